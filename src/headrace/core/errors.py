@@ -1,0 +1,61 @@
+"""The one error type that users see, and the one table that says what each code means over HTTP.
+
+Invariants: every code in use stands in `HTTP_STATUS`; a message names the thing and the reason, the remedy says what
+to do about it. Never holds a stack trace or a secret: the text is shown to whoever made the request.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+HTTP_STATUS: Final[dict[str, int]] = {
+    "artifact_damaged": 500,
+    "artifact_unknown_group": 404,
+    "artifacts_unreachable": 503,
+    "bad_event": 400,
+    "bad_request": 400,
+    "data_dir_in_use": 409,
+    "event_too_large": 413,
+    "incompatible_schema": 409,
+    "invalid_schema": 422,
+    "invalid_setting": 400,
+    "java_missing": 500,
+    "java_too_old": 500,
+    "log_unavailable": 503,
+    "no_such_table": 404,
+    "no_such_topic": 404,
+    "not_running": 409,
+    "pipeline_failed": 500,
+    "port_in_use": 409,
+    "process_failed": 500,
+    "query_failed": 400,
+    "request_too_large": 413,
+    "schema_not_found": 404,
+    "subject_not_found": 404,
+    "unknown_setting": 400,
+    "unsupported_media_type": 415,
+    "version_not_found": 404,
+}
+
+
+class HeadraceError(Exception):
+    """A failure with a stable code, a message that names thing and reason, and the remedy."""
+
+    def __init__(self, code: str, message: str, *, remedy: str = "") -> None:
+        if code not in HTTP_STATUS:
+            raise KeyError(f"error code {code!r} is not in the table")
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.remedy = remedy
+
+    @property
+    def http_status(self) -> int:
+        return HTTP_STATUS[self.code]
+
+    def as_json(self) -> dict[str, str]:
+        """The JSON error shape of every door that has no shape of its own to follow."""
+        return {"error": self.code, "message": self.message, "remedy": self.remedy}
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}".strip()
