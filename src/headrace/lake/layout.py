@@ -1,0 +1,67 @@
+"""The layout of a lake table: its folder, its columns, what it is partitioned by.
+
+A table stands at `<lake folder>/<table>/` as a Delta table whose data files are plain Parquet in the folders
+`EVENT_TYPE=…/SERVER_DATE=…/`. After the event's own columns come those that say where the row is from; their names begin with
+an underscore so that they never meet a column of an event.
+
+Never reads or writes a file: `pipeline/spark/` writes tables, `query/` reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+QUERY: Final = "_QUERY"
+SOURCE_TOPIC_ID: Final = "_SOURCE_TOPIC_ID"
+SOURCE_PARTITION: Final = "_SOURCE_PARTITION"
+SOURCE_OFFSET: Final = "_SOURCE_OFFSET"
+SOURCE_ORDINAL: Final = "_SOURCE_ORDINAL"
+TOPIC_PARTITION: Final = "_TOPIC_PARTITION"
+TOPIC_OFFSET: Final = "_TOPIC_OFFSET"
+POSTED_AT: Final = "_POSTED_AT"
+
+COORDINATE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    (QUERY, "STRING"),
+    (SOURCE_TOPIC_ID, "STRING"),
+    (SOURCE_PARTITION, "INT"),
+    (SOURCE_OFFSET, "BIGINT"),
+    (SOURCE_ORDINAL, "INT"),
+    (TOPIC_PARTITION, "INT"),
+    (TOPIC_OFFSET, "BIGINT"),
+    (POSTED_AT, "TIMESTAMP"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLayout:
+    """Where a table is and what its rows look like."""
+
+    name: str
+    path: Path
+    value_columns: tuple[str, ...]
+    partition_columns: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.value_columns + tuple(name for name, _ in COORDINATE_COLUMNS)
+
+    def definition(self) -> str:
+        """The DDL that makes the table where there is none."""
+        columns = [f"`{name}` STRING" for name in self.value_columns]
+        columns += [f"`{name}` {kind}" for name, kind in COORDINATE_COLUMNS]
+        partitions = ", ".join(f"`{name}`" for name in self.partition_columns)
+        properties = ", ".join(f"'{key}' = '{value}'" for key, value in _TABLE_PROPERTIES.items())
+        return (
+            f"CREATE TABLE IF NOT EXISTS delta.`{self.path}` ({', '.join(columns)}) USING delta "
+            f"PARTITIONED BY ({partitions}) TBLPROPERTIES ({properties})"
+        )
+
+
+_TABLE_PROPERTIES: Final[dict[str, str]] = {
+    # A checkpoint of the Delta log costs a Spark job; readers replay a hundred small JSON commits in a few milliseconds.
+    "delta.checkpointInterval": "100",
+    # Minimum and maximum per file only where a reader prunes by them; the row count per file is always kept.
+    "delta.dataSkippingStatsColumns": f"{TOPIC_PARTITION},{TOPIC_OFFSET},{SOURCE_PARTITION},{SOURCE_OFFSET}",
+}
