@@ -1,1 +1,1 @@
-"""What every part may use: settings, errors, the clock's protocol. Imports nothing of the folders above it."""
+"""What every part may use: settings, errors, the clock's protocol. Imports nothing of the other folders."""

@@ -1,7 +1,8 @@
 """The one error type that users see, and the one table that says what each code means over HTTP.
 
-Invariants: every code in use stands in `HTTP_STATUS`; a message names the thing and the reason, the remedy says what
-to do about it. Never holds a stack trace or a secret: the text is shown to whoever made the request.
+Invariants: every code in use stands in `HTTP_STATUS`; a message names the thing and the reason, the
+remedy says what to do about it. Never holds a stack trace or a secret: the text is shown to whoever made
+the request.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "artifact_damaged": 500,
     "artifact_unknown_group": 404,
     "artifacts_unreachable": 503,
+    "assets_not_built": 500,
     "bad_event": 400,
     "bad_request": 400,
     "data_dir_in_use": 409,

@@ -1,124 +1,100 @@
-"""Settings: one typed table, read from flags, then the environment, then `headrace.toml`; the first that says wins.
+"""Settings from flags, then the environment, then `headrace.toml`; the first that says something wins.
 
-The dataclass below *is* the table: flags, environment names, the keys of `headrace.toml` and `docs/settings.md` all derive
-from its fields. An unknown name is an error that offers the nearest one, never a silent nothing.
+The dataclass `Settings` (in `settings_table.py`) *is* the table: flags, environment names, the keys of
+`headrace.toml` and `docs/settings.md` all derive from its fields. Invariants: an unknown name is an error
+that offers the nearest one, a wrong value is an error that names the setting, the value and where it came
+from; paths of loaded settings are absolute (relative ones in `headrace.toml` count from the folder of
+that file, all others from the working folder). Never reads the environment or the working folder by
+itself: both are arguments.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
+from headrace.core.settings_table import (
+    ENVIRONMENT_PREFIX,
+    HIGHEST_PORT,
+    SettingDescription,
+    Settings,
+    describe,
+    environment_name,
+    field_names,
+    flag_name,
+    listening_ports,
+)
 
-ENVIRONMENT_PREFIX: Final = "HEADRACE_"
+__all__ = [
+    "ENVIRONMENT_PREFIX",
+    "FILE_NAME",
+    "LoadedSettings",
+    "SettingDescription",
+    "Settings",
+    "describe",
+    "environment_name",
+    "field_names",
+    "flag_name",
+    "listening_ports",
+    "load",
+    "load_environment",
+    "load_with_sources",
+    "to_environment",
+]
+
 FILE_NAME: Final = "headrace.toml"
 
 
-def _setting(default: Any, help_text: str, *, choices: tuple[str, ...] = (), minimum: int | None = None) -> Any:
-    metadata = {"help": help_text, "choices": choices, "minimum": minimum}
-    return dataclasses.field(default=default, metadata=metadata)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSettings:
+    """Settings, and for each name the source that had the last word (`default` where nothing was said)."""
+
+    settings: Settings
+    sources: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Every setting of the platform with its default."""
+class _Given:
+    """A value as one source gave it; `folder` is where a relative path in it counts from."""
 
-    data_dir: Path = _setting(Path("headrace-data"), "Folder that holds all data, logs and the lock of one platform.")
-    cache_dir: Path = _setting(
-        Path("~/.cache/headrace"), "Folder for downloaded Java artifacts, shared by all platforms of this user."
-    )
-    host: str = _setting("127.0.0.1", "Address that every service listens on.")
-    engine: str = _setting(
-        "kafka",
-        "Log engine: `kafka` starts Apache Kafka (KRaft) from its Maven artifacts, "
-        "`external` uses the cluster named by `bootstrap_servers`.",
-        choices=("kafka", "external"),
-    )
-    bootstrap_servers: str = _setting("", "The Kafka cluster to use with `engine = \"external\"`.")
-    brokers: int = _setting(1, "How many brokers the Apache Kafka engine starts.", minimum=1)
-    kafka_port: int = _setting(9092, "Port of the log (of the first broker; further ones take the next).", minimum=0)
-    ingest_port: int = _setting(8080, "Port of the events API.", minimum=0)
-    registry_port: int = _setting(8081, "Port of the schema registry.", minimum=0)
-    console_port: int = _setting(9000, "Port of the console, of `/sql`, `/flow`, `/latency` and `/health`.", minimum=0)
-    spark_ui_port: int = _setting(4040, "Port of the Spark UI; 0 switches it off.", minimum=0)
-    ingest_workers: int = _setting(0, "Worker processes of the events API; 0 takes one per two cores.", minimum=0)
-    default_partitions: int = _setting(1, "Partitions of a topic that is created by its first event.", minimum=1)
-    events_topic: str = _setting("events", "Topic that `POST /events` writes to.")
-    max_event_bytes: int = _setting(1_048_576, "Largest event that `POST /events` takes, in bytes.", minimum=1)
-    max_request_bytes: int = _setting(
-        67_108_864, "Largest request body that `POST /events` takes, in bytes.", minimum=1
-    )
-    pipeline_mode: str = _setting(
-        "real-time",
-        "How JSON becomes Avro: `real-time` (milliseconds) or `micro-batch`.",
-        choices=("real-time", "micro-batch"),
-    )
-    pipeline_slots: int = _setting(
-        12, "Task slots of the local Spark; a real-time query holds one per partition for good.", minimum=4
-    )
-    real_time_batch_seconds: int = _setting(
-        60, "Length of a real-time batch: what is repeated after a crash, and the time between short pauses.", minimum=5
-    )
-    lake_interval_ms: int = _setting(1000, "Shortest time between two commits to the lake.", minimum=0)
-    spark_memory: str = _setting("1g", "Heap of the Spark driver.")
-    java_home: str = _setting("", "Java installation to use; empty takes JAVA_HOME, then `java` on the PATH.")
-
-    @property
-    def bootstrap(self) -> str:
-        """Where clients find the log."""
-        return self.bootstrap_servers if self.engine == "external" else f"{self.host}:{self.kafka_port}"
-
-    @property
-    def lake_dir(self) -> Path:
-        return self.data_dir / "lake"
-
-    @property
-    def log_dir(self) -> Path:
-        """Where the processes write what they print (not the Kafka log)."""
-        return self.data_dir / "logs"
-
-
-def field_names() -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(Settings))
-
-
-def environment_name(name: str) -> str:
-    return ENVIRONMENT_PREFIX + name.upper()
+    value: Any
+    source: str
+    folder: Path
 
 
 def load(
     flags: Mapping[str, Any], *, environ: Mapping[str, str], folder: Path, file: Path | None = None
 ) -> Settings:
-    """Merge the three sources. `flags` with value None were not given. Raises HeadraceError on anything unknown or wrong."""
-    values: dict[str, tuple[Any, str]] = {}
-    path = file or folder / FILE_NAME
+    """Merge the three sources; a flag that is None was not given. Anything unknown or wrong is an error."""
+    return load_with_sources(flags, environ=environ, folder=folder, file=file).settings
+
+
+def load_with_sources(
+    flags: Mapping[str, Any], *, environ: Mapping[str, str], folder: Path, file: Path | None = None
+) -> LoadedSettings:
+    """Like `load`, and says where each value came from. `file` is read instead of `headrace.toml`."""
+    path = folder / (file.expanduser() if file is not None else FILE_NAME)
     if file is not None and not path.is_file():
-        raise HeadraceError("invalid_setting", f"The settings file {path} does not exist.", remedy="Create it, or leave out --config.")
-    if path.is_file():
-        values.update(_from_file(path))
-    values.update(_from_environment(environ))
-    for name, value in flags.items():
-        if value is not None:
-            _known(name, source="flag")
-            values[name] = (value, "flag --" + name.replace("_", "-"))
-    converted = {name: _convert(name, value, source) for name, (value, source) in values.items()}
-    settings = Settings(**converted)
-    settings = dataclasses.replace(
-        settings, data_dir=(folder / settings.data_dir).resolve(), cache_dir=settings.cache_dir.expanduser().resolve()
-    )
-    if settings.engine == "external" and not settings.bootstrap_servers:
         raise HeadraceError(
             "invalid_setting",
-            "engine is `external` but bootstrap_servers is empty.",
-            remedy="Set bootstrap_servers to the address of your Kafka cluster, for example 127.0.0.1:9092.",
+            f"The settings file {path} does not exist.",
+            remedy="Create it, or leave out --config.",
         )
-    return settings
+    given = _from_file(path) if path.is_file() else {}
+    given |= _from_environment(environ, folder)
+    given |= _from_flags(flags, folder)
+    return _settle(given, folder)
+
+
+def load_environment(environ: Mapping[str, str], *, folder: Path) -> Settings:
+    """The settings of a child process: what `to_environment` wrote, whatever `headrace.toml` lies around."""
+    return _settle(_from_environment(environ, folder), folder).settings
 
 
 def to_environment(settings: Settings) -> dict[str, str]:
@@ -126,61 +102,122 @@ def to_environment(settings: Settings) -> dict[str, str]:
     return {environment_name(name): str(getattr(settings, name)) for name in field_names()}
 
 
-def _from_file(path: Path) -> dict[str, tuple[Any, str]]:
+def _settle(given: Mapping[str, _Given], folder: Path) -> LoadedSettings:
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for row in describe():
+        found = given.get(row.name) or _Given(value=row.default, source="default", folder=folder)
+        value = _convert(row, found)
+        values[row.name] = (found.folder / value.expanduser()).resolve() if row.kind is Path else value
+        sources[row.name] = found.source
+    settings = Settings(**values)
+    _check_engine(settings)
+    _check_ports(settings)
+    return LoadedSettings(settings=settings, sources=sources)
+
+
+def _check_engine(settings: Settings) -> None:
+    if settings.engine == "external" and not settings.bootstrap_servers:
+        raise HeadraceError(
+            "invalid_setting",
+            "engine is `external` but bootstrap_servers is empty.",
+            remedy="Set bootstrap_servers to the address of your Kafka cluster, for example 127.0.0.1:9092.",
+        )
+    if settings.engine != "external" and settings.bootstrap_servers:
+        raise HeadraceError(
+            "invalid_setting",
+            f"bootstrap_servers is `{settings.bootstrap_servers}` but engine is `{settings.engine}`, "
+            "which starts a log of its own.",
+            remedy="Set engine to `external` to use that cluster, or leave out bootstrap_servers.",
+        )
+
+
+def _check_ports(settings: Settings) -> None:
+    """Two services on one port could never both start: say so before anything does."""
+    taken: dict[int, str] = {}
+    for name, ports in listening_ports(settings).items():
+        for port in ports:
+            if port > HIGHEST_PORT:
+                raise HeadraceError(
+                    "invalid_setting",
+                    f"kafka_port = {settings.kafka_port} leaves no room for {settings.brokers} brokers: "
+                    f"a port is at most {HIGHEST_PORT}.",
+                    remedy="Choose a lower kafka_port.",
+                )
+            if port in taken:
+                raise HeadraceError(
+                    "invalid_setting",
+                    f"{taken[port]} and {name} both want port {port}.",
+                    remedy=f"Give {name} another port.",
+                )
+            taken[port] = name
+
+
+def _from_file(path: Path) -> dict[str, _Given]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise HeadraceError("invalid_setting", f"{path} is not valid TOML: {error}.", remedy="Correct that line.") from error
+        raise HeadraceError(
+            "invalid_setting", f"{path} is not valid TOML: {error}.", remedy="Correct that line."
+        ) from error
+    except OSError as error:
+        raise HeadraceError(
+            "invalid_setting", f"{path} cannot be read: {error.strerror}.", remedy="Make it readable."
+        ) from error
     for name in content:
-        _known(name, source=str(path))
-    return {name: (value, str(path)) for name, value in content.items()}
+        if name not in field_names():
+            raise _unknown(name, shown=name, source=str(path))
+    folder = path.resolve().parent
+    return {name: _Given(value=value, source=str(path), folder=folder) for name, value in content.items()}
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-    found: dict[str, tuple[Any, str]] = {}
+def _from_environment(environ: Mapping[str, str], folder: Path) -> dict[str, _Given]:
+    found: dict[str, _Given] = {}
     for variable, value in environ.items():
         if variable.startswith(ENVIRONMENT_PREFIX):
             name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
-            _known(name, source="environment", shown=variable)
-            found[name] = (value, f"environment variable {variable}")
+            if environment_name(name) != variable or name not in field_names():
+                raise _unknown(name, shown=variable, source="environment", spelled=environment_name)
+            found[name] = _Given(value=value, source=f"environment variable {variable}", folder=folder)
     return found
 
 
-def _known(name: str, *, source: str, shown: str = "") -> None:
-    names = field_names()
-    if name in names:
-        return
-    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
-    hint = nearest[0] if nearest else ""
-    if shown and hint:
-        hint = environment_name(hint)
-    raise HeadraceError(
-        "unknown_setting",
-        f"Unknown setting `{shown or name}` ({source}).",
-        remedy=f"Did you mean `{hint}`?" if hint else "See docs/settings.md for all settings.",
-    )
+def _from_flags(flags: Mapping[str, Any], folder: Path) -> dict[str, _Given]:
+    found: dict[str, _Given] = {}
+    for name, value in flags.items():
+        if name not in field_names():
+            raise _unknown(name, shown=flag_name(name), source="flag", spelled=flag_name)
+        if value is not None:
+            found[name] = _Given(value=value, source=f"flag {flag_name(name)}", folder=folder)
+    return found
 
 
-def _convert(name: str, value: Any, source: str) -> Any:
-    field = next(field for field in dataclasses.fields(Settings) if field.name == name)
-    kind = type(field.default)
+def _unknown(name: str, *, shown: str, source: str, spelled: Callable[[str], str] = str) -> HeadraceError:
+    nearest = difflib.get_close_matches(name, field_names(), n=1, cutoff=0.4)
+    remedy = f"Did you mean `{spelled(nearest[0])}`?" if nearest else "See docs/settings.md for all settings."
+    return HeadraceError("unknown_setting", f"Unknown setting `{shown}` ({source}).", remedy=remedy)
+
+
+def _convert(row: SettingDescription, given: _Given) -> Any:
     try:
-        result = _as_kind(kind, value)
+        result = _as_kind(row.kind, given.value)
     except ValueError as error:
-        raise _invalid(name, value, source, f"it must be {_kind_name(kind)}") from error
-    minimum: int | None = field.metadata["minimum"]
-    if minimum is not None and result < minimum:
-        raise _invalid(name, value, source, f"it must be at least {minimum}")
-    choices: Iterable[str] = field.metadata["choices"]
-    if choices and result not in choices:
-        raise _invalid(name, value, source, "it must be one of " + ", ".join(f"`{choice}`" for choice in choices))
-    if name.endswith("_port") and result > 65_535:
-        raise _invalid(name, value, source, "a port is at most 65535")
+        kind = {int: "a whole number", Path: "a path", str: "text"}[row.kind]
+        raise _invalid(row, given, f"it must be {kind}") from error
+    if row.minimum is not None and result < row.minimum:
+        raise _invalid(row, given, f"it must be at least {row.minimum}")
+    if row.maximum is not None and result > row.maximum:
+        raise _invalid(row, given, f"it must be at most {row.maximum}")
+    if row.choices and result not in row.choices:
+        raise _invalid(row, given, "it must be one of " + ", ".join(f"`{choice}`" for choice in row.choices))
+    if row.pattern and not re.fullmatch(row.pattern, result):
+        raise _invalid(row, given, f"it must be {row.shape}")
     return result
 
 
 def _as_kind(kind: type, value: Any) -> Any:
     if kind is int:
+        # bool is an int to Python, but `brokers = true` is a mistake.
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             raise ValueError(value)
         return int(value)
@@ -193,9 +230,8 @@ def _as_kind(kind: type, value: Any) -> Any:
     return value
 
 
-def _kind_name(kind: type) -> str:
-    return {int: "a whole number", Path: "a path", str: "text"}[kind]
-
-
-def _invalid(name: str, value: Any, source: str, reason: str) -> HeadraceError:
-    return HeadraceError("invalid_setting", f"Setting `{name}` = {value!r} ({source}) is not valid: {reason}.")
+def _invalid(row: SettingDescription, given: _Given, reason: str) -> HeadraceError:
+    shown = str(given.value) if isinstance(given.value, Path) else given.value
+    return HeadraceError(
+        "invalid_setting", f"Setting `{row.name}` = {shown!r} ({given.source}) is not valid: {reason}."
+    )
