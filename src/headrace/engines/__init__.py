@@ -1,0 +1,1 @@
+"""The log engines behind `bootstrap.servers`."""

@@ -1,0 +1,175 @@
+"""Apache Kafka (KRaft) as the log engine: one broker or several, as JVMs of this process on this machine.
+
+Invariants: data and identity are kept in the folder, so a restart goes on where the last run ended; the
+brokers die with this process (Linux) or are shut down cleanly by `stop`; a port in use is named before
+anything starts. Never touches a process or a folder that is not its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from headrace.core.errors import HeadraceError
+from headrace.engines.kraft import Broker, Cluster, bracketed, open_cluster
+from headrace.engines.readiness import wait_until_serving
+from headrace.java.process import JavaProcess
+from headrace.java.runtime import JavaRuntime
+
+FORMAT_TIMEOUT: Final = 120.0
+STOP_TIMEOUT: Final = 30.0
+JVM_FLAGS: Final = (
+    "-server",
+    "-Xms128m",
+    "-Djava.awt.headless=true",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
+    "-Dorg.slf4j.simpleLogger.showThreadName=false",
+)
+
+
+class ApacheKafka:
+    """A cluster in a folder. `start`, `wait_ready`, then `stop`; it can be started again after that."""
+
+    def __init__(  # noqa: PLR0917
+        self,
+        data_dir: Path,
+        java: JavaRuntime,
+        jars: list[Path],
+        host: str,
+        port: int,
+        brokers: int = 1,
+        default_partitions: int = 1,
+        *,
+        ports: Sequence[int] = (),
+        heap: str = "512m",
+        max_message_bytes: int = 2 * 1024 * 1024,
+    ) -> None:
+        """Brokers listen on `port` and those after it, unless `ports` names one for each."""
+        self._data_dir = data_dir
+        self._java = java
+        self._classpath = ":".join(str(jar.resolve()) for jar in jars)
+        self._host = host
+        self._ports = tuple(ports) or tuple(range(port, port + brokers))
+        self._default_partitions = default_partitions
+        self._heap = heap
+        self._max_message_bytes = max_message_bytes
+        self._processes: dict[Broker, JavaProcess] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(self._address(port) for port in self._ports)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The JVMs that were started, in the order of their brokers."""
+        return tuple(process.pid for process in self._processes.values())
+
+    def start(self) -> None:
+        """Format what is not formatted yet and start the brokers; does not wait for them."""
+        for port in self._ports:
+            _refuse_port_in_use(self._host, port)
+        cluster = open_cluster(
+            self._data_dir,
+            host=self._host,
+            ports=self._ports,
+            default_partitions=self._default_partitions,
+            max_message_bytes=self._max_message_bytes,
+        )
+        for broker in cluster.brokers:
+            cluster.write_properties(broker)
+        self._format(cluster)
+        for broker in cluster.brokers:
+            command = self._command("kafka.Kafka", broker.properties_file.name)
+            self._processes[broker] = JavaProcess(command, folder=broker.folder, log_file=broker.log_file)
+
+    def wait_ready(self, timeout: float) -> None:
+        """Return when every broker serves and knows all others. Raises process_failed if one ends."""
+        deadline = time.monotonic() + timeout
+        for port in self._ports:
+            wait_until_serving(
+                self._address(port), brokers=len(self._ports), deadline=deadline, between=self.check_alive
+            )
+
+    def check_alive(self) -> None:
+        """Raise process_failed, with the end of its log, if a broker has ended by itself."""
+        for broker, process in self._processes.items():
+            if process.exit_code is not None:
+                raise HeadraceError(
+                    "process_failed",
+                    f"Kafka broker {broker.node_id} ended with exit code {process.exit_code}. "
+                    f"The last lines of {broker.log_file}:\n{process.last_lines()}",
+                )
+
+    def stop(self, timeout: float = STOP_TIMEOUT) -> None:
+        """Shut all brokers down and wait for them; one that does not end within the time is killed."""
+        deadline = time.monotonic() + timeout
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            process.stop(deadline - time.monotonic())
+        self._processes.clear()
+
+    def _address(self, port: int) -> str:
+        return f"{bracketed(self._host)}:{port}"
+
+    def _command(self, main_class: str, *arguments: str) -> list[str]:
+        executable = str(self._java.executable.absolute())
+        return [executable, f"-Xmx{self._heap}", *JVM_FLAGS, "-cp", self._classpath, main_class, *arguments]
+
+    def _format(self, cluster: Cluster) -> None:
+        for broker in cluster.brokers:
+            if broker.formatted:
+                continue
+            arguments = (
+                "format",
+                "--cluster-id",
+                cluster.cluster_id,
+                "--config",
+                broker.properties_file.name,
+            )
+            result = subprocess.run(
+                self._command("kafka.tools.StorageTool", *arguments),
+                cwd=broker.folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=FORMAT_TIMEOUT,
+                check=False,
+            )
+            if result.returncode != 0:
+                raise HeadraceError(
+                    "process_failed",
+                    f"The folder {broker.folder} could not be formatted for Kafka:\n"
+                    f"{(result.stdout + result.stderr).strip()[-2000:]}",
+                )
+
+
+def _refuse_port_in_use(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as candidate:
+        candidate.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # as Kafka does; not stopped by TIME_WAIT
+        try:
+            candidate.bind((host, port))
+            candidate.listen(1)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise HeadraceError(
+                    "port_in_use",
+                    f"Port {port} on {host}, for a Kafka broker, is in use.",
+                    remedy="Stop what listens there, or choose another port with kafka_port.",
+                ) from error
+            raise HeadraceError(
+                "invalid_setting",
+                f"A Kafka broker cannot listen on {host}:{port}: {error}.",
+                remedy="Check host and kafka_port.",
+            ) from error

@@ -1,0 +1,50 @@
+"""Fixtures that all tests share: a real Apache Kafka for the whole run, and a topic name for each test."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.core import settings
+from headrace.engines.apache_kafka import ApacheKafka
+from headrace.java.artifacts import Artifacts
+from headrace.java.runtime import JavaRuntime, find_java
+from tests.ports import free_port
+
+
+@pytest.fixture(scope="session")
+def java() -> JavaRuntime:
+    return find_java()
+
+
+@pytest.fixture(scope="session")
+def artifacts() -> Artifacts:
+    """The user's own cache: it is filled once, not once a run."""
+    configured = settings.load({}, environ=os.environ, folder=Path("/"))
+    return Artifacts(configured.cache_dir)
+
+
+@pytest.fixture(scope="session")
+def kafka(
+    tmp_path_factory: pytest.TempPathFactory, java: JavaRuntime, artifacts: Artifacts
+) -> Iterator[ApacheKafka]:
+    """One broker that serves, for all tests of the run: keep apart by topic names."""
+    jars = artifacts.jars("kafka", progress=True)
+    engine = ApacheKafka(tmp_path_factory.mktemp("kafka"), java, jars, "127.0.0.1", free_port())
+    engine.start()
+    try:
+        engine.wait_ready(timeout=120)
+        yield engine
+    finally:
+        engine.stop()
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses, and that tells which test it was."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", request.node.name)[:60] + "_" + uuid.uuid4().hex[:8]

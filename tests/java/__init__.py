@@ -1,0 +1,1 @@
+"""Tests of finding Java and fetching what runs on it."""
