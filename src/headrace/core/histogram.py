@@ -1,10 +1,10 @@
 """Latency histograms: percentiles of any number of values in a fixed small space.
 
-Buckets are logarithmic: each is 2 % wider than the one before, from 0.01 ms to one hour. Invariants: a percentile
-is by nearest rank and lies within 1 % of the exact value for values inside that range; it never lies outside the
-smallest and the largest value that was added; merging two histograms gives what one histogram of all their values
-would give. Smaller values (also negative ones, which two clocks can produce) and larger ones fall into the first and
-the last bucket.
+Buckets are logarithmic: each is 2 % wider than the one before, from 0.01 ms to one hour. Invariants: a
+percentile is by nearest rank and lies within 1 % of the exact value for values inside that range; it never
+lies outside the smallest and the largest value that was added; merging two histograms gives what one
+histogram of all their values would give. Smaller values (also negative ones, which two clocks can produce)
+and larger ones fall into the first and the last bucket.
 
 Never reads a clock: time is an argument. Not locked: the owner of a histogram guards it.
 """
@@ -34,7 +34,10 @@ class Percentiles:
     def as_json(self) -> dict[str, float | int | None]:
         """Rounded to a microsecond: what is behind that is noise of the buckets."""
         return {
-            "p50": _rounded(self.p50), "p90": _rounded(self.p90), "p99": _rounded(self.p99), "count": self.count
+            "p50": _rounded(self.p50),
+            "p90": _rounded(self.p90),
+            "p99": _rounded(self.p99),
+            "count": self.count,
         }
 
 
@@ -102,8 +105,8 @@ class Histogram:
 class SlidingHistogram:
     """A histogram of about the last `window_seconds`: the window is cut into slots, each dropped as a whole.
 
-    So the values are those of the last window, less at most one slot. Times are seconds on any one clock and need
-    not come in order; a value older than the window is dropped.
+    So the values are those of the last window, less at most one slot. Times are seconds on any one clock
+    and need not come in order; a value older than the window is dropped.
     """
 
     __slots__ = ("_newest", "_slot_seconds", "_slots", "_slots_kept")
