@@ -1,13 +1,16 @@
 """How a process tells the supervisor how it is: one small JSON file per process in `<data_dir>/run/`.
 
-Invariants: a file is replaced whole (write, then rename), so a reader never sees half of one; it holds the writer's pid, so
-that the word of a process that died is never taken for that of its successor. Never holds anything a restart would need.
+Invariants: a file is replaced whole (write, then rename), so a reader never sees half of one; it holds
+the writer's pid, so that the word of a process that died is never taken for that of its successor, and
+the supervisor forgets the old word before it starts a successor, because pids come again. Never holds
+anything a restart would need.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -31,12 +34,9 @@ def run_dir(settings: Settings) -> Path:
 
 
 def announce(settings: Settings, process: str, *, state: State, detail: str = "") -> None:
-    """Say how this process is."""
-    path = _path(settings, process)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps({"pid": os.getpid(), "state": state, "detail": detail}), encoding="utf-8")
-    temporary.replace(path)
+    """Say how this process is; called by the one that the supervisor started, not by its workers."""
+    content = json.dumps({"pid": os.getpid(), "state": state, "detail": detail})
+    replace_file(_path(settings, process), content)
 
 
 def latest(settings: Settings, process: str) -> Announcement | None:
@@ -46,6 +46,19 @@ def latest(settings: Settings, process: str) -> Announcement | None:
     except FileNotFoundError:
         return None
     return Announcement(pid=content["pid"], state=content["state"], detail=content["detail"])
+
+
+def forget(settings: Settings, process: str) -> None:
+    """Drop what the process said last."""
+    _path(settings, process).unlink(missing_ok=True)
+
+
+def replace_file(path: Path, content: str) -> None:
+    """Write a file so that readers see the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_native_id()}")
+    temporary.write_text(content, encoding="utf-8")
+    temporary.replace(path)
 
 
 def _path(settings: Settings, process: str) -> Path:

@@ -1,1 +1,1 @@
-"""One module a process of `headrace up`; each has `run(settings) -> int`, which serves until it is told to stop."""
+"""One module a process of `headrace up`; each has `run(settings) -> int`, serving until told to stop."""

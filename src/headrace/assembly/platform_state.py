@@ -1,0 +1,72 @@
+"""How the platform is, for others to read: `<data_dir>/run/supervisor.json`, written by the supervisor.
+
+Invariants: replaced whole on every change; counts only while the lock is held by the pid in it, so that
+what a killed supervisor wrote last is never shown as the present. Never read by the supervisor itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from headrace.assembly.announcements import replace_file, run_dir
+from headrace.assembly.platform_lock import holder
+from headrace.core.settings import Settings
+
+Phase = Literal["waiting", "starting", "running", "failing", "restarting", "stopping", "stopped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessState:
+    """One process: where it stands, since when (seconds since the epoch), and its own words on it."""
+
+    name: str
+    state: Phase
+    pid: int | None
+    restarts: int
+    since: float
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformState:
+    """The supervisor and its processes."""
+
+    pid: int
+    since: float
+    data_dir: str
+    processes: tuple[ProcessState, ...]
+
+    @property
+    def all_running(self) -> bool:
+        return bool(self.processes) and all(process.state == "running" for process in self.processes)
+
+    def as_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def state_path(settings: Settings) -> Path:
+    return run_dir(settings) / "supervisor.json"
+
+
+def write_state(settings: Settings, state: PlatformState) -> None:
+    replace_file(state_path(settings), json.dumps(state.as_json()))
+
+
+def read_state(settings: Settings) -> PlatformState | None:
+    """How the platform of this data folder is now, or None if it does not run."""
+    pid = holder(settings)
+    if pid is None:
+        return None
+    nothing_yet = PlatformState(pid=pid, since=0.0, data_dir=str(settings.data_dir), processes=())
+    try:
+        content = json.loads(state_path(settings).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return nothing_yet
+    if content["pid"] != pid:
+        return nothing_yet
+    processes = tuple(ProcessState(**process) for process in content.pop("processes"))
+    return PlatformState(**content, processes=processes)

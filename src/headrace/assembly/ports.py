@@ -1,0 +1,72 @@
+"""Whether the ports that the platform wants are free, asked before anything starts.
+
+Invariant: a port that is taken is an error that names the port, the setting, and, where the system tells,
+who holds it. Never keeps a port: what is free now may be taken a moment later, which the process that
+binds it then reports.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterable
+
+import psutil
+
+from headrace.assembly.process_specs import ProcessSpec
+from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings, environment_name, flag_name, listening_ports
+
+
+def check_ports(settings: Settings, specs: Iterable[ProcessSpec]) -> None:
+    """Raise `port_in_use` for the first port of these processes that cannot be bound."""
+    ports = listening_ports(settings)
+    for spec in specs:
+        for name in spec.ports:
+            for port in ports[name]:
+                _check(settings.host, port, name)
+
+
+def _check(host: str, port: int, name: str) -> None:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror as error:
+        raise HeadraceError(
+            "invalid_setting", f"Setting `host` = '{host}' is not an address: {error.strerror}."
+        ) from error
+    with socket.socket(family, kind, protocol) as probe:
+        # As servers do: connections of an earlier run that linger in TIME_WAIT are no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            raise _refusal(host, port, name, error) from error
+
+
+def _refusal(host: str, port: int, name: str, error: OSError) -> HeadraceError:
+    if error.errno == errno.EADDRNOTAVAIL:
+        return HeadraceError(
+            "invalid_setting",
+            f"Setting `host` = '{host}' is not an address of this machine.",
+            remedy="Use 127.0.0.1, 0.0.0.0 or an address of one of its interfaces.",
+        )
+    remedy = f"Choose another with {flag_name(name)} or {environment_name(name)}."
+    if error.errno == errno.EADDRINUSE:
+        return HeadraceError(
+            "port_in_use", f"Port {port} (setting `{name}`) is in use{_user_of(port)}.", remedy=remedy
+        )
+    return HeadraceError(
+        "invalid_setting", f"Port {port} (setting `{name}`) cannot be used: {error.strerror}.", remedy=remedy
+    )
+
+
+def _user_of(port: int) -> str:
+    """` by pid … (name)` where the system tells."""
+    try:
+        for connection in psutil.net_connections(kind="tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+                return f" by pid {connection.pid} ({psutil.Process(connection.pid).name()})"
+    except psutil.Error:
+        # Who it is helps, but not every system tells everybody.
+        return ""
+    return ""

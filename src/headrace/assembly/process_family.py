@@ -1,0 +1,81 @@
+"""A process and everything it started: finding them all, and ending them for sure.
+
+A Spark or Kafka JVM must not outlive the Python process that drives it: beside its successor it would
+write the same tables and hold the same ports. Members are found by process group, by session, and by a
+mark in the environment that is inherited by whatever they start, even in a session of its own. Invariant:
+when `kill_family` or `kill_leftovers` returns True, no member runs any more. Never touches a process that
+carries none of the three.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+# Not a HEADRACE_ name: those are settings, and an unknown one is an error.
+MARK: Final = "SUPERVISED_BY_HEADRACE"
+_PAUSE_SECONDS: Final = 0.02
+
+
+def mark(data_dir: Path, name: str) -> str:
+    """The value of `MARK` for one process of the platform in that data folder."""
+    return f"{name}@{data_dir}"
+
+
+def kill_family(pid: int, family_mark: str, *, seconds: float = 10.0) -> bool:
+    """SIGKILL the group and session led by `pid` and all that carry the mark; True when they are gone."""
+
+    def belongs(process: psutil.Process) -> bool:
+        return (
+            os.getpgid(process.pid) == pid
+            or os.getsid(process.pid) == pid
+            or process.environ().get(MARK) == family_mark
+        )
+
+    return _kill(belongs, seconds)
+
+
+def kill_leftovers(data_dir: Path, *, seconds: float = 10.0) -> bool:
+    """SIGKILL what a supervisor of this data folder left behind when it was killed itself; True when gone."""
+
+    def belongs(process: psutil.Process) -> bool:
+        _, _, folder = process.environ().get(MARK, "").partition("@")
+        return bool(folder == str(data_dir))
+
+    return _kill(belongs, seconds)
+
+
+def _kill(belongs: Callable[[psutil.Process], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while True:
+        # Looked up again each time: a member may have started another one in between.
+        found = list(_running(belongs))
+        if not found:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        for process in found:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _running(belongs: Callable[[psutil.Process], bool]) -> Iterator[psutil.Process]:
+    for pid in psutil.pids():
+        if pid == os.getpid():
+            continue
+        try:
+            process = psutil.Process(pid)
+            # A zombie runs nothing and holds nothing; it only waits for its parent to ask after it.
+            if process.status() != psutil.STATUS_ZOMBIE and belongs(process):
+                yield process
+        except (psutil.Error, ProcessLookupError, PermissionError):
+            # It ended meanwhile, or it is another user's, whom we never start anything as.
+            continue

@@ -1,0 +1,82 @@
+"""Which processes the platform is made of, as data: the only list of them.
+
+Invariants: `needs` says what must be ready before a process starts, `drains_after` what must be gone
+before it is asked to end; neither has a circle. Never starts anything: that is the supervisor's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from headrace.core.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSpec:
+    """One process: what it needs, which settings name the ports it binds, how long it may take."""
+
+    name: str
+    # Imported by `run_process`, which calls its `run(settings) -> int`.
+    module: str
+    needs: tuple[str, ...] = ()
+    drains_after: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
+    # From the start of the process until it says `ready`; then it counts as failed.
+    start_seconds: float = 120.0
+    # From SIGTERM until SIGKILL of its whole group.
+    grace_seconds: float = 15.0
+    # The log engine that wants this process; empty: all of them.
+    engine: str = ""
+
+
+PROCESSES: Final[tuple[ProcessSpec, ...]] = (
+    ProcessSpec(
+        name="log",
+        module="headrace.assembly.processes.log",
+        drains_after=("ingest", "pipeline", "gateway"),
+        ports=("kafka_port",),
+        # The first start may fetch its Java artifacts; a stop closes the logs of all brokers.
+        start_seconds=600.0,
+        grace_seconds=60.0,
+        engine="kafka",
+    ),
+    ProcessSpec(
+        name="ingest",
+        module="headrace.assembly.processes.ingest",
+        needs=("log",),
+        ports=("ingest_port",),
+        grace_seconds=20.0,
+    ),
+    ProcessSpec(
+        name="gateway",
+        module="headrace.assembly.processes.gateway",
+        needs=("log",),
+        # The pipeline asks the registry until its last record is written.
+        drains_after=("ingest", "pipeline"),
+        ports=("registry_port", "console_port"),
+    ),
+    ProcessSpec(
+        name="pipeline",
+        module="headrace.assembly.processes.pipeline",
+        needs=("log", "ingest", "gateway"),
+        drains_after=("ingest",),
+        start_seconds=600.0,
+        grace_seconds=60.0,
+    ),
+)
+
+
+def processes_for(settings: Settings, specs: Iterable[ProcessSpec] = PROCESSES) -> tuple[ProcessSpec, ...]:
+    """The processes that these settings ask for; nobody waits for one that is not among them."""
+    wanted = [spec for spec in specs if spec.engine in ("", settings.engine)]
+    names = {spec.name for spec in wanted}
+    return tuple(
+        replace(
+            spec,
+            needs=tuple(name for name in spec.needs if name in names),
+            drains_after=tuple(name for name in spec.drains_after if name in names),
+        )
+        for spec in wanted
+    )

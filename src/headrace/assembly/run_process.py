@@ -1,0 +1,77 @@
+"""The entry of every supervised process: `python -m headrace.assembly.run_process NAME`.
+
+Owns what all of them have in common: settings from the environment, logging, the end with the supervisor,
+and how a failure is told. Invariants: a HeadraceError becomes one line (message and remedy) and an
+announcement `failed`, never a traceback; a failure that no restart can mend ends with `EXIT_HOPELESS`, so
+that the supervisor need not try again and again. Never knows what a process does: that is
+`headrace.assembly.processes.<NAME>`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from headrace.assembly.announcements import announce
+from headrace.assembly.process_logging import configure_logging
+from headrace.assembly.supervisor_watch import end_with_supervisor
+from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings, load_environment
+
+EXIT_FAILED: Final = 1
+# What sysexits.h calls EX_CONFIG: something is wrong with the machine or the settings, not with the moment.
+EXIT_HOPELESS: Final = 78
+HOPELESS: Final = frozenset(
+    {
+        "artifact_damaged",
+        "artifact_unknown_group",
+        "artifacts_unreachable",
+        "assets_not_built",
+        "invalid_setting",
+        "java_missing",
+        "java_too_old",
+        "unknown_setting",
+    }
+)
+_log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="run_process", description="Run one process of the platform.")
+    parser.add_argument("name", help="log, ingest, gateway or pipeline")
+    parser.add_argument("--module", default="", help="module with run(settings), if not the one of that name")
+    parser.add_argument("--supervisor-pipe", type=int, help="read end of the supervisor's pipe")
+    given = parser.parse_args(arguments)
+    configure_logging()
+    if given.supervisor_pipe is not None:
+        end_with_supervisor(given.supervisor_pipe)
+    try:
+        settings = load_environment(os.environ, folder=Path.cwd())
+    except HeadraceError as error:
+        _log.error("%s", error)
+        return EXIT_HOPELESS
+    return _run(given.name, given.module or f"headrace.assembly.processes.{given.name}", settings)
+
+
+def _run(name: str, module: str, settings: Settings) -> int:
+    announce(settings, name, state="starting")
+    try:
+        return int(importlib.import_module(module).run(settings))
+    except HeadraceError as error:
+        _log.error("%s", error)
+        announce(settings, name, state="failed", detail=str(error))
+        return EXIT_HOPELESS if error.code in HOPELESS else EXIT_FAILED
+    except Exception as error:
+        _log.exception("%s crashed", name)
+        announce(settings, name, state="failed", detail=f"{type(error).__name__}: {error}")
+        return EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

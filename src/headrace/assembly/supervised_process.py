@@ -1,0 +1,234 @@
+"""One process under supervision: started, watched, started again when it dies, ended.
+
+Driven by `step` (keep it running) and `drain` (bring it to an end), which the supervisor calls again and
+again from one thread; both look, act and return, so nothing here waits for a process to do something.
+Invariants: a successor is started only when the whole family of its predecessor is gone (two Spark
+drivers on one lake would break exactly once); `running` means that this very pid announced `ready`. Never
+decides about other processes: whether it may start or end is told by the caller.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from headrace.assembly import announcements
+from headrace.assembly.platform_state import Phase, ProcessState
+from headrace.assembly.process_family import MARK, kill_family, mark
+from headrace.assembly.process_specs import ProcessSpec
+from headrace.assembly.restarts import DeathRecord, RestartPolicy
+from headrace.assembly.run_process import EXIT_HOPELESS
+from headrace.core.settings import ENVIRONMENT_PREFIX, Settings, to_environment
+
+_log = logging.getLogger(__name__)
+# A process that announced `failed` ends by itself; one that hangs in doing so is helped after this time.
+_FAILED_SECONDS: Final = 5.0
+_LARGEST_LOG_BYTES: Final = 16 * 1024 * 1024
+_LAST_LINES_BYTES: Final = 16 * 1024
+
+
+class SupervisedProcess:
+    """The life of one process, over all its restarts."""
+
+    def __init__(
+        self,
+        spec: ProcessSpec,
+        settings: Settings,
+        *,
+        policy: RestartPolicy,
+        pipe: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.spec = spec
+        self.deaths = DeathRecord()
+        # Set when it ended in a way that no restart can mend.
+        self.hopeless = False
+        # Why it died last.
+        self.reason = ""
+        self.retry_at = 0.0
+        self._settings = settings
+        self._policy = policy
+        self._pipe = pipe
+        self._clock = clock
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._mark = mark(settings.data_dir, spec.name)
+        self._ready_at: float | None = None
+        self._deadline = 0.0
+        self._failed_at: float | None = None
+        self._last_pid: int | None = None
+        self._phase: Phase = "waiting"
+        self._detail = self._waiting_for()
+        self._since = time.time()
+
+    @property
+    def state(self) -> ProcessState:
+        return ProcessState(
+            name=self.spec.name,
+            state=self._phase,
+            pid=self._popen.pid if self._popen is not None else None,
+            restarts=self.deaths.ever,
+            since=self._since,
+            detail=self._detail,
+        )
+
+    @property
+    def log_path(self) -> Path:
+        return self._settings.log_dir / f"{self.spec.name}.log"
+
+    def step(self, *, may_start: bool) -> None:
+        """Keep it running: look after it, start it if it is due and `may_start`."""
+        if self._popen is not None:
+            self._look(self._popen)
+        elif self._clock() >= self.retry_at:
+            if may_start:
+                self._start()
+            else:
+                self._enter("waiting", self._waiting_for())
+
+    def drain(self, *, may_end: bool) -> None:
+        """Bring it to an end: ask it as soon as `may_end`, and end its family when the grace time is over."""
+        if self._popen is None:
+            self._enter("stopped", self._detail if self._phase == "restarting" else "")
+        elif self._popen.poll() is not None:
+            self._ended(self._popen.returncode)
+        elif self._phase != "stopping":
+            if may_end:
+                self._popen.send_signal(signal.SIGTERM)
+                self._deadline = self._clock() + self.spec.grace_seconds
+                self._enter("stopping", f"has {self.spec.grace_seconds:g} s")
+        elif self._clock() >= self._deadline:
+            _log.warning("%s did not end in %g s; killing it", self.spec.name, self.spec.grace_seconds)
+            self.kill()
+
+    def kill(self) -> None:
+        """End it and all it started, at once."""
+        popen = self._popen
+        if popen is None:
+            self._enter("stopped", "")
+            return
+        popen.kill()
+        popen.wait()
+        self._ended(popen.returncode)
+
+    def last_lines(self, count: int = 12) -> list[str]:
+        """The end of its log file."""
+        try:
+            with self.log_path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - _LAST_LINES_BYTES))
+                return file.read().decode(errors="replace").splitlines()[-count:]
+        except FileNotFoundError:
+            return []
+
+    def _start(self) -> None:
+        # Killed when the predecessor's end was seen; asked again, as nothing may start beside a rest of it.
+        if self._last_pid is not None and not kill_family(self._last_pid, self._mark):
+            self.retry_at = self._clock() + self._policy.longest_delay
+            self._enter("restarting", f"what pid {self._last_pid} started cannot be ended; trying again")
+            return
+        announcements.forget(self._settings, self.spec.name)
+        self._settings.log_dir.mkdir(parents=True, exist_ok=True)
+        if self.log_path.exists() and self.log_path.stat().st_size > _LARGEST_LOG_BYTES:
+            self.log_path.replace(self.log_path.with_name(self.log_path.name + ".1"))
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)
+        }
+        environment |= to_environment(self._settings) | {MARK: self._mark}
+        try:
+            with self.log_path.open("ab") as output:
+                self._popen = subprocess.Popen(
+                    self._command(),
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(self._pipe,),
+                    # Ctrl-C in the terminal reaches the supervisor alone, which then drains in order.
+                    start_new_session=True,
+                )
+        except OSError as error:
+            self._died(f"cannot be started: {error.strerror}")
+            return
+        self._last_pid = self._popen.pid
+        self._ready_at = self._failed_at = None
+        self._deadline = self._clock() + self.spec.start_seconds
+        _log.info("%s started as pid %d", self.spec.name, self._popen.pid)
+        self._enter("starting", "")
+
+    def _command(self) -> list[str]:
+        entry = [sys.executable, "-m", "headrace.assembly.run_process", self.spec.name]
+        return [*entry, "--module", self.spec.module, "--supervisor-pipe", str(self._pipe)]
+
+    def _look(self, popen: subprocess.Popen[bytes]) -> None:
+        # First, so that the last word of a process that has ended is known when its end is told.
+        word = announcements.latest(self._settings, self.spec.name)
+        own_word = word if word is not None and word.pid == popen.pid else None
+        code = popen.poll()
+        now = self._clock()
+        if code is not None:
+            self._clean_up(popen.pid)
+            said = own_word.detail if own_word is not None and own_word.state == "failed" else ""
+            self.hopeless = code == EXIT_HOPELESS
+            self._died(said or _how(code))
+        elif own_word is None or own_word.state == "starting":
+            if now >= self._deadline and self._ready_at is None:
+                self._give_help(popen, f"not ready after {self.spec.start_seconds:g} s")
+            elif own_word is not None:
+                self._enter("starting", own_word.detail)
+        elif own_word.state == "ready":
+            self._ready_at = self._ready_at if self._ready_at is not None else now
+            self._failed_at = None
+            self._enter("running", own_word.detail)
+        elif self._failed_at is None:
+            self._failed_at = now
+            self._enter("failing", own_word.detail)
+        elif now - self._failed_at >= _FAILED_SECONDS:
+            self._give_help(popen, own_word.detail)
+
+    def _give_help(self, popen: subprocess.Popen[bytes], reason: str) -> None:
+        """End a process that lives but is of no use."""
+        popen.kill()
+        popen.wait()
+        self._clean_up(popen.pid)
+        self._died(reason)
+
+    def _died(self, reason: str) -> None:
+        ready_for = self._clock() - self._ready_at if self._ready_at is not None else 0.0
+        self.deaths = self.deaths.after_death(self._policy, ready_for=ready_for)
+        delay = self._policy.delay(self.deaths.in_a_row)
+        self.reason = reason
+        self._popen = None
+        self._ready_at = None
+        self.retry_at = self._clock() + delay
+        _log.warning("%s died (%s); starting it again in %g s", self.spec.name, reason, delay)
+        self._enter("restarting", f"{reason}; again in {delay:g} s")
+
+    def _ended(self, code: int) -> None:
+        if self._popen is not None:
+            self._clean_up(self._popen.pid)
+        self._popen = None
+        _log.info("%s ended: %s", self.spec.name, _how(code))
+        self._enter("stopped", "" if code == 0 else _how(code))
+
+    def _clean_up(self, pid: int) -> None:
+        if not kill_family(pid, self._mark):
+            _log.error("something that %s (pid %d) started cannot be ended", self.spec.name, pid)
+
+    def _enter(self, phase: Phase, detail: str) -> None:
+        if phase != self._phase:
+            self._since = time.time()
+        self._phase, self._detail = phase, detail
+
+    def _waiting_for(self) -> str:
+        return "for " + ", ".join(self.spec.needs) if self.spec.needs else ""
+
+
+def _how(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"

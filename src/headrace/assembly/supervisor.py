@@ -1,0 +1,278 @@
+"""The supervisor: runs the processes of the platform, restarts what dies, drains them in order.
+
+Everything is done by one thread, which looks at all processes several times a second; other threads ask
+it through flags and read what it published. Invariants: one supervisor per data folder (the lock); a
+process starts only when what it needs is ready, and is asked to end only when what it outlives is gone;
+when the log restarts, the others are left running, for they reconnect; every change is in the state file,
+in the supervisor's log and given to `on_change`. Never knows what a process does: that is data in
+`process_specs.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from headrace.assembly.platform_lock import PlatformLock
+from headrace.assembly.platform_state import PlatformState, ProcessState, write_state
+from headrace.assembly.ports import check_ports
+from headrace.assembly.process_family import kill_leftovers
+from headrace.assembly.process_logging import SingleLineFormatter
+from headrace.assembly.process_specs import PROCESSES, ProcessSpec, processes_for
+from headrace.assembly.restarts import RestartPolicy
+from headrace.assembly.supervised_process import SupervisedProcess
+from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
+
+_log = logging.getLogger(__name__)
+_LOOK_SECONDS: Final = 0.1
+
+
+class Supervisor:
+    """The platform of one data folder. Use: `start`, then `wait` or `stop`; or as a context manager.
+
+    `on_change` is called with each new state of a process, from the supervisor's thread: it must be quick,
+    and must not call `stop` or `wait`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        on_change: Callable[[ProcessState], None] | None = None,
+        specs: Iterable[ProcessSpec] = PROCESSES,
+        policy: RestartPolicy | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._specs = processes_for(settings, specs)
+        self._on_change = on_change
+        self._policy = policy or RestartPolicy()
+        self._clock = clock
+        self._lock = PlatformLock(settings)
+        self._processes: dict[str, SupervisedProcess] = {}
+        self._published: tuple[ProcessState, ...] = ()
+        self._since = 0.0
+        self._thread: threading.Thread | None = None
+        self._settled = threading.Event()
+        self._failure: HeadraceError | None = None
+        # Plain attributes, not events: a signal handler sets them, which must not wait for a lock.
+        self._drain_asked = False
+        self._kill_asked = False
+
+    def start(self) -> bool:
+        """Start everything and block until all are ready; False if a stop was asked for meanwhile.
+
+        Raises `data_dir_in_use`, `port_in_use`, or `process_failed` with the last log lines of what failed;
+        then nothing is left running.
+        """
+        self._lock.acquire()
+        try:
+            self._prepare()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+        self._thread.start()
+        try:
+            self._settled.wait()
+        except BaseException:
+            # Ctrl-C where no handler asks for the drain.
+            self.stop()
+            raise
+        if self._failure is not None:
+            self.wait()
+            raise self._failure
+        return not self._drain_asked
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until all processes have ended, at most `timeout` seconds; True if they have."""
+        if self._thread is None:
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Drain in order (or kill at once) and block until all processes have ended."""
+        self.request_stop(at_once=at_once)
+        self.wait()
+
+    def request_stop(self, *, at_once: bool = False) -> None:
+        """Ask for a drain (or for a kill) and return; may be called from a signal handler."""
+        if at_once:
+            self._kill_asked = True
+        self._drain_asked = True
+
+    def states(self) -> tuple[ProcessState, ...]:
+        """How the processes are, in the order in which they start."""
+        return self._published
+
+    def __enter__(self) -> Supervisor:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _prepare(self) -> None:
+        # We hold the lock, so whatever carries this folder's mark has lost its supervisor.
+        if not kill_leftovers(self._settings.data_dir):
+            raise HeadraceError(
+                "process_failed",
+                f"Processes that an earlier run on {self._settings.data_dir} left behind cannot be ended.",
+                remedy="End them by hand and try again.",
+            )
+        check_ports(self._settings, self._specs)
+        self._settings.log_dir.mkdir(parents=True, exist_ok=True)
+
+    def _run(self) -> None:
+        try:
+            with _logging_to(self._settings.log_dir / "supervisor.log"), _pipe() as read_end:
+                self._since = time.time()
+                self._processes = {
+                    spec.name: SupervisedProcess(
+                        spec, self._settings, policy=self._policy, pipe=read_end, clock=self._clock
+                    )
+                    for spec in self._specs
+                }
+                self._supervise()
+        except Exception as error:
+            self._failure = HeadraceError("process_failed", f"The supervisor failed: {error!r}.")
+        finally:
+            self._lock.release()
+            self._settled.set()
+
+    def _supervise(self) -> None:
+        _log.info("supervisor started as pid %d on %s", os.getpid(), self._settings.data_dir)
+        try:
+            self._keep_running()
+            self._drain()
+        except BaseException:
+            _log.exception("the supervisor failed; its processes are killed")
+            self._kill_all()
+            raise
+        _log.info("all processes have ended")
+
+    def _keep_running(self) -> None:
+        while not self._drain_asked:
+            ready = self._ready()
+            for process in self._processes.values():
+                process.step(may_start=ready.issuperset(process.spec.needs))
+            self._publish()
+            if not self._settled.is_set():
+                self._failure = self._hopeless_start()
+                if self._failure is not None:
+                    _log.error("giving up: %s", self._failure)
+                    return
+                if len(self._ready()) == len(self._processes):
+                    _log.info("all processes are ready")
+                    self._settled.set()
+            time.sleep(_LOOK_SECONDS)
+
+    def _drain(self) -> None:
+        while not self._kill_asked:
+            running = {name for name, process in self._processes.items() if process.state.state != "stopped"}
+            if not running:
+                return
+            for process in self._processes.values():
+                process.drain(may_end=running.isdisjoint(process.spec.drains_after))
+            self._publish()
+            time.sleep(_LOOK_SECONDS)
+        _log.warning("killing all processes at once")
+        self._kill_all()
+
+    def _kill_all(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+        self._publish()
+
+    def _ready(self) -> set[str]:
+        return {name for name, process in self._processes.items() if process.state.state == "running"}
+
+    def _hopeless_start(self) -> HeadraceError | None:
+        """Why the start is given up: a process that cannot run here, or that died again and again."""
+        for name, process in self._processes.items():
+            if process.hopeless:
+                return HeadraceError(
+                    "process_failed",
+                    f"The process `{name}` cannot run: {process.reason}",
+                    remedy=f"Its log is {process.log_path}.",
+                )
+            if process.deaths.in_a_row >= self._policy.attempts:
+                lines = "".join(f"\n    {line}" for line in process.last_lines())
+                return HeadraceError(
+                    "process_failed",
+                    f"The process `{name}` failed {process.deaths.in_a_row} times in a row while starting: "
+                    f"{process.reason}.",
+                    remedy=f"The end of {process.log_path}:{lines}",
+                )
+        return None
+
+    def _publish(self) -> None:
+        states = tuple(process.state for process in self._processes.values())
+        if states == self._published:
+            return
+        before = {state.name: state for state in self._published}
+        self._published = states
+        write_state(
+            self._settings,
+            PlatformState(
+                pid=os.getpid(),
+                since=self._since,
+                data_dir=str(self._settings.data_dir),
+                processes=states,
+            ),
+        )
+        for state in states:
+            if state != before.get(state.name):
+                _log.info("%s is %s %s", state.name, state.state, state.detail)
+                self._tell(state)
+
+    def _tell(self, state: ProcessState) -> None:
+        if self._on_change is None:
+            return
+        try:
+            self._on_change(state)
+        except Exception:
+            # Whoever watches must not be able to stop the platform by failing to show it.
+            _log.exception("showing the state of %s failed", state.name)
+
+
+@contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    """Have what this folder logs (deaths, restarts, changes) in one file."""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(SingleLineFormatter())
+    logger = logging.getLogger("headrace.assembly")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+        handler.close()
+
+
+@contextmanager
+def _pipe() -> Iterator[int]:
+    """The read end of a pipe whose write end lives as long as the supervisor: see `supervisor_watch.py`."""
+    read_end, write_end = os.pipe()
+    try:
+        yield read_end
+    finally:
+        os.close(write_end)
+        os.close(read_end)

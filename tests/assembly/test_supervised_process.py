@@ -1,0 +1,183 @@
+"""One process under supervision, driven by hand with a clock that only the test turns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.assembly.process_specs import ProcessSpec
+from headrace.assembly.restarts import RestartPolicy
+from headrace.assembly.supervised_process import SupervisedProcess
+from headrace.core.settings import Settings
+from tests.assembly.fakes import (
+    CRASHING,
+    DEAF,
+    FAILED_BUT_ALIVE,
+    GOOD,
+    NEVER_READY,
+    FakeProcesses,
+    is_running,
+    wait_until,
+)
+
+
+class ManualClock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Bench:
+    """Makes supervised processes, turns their clock, ends them."""
+
+    def __init__(self, settings: Settings, pipe: int) -> None:
+        self.clock = ManualClock()
+        self._settings = settings
+        self._pipe = pipe
+        self._made: list[SupervisedProcess] = []
+
+    def supervise(self, spec: ProcessSpec) -> SupervisedProcess:
+        process = SupervisedProcess(
+            spec, self._settings, policy=RestartPolicy(), pipe=self._pipe, clock=self.clock
+        )
+        self._made.append(process)
+        return process
+
+    def step_until(self, process: SupervisedProcess, phase: str) -> None:
+        def reached() -> bool:
+            process.step(may_start=True)
+            return process.state.state == phase
+
+        wait_until(reached, f"{process.spec.name} is {phase}")
+
+    def end(self) -> None:
+        for process in self._made:
+            process.kill()
+
+
+@pytest.fixture
+def bench(settings: Settings) -> Iterator[Bench]:
+    read_end, write_end = os.pipe()
+    bench = Bench(settings, read_end)
+    yield bench
+    bench.end()
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_it_starts_only_when_it_may(bench: Bench, fakes: FakeProcesses) -> None:
+    process = bench.supervise(fakes.spec("late", GOOD, needs=("log", "gateway")))
+    process.step(may_start=False)
+    assert (process.state.state, process.state.pid) == ("waiting", None)
+    assert process.state.detail == "for log, gateway"
+    bench.step_until(process, "running")
+    assert process.state.detail == "at your service"
+
+
+def test_the_wait_before_a_restart_grows_and_starts_anew_after_health(
+    bench: Bench, fakes: FakeProcesses
+) -> None:
+    process = bench.supervise(fakes.spec("crashing", CRASHING))
+    for deaths, delay in enumerate([0.5, 1.0, 2.0, 4.0, 8.0, 10.0], start=1):
+        bench.step_until(process, "restarting")
+        assert process.retry_at - bench.clock.now == pytest.approx(delay)
+        assert process.state.restarts == deaths
+        assert process.state.detail == f"ValueError: nothing good; again in {delay:g} s"
+        bench.clock.now = process.retry_at - 0.01
+        process.step(may_start=True)
+        assert (process.state.state, process.state.pid) == ("restarting", None)
+        bench.clock.now = process.retry_at
+        process.step(may_start=True)
+        assert process.state.state == "starting"
+    bench.step_until(process, "restarting")
+    fakes.spec("crashing", GOOD)
+    bench.clock.now = process.retry_at
+    bench.step_until(process, "running")
+    bench.clock.now += RestartPolicy().healthy_after
+    _kill_main(process)
+    bench.step_until(process, "restarting")
+    assert process.retry_at - bench.clock.now == pytest.approx(0.5)
+    assert "killed by SIGKILL" in process.state.detail
+
+
+def test_one_that_is_never_ready_counts_as_dead(bench: Bench, fakes: FakeProcesses) -> None:
+    process = bench.supervise(fakes.spec("slow", NEVER_READY, start_seconds=50.0))
+    bench.step_until(process, "starting")
+    pid = process.state.pid
+    bench.clock.now += 49.0
+    process.step(may_start=True)
+    assert process.state.pid == pid
+    bench.clock.now += 1.0
+    process.step(may_start=True)
+    assert process.state.state == "restarting"
+    assert "not ready after 50 s" in process.state.detail
+    assert pid is not None
+    assert not is_running(pid)
+
+
+def test_one_that_says_failed_and_stays_is_ended(bench: Bench, fakes: FakeProcesses) -> None:
+    process = bench.supervise(fakes.spec("broken", FAILED_BUT_ALIVE))
+    bench.step_until(process, "failing")
+    pid = process.state.pid
+    assert pid is not None
+    assert is_running(pid)
+    bench.clock.now += 5.0
+    process.step(may_start=True)
+    assert not is_running(pid)
+    assert process.state.detail == "broken inside; again in 0.5 s"
+
+
+def test_a_drain_kills_what_takes_no_notice_when_the_grace_is_over(
+    bench: Bench, fakes: FakeProcesses
+) -> None:
+    process = bench.supervise(fakes.spec("deaf", DEAF, grace_seconds=30.0))
+    bench.step_until(process, "running")
+    pid = process.state.pid
+    assert pid is not None
+    process.drain(may_end=False)
+    assert process.state.state == "running"
+    process.drain(may_end=True)
+    assert process.state.state == "stopping"
+    bench.clock.now += 29.9
+    process.drain(may_end=True)
+    assert process.state.state == "stopping"
+    assert is_running(pid)
+    bench.clock.now += 0.1
+    process.drain(may_end=True)
+    assert process.state.state == "stopped"
+    assert not is_running(pid)
+
+
+def test_the_word_of_a_predecessor_with_the_same_pid_is_not_taken(
+    bench: Bench, fakes: FakeProcesses, settings: Settings
+) -> None:
+    process = bench.supervise(fakes.spec("slow", NEVER_READY))
+    old = settings.data_dir / "run" / "slow.json"
+    old.parent.mkdir(parents=True)
+    old.write_text('{"pid": 1, "state": "ready", "detail": "old"}', encoding="utf-8")
+    bench.step_until(process, "starting")
+    assert not old.exists() or "old" not in old.read_text(encoding="utf-8")
+
+
+def test_a_large_log_is_put_aside_at_the_next_start(
+    bench: Bench, fakes: FakeProcesses, settings: Settings
+) -> None:
+    process = bench.supervise(fakes.spec("good", GOOD))
+    settings.log_dir.mkdir(parents=True)
+    with process.log_path.open("wb") as file:
+        file.truncate(17 * 1024 * 1024)
+    bench.step_until(process, "running")
+    assert process.log_path.stat().st_size < 1024
+    assert process.log_path.with_name("good.log.1").stat().st_size == 17 * 1024 * 1024
+
+
+def _kill_main(process: SupervisedProcess) -> None:
+    pid = process.state.pid
+    assert pid is not None
+    os.kill(pid, 9)
+    # Its parent is this very process, so a zombie stays until `step` asks after it.
+    wait_until(lambda: not is_running(pid), "the process is gone")
