@@ -46,6 +46,12 @@ def test_the_ports_of_further_brokers_are_looked_at(settings: Settings) -> None:
         check_ports(three, PROCESSES)
 
 
+def test_the_port_of_an_external_log_is_not_ours_to_look_at(settings: Settings) -> None:
+    external = dataclasses.replace(settings, engine="external", bootstrap_servers="kafka.test:9092")
+    with socket.create_server(("127.0.0.1", settings.kafka_port)):
+        check_ports(external, PROCESSES)
+
+
 def test_a_connection_of_an_earlier_run_is_no_obstacle(settings: Settings) -> None:
     (port,) = free_ports(1)
     with socket.create_server(("127.0.0.1", port)) as server:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from graphlib import TopologicalSorter
 
-from headrace.assembly.process_specs import PROCESSES, processes_for
+from headrace.assembly.process_specs import PROCESSES
 from headrace.core.settings import Settings, field_names
 
 
@@ -23,12 +23,10 @@ def test_every_name_in_the_table_exists() -> None:
         assert names.issuperset(spec.needs)
         assert names.issuperset(spec.drains_after)
         assert set(field_names()).issuperset(spec.ports)
+        assert {"", *field_names()}.issuperset([spec.grace_setting])
 
 
-def test_an_external_log_is_not_started_and_not_waited_for() -> None:
-    external = dataclasses.replace(Settings(), engine="external", bootstrap_servers="kafka.test:9092")
-    specs = {spec.name: spec for spec in processes_for(external)}
-    assert set(specs) == {"ingest", "gateway", "pipeline"}
-    assert specs["ingest"].needs == ()
-    assert specs["pipeline"].needs == ("ingest", "gateway")
-    assert {spec.name for spec in processes_for(Settings())} == {"log", "ingest", "gateway", "pipeline"}
+def test_a_longer_wait_of_ingest_gives_it_a_longer_grace() -> None:
+    ingest = next(spec for spec in PROCESSES if spec.name == "ingest")
+    longer = dataclasses.replace(Settings(), ingest_timeout_ms=Settings().ingest_timeout_ms + 7000)
+    assert ingest.grace(longer) == ingest.grace(Settings()) + 7

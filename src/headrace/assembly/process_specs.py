@@ -6,8 +6,7 @@ before it is asked to end; neither has a circle. Never starts anything: that is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from headrace.core.settings import Settings
@@ -25,10 +24,14 @@ class ProcessSpec:
     ports: tuple[str, ...] = ()
     # From the start of the process until it says `ready`; then it counts as failed.
     start_seconds: float = 120.0
-    # From SIGTERM until SIGKILL of its whole group.
+    # From SIGTERM until SIGKILL of its whole family, and the setting (in milliseconds) that prolongs it.
     grace_seconds: float = 15.0
-    # The log engine that wants this process; empty: all of them.
-    engine: str = ""
+    grace_setting: str = ""
+
+    def grace(self, settings: Settings) -> float:
+        """How many seconds it may take to drain."""
+        longer: int = getattr(settings, self.grace_setting) if self.grace_setting else 0
+        return self.grace_seconds + longer / 1000
 
 
 PROCESSES: Final[tuple[ProcessSpec, ...]] = (
@@ -40,14 +43,14 @@ PROCESSES: Final[tuple[ProcessSpec, ...]] = (
         # The first start may fetch its Java artifacts; a stop closes the logs of all brokers.
         start_seconds=600.0,
         grace_seconds=60.0,
-        engine="kafka",
     ),
     ProcessSpec(
         name="ingest",
         module="headrace.assembly.processes.ingest",
         needs=("log",),
         ports=("ingest_port",),
-        grace_seconds=20.0,
+        # Requests under way wait for the log this long.
+        grace_setting="ingest_timeout_ms",
     ),
     ProcessSpec(
         name="gateway",
@@ -66,17 +69,3 @@ PROCESSES: Final[tuple[ProcessSpec, ...]] = (
         grace_seconds=60.0,
     ),
 )
-
-
-def processes_for(settings: Settings, specs: Iterable[ProcessSpec] = PROCESSES) -> tuple[ProcessSpec, ...]:
-    """The processes that these settings ask for; nobody waits for one that is not among them."""
-    wanted = [spec for spec in specs if spec.engine in ("", settings.engine)]
-    names = {spec.name for spec in wanted}
-    return tuple(
-        replace(
-            spec,
-            needs=tuple(name for name in spec.needs if name in names),
-            drains_after=tuple(name for name in spec.drains_after if name in names),
-        )
-        for spec in wanted
-    )

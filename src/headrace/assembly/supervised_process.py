@@ -61,6 +61,7 @@ class SupervisedProcess:
         self._mark = mark(settings.data_dir, spec.name)
         self._ready_at: float | None = None
         self._deadline = 0.0
+        self._grace = spec.grace(settings)
         self._failed_at: float | None = None
         self._last_pid: int | None = None
         self._phase: Phase = "waiting"
@@ -101,10 +102,10 @@ class SupervisedProcess:
         elif self._phase != "stopping":
             if may_end:
                 self._popen.send_signal(signal.SIGTERM)
-                self._deadline = self._clock() + self.spec.grace_seconds
-                self._enter("stopping", f"has {self.spec.grace_seconds:g} s")
+                self._deadline = self._clock() + self._grace
+                self._enter("stopping", f"has {self._grace:g} s")
         elif self._clock() >= self._deadline:
-            _log.warning("%s did not end in %g s; killing it", self.spec.name, self.spec.grace_seconds)
+            _log.warning("%s did not end in %g s; killing it", self.spec.name, self._grace)
             self.kill()
 
     def kill(self) -> None:

@@ -25,7 +25,7 @@ from headrace.assembly.platform_state import PlatformState, ProcessState, write_
 from headrace.assembly.ports import check_ports
 from headrace.assembly.process_family import kill_leftovers
 from headrace.assembly.process_logging import SingleLineFormatter
-from headrace.assembly.process_specs import PROCESSES, ProcessSpec, processes_for
+from headrace.assembly.process_specs import PROCESSES, ProcessSpec
 from headrace.assembly.restarts import RestartPolicy
 from headrace.assembly.supervised_process import SupervisedProcess
 from headrace.core.errors import HeadraceError
@@ -52,7 +52,7 @@ class Supervisor:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
-        self._specs = processes_for(settings, specs)
+        self._specs = tuple(specs)
         self._on_change = on_change
         self._policy = policy or RestartPolicy()
         self._clock = clock
@@ -89,20 +89,27 @@ class Supervisor:
             raise
         if self._failure is not None:
             self.wait()
-            raise self._failure
         return not self._drain_asked
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block until all processes have ended, at most `timeout` seconds; True if they have."""
+        """Block until all processes have ended, at most `timeout` seconds; True if they have.
+
+        Raises when they ended because the supervisor itself, or the start, failed.
+        """
         if self._thread is None:
             return True
         self._thread.join(timeout)
-        return not self._thread.is_alive()
+        if self._thread.is_alive():
+            return False
+        if self._failure is not None:
+            raise self._failure
+        return True
 
     def stop(self, *, at_once: bool = False) -> None:
         """Drain in order (or kill at once) and block until all processes have ended."""
         self.request_stop(at_once=at_once)
-        self.wait()
+        if self._thread is not None:
+            self._thread.join()
 
     def request_stop(self, *, at_once: bool = False) -> None:
         """Ask for a drain (or for a kill) and return; may be called from a signal handler."""
