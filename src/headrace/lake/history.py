@@ -16,6 +16,8 @@ from headrace.lake.marks import Marks, marks_from_metadata
 
 # Commits that move rows between files or change settings, but never the set of rows.
 _KEEPS_ROWS: Final = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "REORG"})
+# Past so many commits without marks the rows are asked, which is always right.
+_COMMITS_TO_LOOK_AT: Final = 50
 _MAKES_EMPTY: Final = frozenset({"CREATE TABLE"})
 
 
@@ -42,7 +44,7 @@ def read_state(path: Path, *, writer: str) -> TableState | None:
 
 
 def _cached_marks(table: DeltaTable) -> Marks | None:
-    for commit in table.history():  # newest first
+    for commit in table.history(limit=_COMMITS_TO_LOOK_AT):  # newest first
         marks = marks_from_metadata(commit.get("userMetadata"))
         if marks is not None:
             return marks

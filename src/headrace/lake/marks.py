@@ -7,7 +7,7 @@ holds of it; a row at or below its lane's mark has been written before and is dr
 Marks belong to one *topic layout* (id and partition count of the topic that the lake reads). When that topic is made again
 with another number of partitions, keys move and a repeated record may come along another lane. Then the old marks turn
 into *bounds*: the highest position per source partition over all its lanes. A row above the bound is new for certain; a row
-at or below it on a lane without a mark is a *suspect*, to be looked up among the rows themselves. The same holds when
+at or below it and above its lane's mark is a *suspect*, to be looked up among the rows themselves. The same holds when
 the marks were computed from the rows, which do not say under which layout they came.
 
 The rows are the truth. The JSON of `as_metadata`, kept in a commit's `userMetadata`, is a cache of it:
@@ -83,9 +83,7 @@ class Marks:
         if mark is not None and position <= mark:
             return True
         bound = self.bounds.get(lane.source)
-        if bound is None or position > bound:
-            return False
-        return None if mark is None else False
+        return False if bound is None or position > bound else None
 
     def as_metadata(self) -> str:
         lanes = [[*_source_parts(lane.source), lane.topic_partition, *_position_parts(p)] for lane, p in self.lanes.items()]

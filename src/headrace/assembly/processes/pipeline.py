@@ -1,0 +1,101 @@
+"""The pipeline process: one Spark session, the platform's flows on it, kept running until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+
+from headrace.assembly.announcements import announce
+from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
+from headrace.java.artifacts import Artifacts
+from headrace.java.runtime import find_java
+from headrace.lake.writer import WrittenBatch
+from headrace.pipeline.flows import lake_flow, transcode_flow
+from headrace.pipeline.registry_client import RegistryClient
+from headrace.pipeline.spark.keeper import QueryKeeper
+from headrace.pipeline.spark.queries import LakeQuery, TranscodeQuery
+from headrace.pipeline.spark.session import create_session
+from headrace.pipeline.status import QueryStatus, StatusLog
+from headrace.pipeline.topics import TopicDirectory
+
+logger = logging.getLogger(__name__)
+
+# How often the topics are looked at: bounds how long a query may read a topic that was deleted and made again.
+_LOOK_SECONDS = 0.2
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    java = find_java(settings.java_home)
+    jars = Artifacts(settings.cache_dir).jars("spark")
+    announce(settings, "pipeline", state="starting", detail="starting Spark")
+    spark = create_session(settings, java_home=java.home, jars=jars)
+    # py4j starts the JVM in this process's session: Ctrl-C reaches it too. The supervisor signals only this process.
+    signal.signal(signal.SIGINT, lambda *_: stopping.set())
+    registry = RegistryClient(f"http://{settings.host}:{settings.registry_port}")
+    directory = TopicDirectory(settings.bootstrap)
+    statuses = StatusLog(settings.bootstrap, directory)
+    lake = lake_flow(settings)
+
+    def on_batch(batch: int, written: WrittenBatch) -> None:
+        statuses.write(
+            QueryStatus(
+                query=lake.query, state="RUNNING", mode="micro-batch", message="", at=_wall_clock_ms(), batch=batch,
+                rows=written.rows, latency_quantiles_ms=written.latency_quantiles_ms,
+            )
+        )  # fmt: skip
+
+    queries = (
+        TranscodeQuery(spark, transcode_flow(settings), settings, registry),
+        LakeQuery(spark, lake, settings, registry, on_batch),
+    )
+    keepers = [
+        QueryKeeper(
+            query, directory=directory, partitions=settings.default_partitions, on_status=statuses.write,
+            wall_clock_ms=_wall_clock_ms,
+        )
+        for query in queries
+    ]  # fmt: skip
+    try:
+        _keep(settings, directory, keepers, stopping)
+    finally:
+        for keeper in keepers:
+            keeper.stop()
+        statuses.close()
+        registry.close()
+        spark.stop()
+    return 0
+
+
+def _keep(
+    settings: Settings, directory: TopicDirectory, keepers: list[QueryKeeper], stopping: threading.Event
+) -> None:
+    names = sorted({name for keeper in keepers for name in keeper.topic_names})
+    announced = ""
+    while not stopping.is_set():
+        try:
+            topics = directory.lookup(names)
+            for keeper in keepers:
+                keeper.tick(topics, time.monotonic())
+        except HeadraceError as error:
+            if error.code != "log_unavailable":
+                raise
+            # The log may be restarting; queries that run go on by themselves.
+            logger.warning("%s", error)
+        detail = ", ".join(
+            f"{keeper.state or 'starting'} {keeper.mode}".strip().lower() for keeper in keepers
+        )
+        if detail != announced:
+            announce(settings, "pipeline", state="ready", detail=detail)
+            announced = detail
+        stopping.wait(_LOOK_SECONDS)
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000

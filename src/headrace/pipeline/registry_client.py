@@ -1,0 +1,51 @@
+"""The schema registry as the pipeline sees it: register a schema, fetch one by its id. Speaks Confluent's HTTP API."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from urllib.parse import quote
+
+import httpx
+
+from headrace.core.errors import HeadraceError
+
+_CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+
+
+class RegistryClient:
+    """A small client; every failure is a HeadraceError that names the registry's address."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        self._client = httpx.Client(timeout=10.0, headers={"Content-Type": _CONTENT_TYPE}, trust_env=False)
+
+    def register(self, subject: str, schema: str) -> int:
+        """Id of `schema` under `subject`; registering the same schema again gives the same id."""
+        answer = self._request("POST", f"/subjects/{quote(subject, safe='')}/versions", {"schema": schema})
+        return int(str(answer["id"]))
+
+    def schema_by_id(self, schema_id: int) -> str | None:
+        """The schema with that id, or None where the registry knows none."""
+        answer = self._request("GET", f"/schemas/ids/{schema_id}", None)
+        return str(answer["schema"]) if answer else None
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _request(self, method: str, path: str, body: dict[str, str] | None) -> dict[str, object]:
+        try:
+            response = self._client.request(method, self._url + path, json=body)
+        except httpx.HTTPError as error:
+            raise HeadraceError(
+                "log_unavailable",
+                f"The schema registry at {self._url} does not answer: {error}.",
+                remedy="Check that the gateway is running (`headrace status`).",
+            ) from error
+        if response.status_code == HTTPStatus.NOT_FOUND and method == "GET":
+            return {}
+        if response.status_code != HTTPStatus.OK:
+            raise HeadraceError(
+                "pipeline_failed", f"The schema registry answered {method} {path} with {response.status_code}: {response.text}."
+            )
+        answer: dict[str, object] = response.json()
+        return answer

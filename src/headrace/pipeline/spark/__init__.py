@@ -1,0 +1,1 @@
+"""Runs plans on Spark. The only folder that imports pyspark; no record ever passes through Python."""

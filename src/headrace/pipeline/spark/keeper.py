@@ -1,0 +1,115 @@
+"""Keeps queries running: starts each once its source is there, starts it again when it fails or when its topics change.
+
+`tick` is called again and again with the topics as they are now; it never sleeps. A query is stopped at once when the id of
+one of its topics changes, since records of a new incarnation must not be taken for those of the old one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.core.errors import HeadraceError
+from headrace.pipeline.spark.queries import Query, make_written_topics
+from headrace.pipeline.status import QueryState, QueryStatus
+from headrace.pipeline.topics import TopicDirectory, TopicIdentity
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 15.0
+_HEALTHY_AFTER: Final = 60.0
+
+StatusListener = Callable[[QueryStatus], None]
+
+
+class QueryKeeper:
+    """Keeps one query running."""
+
+    def __init__(
+        self, query: Query, *, directory: TopicDirectory, partitions: int, on_status: StatusListener, wall_clock_ms: Callable[[], int]
+    ) -> None:
+        self._query = query
+        self._directory = directory
+        self._partitions = partitions
+        self._on_status = on_status
+        self._wall_clock_ms = wall_clock_ms
+        self._running: StreamingQuery | None = None
+        self._topics: Mapping[str, TopicIdentity] = {}
+        self._mode = ""
+        self._state: QueryState | None = None
+        self._pause = _FIRST_PAUSE
+        self._not_before = 0.0
+        self._started_at = 0.0
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        return (self._query.source_topic, *self._query.written_topics)
+
+    @property
+    def state(self) -> QueryState | None:
+        return self._state
+
+    @property
+    def mode(self) -> str:
+        return self._mode
+
+    def tick(self, topics: Mapping[str, TopicIdentity], now: float) -> None:
+        """Bring the query to where it should be. `topics` are those of `topic_names` that exist; `now` is monotonic."""
+        mine = {name: topics[name] for name in self.topic_names if name in topics}
+        if self._running is not None:
+            if mine != self._topics:
+                self._halt()
+                self._say("WAITING", "a topic of this query was deleted, made again or given more partitions")
+            elif not self._running.isActive:
+                self._failed(str(self._running.exception() or "the query ended by itself"), now)
+            elif now - self._started_at > _HEALTHY_AFTER:
+                self._pause = _FIRST_PAUSE
+            return
+        if now < self._not_before:
+            return
+        if self._query.source_topic not in mine:
+            self._say("WAITING", f"topic {self._query.source_topic} does not exist yet")
+        elif len(mine) < len(self.topic_names):
+            make_written_topics(self._directory, self._query, partitions=self._partitions)
+        else:
+            self._start(mine, now)
+
+    def stop(self) -> None:
+        if self._running is not None:
+            self._halt()
+        self._say("STOPPED", "")
+
+    def _start(self, topics: Mapping[str, TopicIdentity], now: float) -> None:
+        try:
+            self._running, self._mode = self._query.start(topics)
+        except HeadraceError as error:
+            self._failed(str(error), now)
+            return
+        self._topics = topics
+        self._started_at = now
+        self._say("RUNNING", "")
+
+    def _failed(self, reason: str, now: float) -> None:
+        self._running = None
+        self._not_before = now + self._pause
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        logger.error("Query %s failed and starts again: %s", self._query.name, reason)
+        self._say("FAILED", reason.splitlines()[0] if reason else "", repeat=True)
+
+    def _halt(self) -> None:
+        if self._running is not None:
+            self._running.stop()
+            self._running = None
+
+    def _say(self, state: QueryState, message: str, *, repeat: bool = False) -> None:
+        if state == self._state and not repeat:
+            return
+        self._state = state
+        logger.info("Query %s is %s %s", self._query.name, state, message)
+        self._on_status(
+            QueryStatus(query=self._query.name, state=state, mode=self._mode, message=message, at=self._wall_clock_ms())
+        )

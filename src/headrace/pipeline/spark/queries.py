@@ -1,0 +1,161 @@
+"""The two kinds of query that Spark runs here, each made from a plan and the identities of its topics.
+
+A query's checkpoint belongs to the incarnations of its topics: their ids are part of its folder's name. So a topic that was
+deleted and made again is read from its beginning, and a derived topic that was is filled again; the marks of the lake
+drop what it already holds.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.core.settings import Settings
+from headrace.lake.writer import WrittenBatch
+from headrace.pipeline.plan import LakeFlow, TranscodeFlow
+from headrace.pipeline.registry_client import RegistryClient
+from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
+from headrace.pipeline.spark.transcode import transcoded
+from headrace.pipeline.topics import TopicDirectory, TopicIdentity
+
+logger = logging.getLogger(__name__)
+
+# Slots that stay free for the lake's micro-batches when a real-time query holds the others for good.
+_SLOTS_FOR_BATCHES = 2
+_LARGEST_BATCH = 200_000
+# A dead letter is as large as the event and has headers on top; an Avro record is hardly larger than its JSON.
+_TOPIC_MESSAGE_BYTES = str(4 * 1024 * 1024)
+
+BatchListener = Callable[[int, WrittenBatch], None]
+
+
+class Query(Protocol):
+    """Something that can be started on Spark once its topics are there."""
+
+    name: str
+    source_topic: str
+    written_topics: tuple[str, ...]
+
+    def start(self, topics: Mapping[str, TopicIdentity]) -> tuple[StreamingQuery, str]:
+        """Start; gives Spark's handle and the mode it runs in."""
+        ...
+
+
+class TranscodeQuery:
+    """JSON to Avro: in real-time mode, or in micro-batches where the settings say so or the slots do not suffice."""
+
+    def __init__(self, spark: SparkSession, flow: TranscodeFlow, settings: Settings, registry: RegistryClient) -> None:
+        self.name = flow.query
+        self.source_topic = flow.source_topic
+        self.written_topics = (flow.sink_topic, flow.dead_letter_topic)
+        self._spark = spark
+        self._flow = flow
+        self._settings = settings
+        self._registry = registry
+
+    def start(self, topics: Mapping[str, TopicIdentity]) -> tuple[StreamingQuery, str]:
+        flow = self._flow
+        source, sink = topics[flow.source_topic], topics[flow.sink_topic]
+        schema_id = self._registry.register(flow.subject, flow.avro_schema)
+        records = _kafka_records(self._spark, source, self._settings).load()
+        writer = (
+            transcoded(records, flow, source=source, sink=sink, schema_id=schema_id)
+            .writeStream.queryName(flow.query)
+            .format("kafka")
+            .outputMode("update")
+            .option("kafka.bootstrap.servers", self._settings.bootstrap)
+            .option("kafka.max.request.size", str(16 * 1024 * 1024))
+            .option("checkpointLocation", str(_checkpoint(self._settings, flow.query, source, sink)))
+        )
+        mode = self._mode(source)
+        if mode == "real-time":
+            writer = writer.trigger(realTime=f"{self._settings.real_time_batch_seconds} seconds")
+        else:
+            writer = writer.trigger(processingTime="0 seconds")
+        return writer.start(), mode
+
+    def _mode(self, source: TopicIdentity) -> str:
+        slots = self._settings.pipeline_slots - _SLOTS_FOR_BATCHES
+        if self._settings.pipeline_mode == "real-time" and source.partitions > slots:
+            logger.warning(
+                "Query %s runs in micro-batches: %s has %d partitions and real-time mode holds a slot for each, of which "
+                "%d are to be had. Raise pipeline_slots to at least %d.",
+                self.name, source.name, source.partitions, slots, source.partitions + _SLOTS_FOR_BATCHES,
+            )  # fmt: skip
+            return "micro-batch"
+        return self._settings.pipeline_mode
+
+
+class LakeQuery:
+    """Avro to the lake, in micro-batches."""
+
+    def __init__(
+        self, spark: SparkSession, flow: LakeFlow, settings: Settings, registry: RegistryClient, on_batch: BatchListener
+    ) -> None:
+        self.name = flow.query
+        self.source_topic = flow.topic
+        self.written_topics = (flow.dead_letter_topic,)
+        self._spark = spark
+        self._flow = flow
+        self._settings = settings
+        self._registry = registry
+        self._on_batch = on_batch
+
+    def start(self, topics: Mapping[str, TopicIdentity]) -> tuple[StreamingQuery, str]:
+        flow = self._flow
+        topic = topics[flow.topic]
+        lake_writer = DeltaLakeWriter(
+            self._spark, flow, topic=topic, bootstrap=self._settings.bootstrap, schema_by_id=self._registry.schema_by_id
+        )
+
+        def write(batch: DataFrame, batch_id: int) -> None:
+            began = time.monotonic()
+            written = lake_writer.write(batch)
+            logger.info(
+                "lake batch %d: %d rows, %d repeated, %d dead letters in %d ms", batch_id, written.rows, written.repeated,
+                written.dead_letters, (time.monotonic() - began) * 1000,
+            )  # fmt: skip
+            self._on_batch(batch_id, written)
+
+        records = (
+            _kafka_records(self._spark, topic, self._settings)
+            .option("includeHeaders", "true")
+            .option("maxOffsetsPerTrigger", str(_LARGEST_BATCH))
+            .load()
+        )
+        query = (
+            records.writeStream.queryName(flow.query)
+            .foreachBatch(write)
+            .option("checkpointLocation", str(_checkpoint(self._settings, flow.query, topic)))
+            .trigger(processingTime=f"{self._settings.lake_interval_ms} milliseconds")
+            .start()
+        )
+        return query, "micro-batch"
+
+
+def make_written_topics(directory: TopicDirectory, query: Query, *, partitions: int) -> None:
+    """Make the topics that a query writes to, so that its lanes are fixed before its first record."""
+    for name in query.written_topics:
+        directory.ensure(name, partitions=partitions, config={"max.message.bytes": _TOPIC_MESSAGE_BYTES})
+
+
+def _kafka_records(spark: SparkSession, topic: TopicIdentity, settings: Settings):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    return (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", settings.bootstrap)
+        .option("kafka.isolation.level", "read_committed")
+        .option("subscribe", topic.name)
+        .option("startingOffsets", "earliest")
+        # Data that is gone before it was read stops the query with a clear error instead of passing unseen.
+        .option("failOnDataLoss", "true")
+    )
+
+
+def _checkpoint(settings: Settings, query: str, *topics: TopicIdentity) -> Path:
+    return settings.data_dir / "pipeline" / "checkpoints" / query / "-".join(topic.topic_id for topic in topics)

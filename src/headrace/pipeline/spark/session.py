@@ -1,0 +1,74 @@
+"""The one Spark session of the pipeline process: JVM, connectors and the settings that a small machine needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from headrace.core.settings import Settings
+
+_SQL_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    # JSON fields are matched without case, so `a` and `A` in one event are one column: the last one counts, as in ksqlDB.
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    # Defaults of 200 and 50 are for clusters; here every task beyond the cores is overhead.
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    "spark.databricks.delta.autoCompact.enabled": "false",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.cleaner.periodicGC.interval": "10min",
+}
+
+_JAVA_OPTIONS: Final = (
+    # A damaged Avro record can claim a string of gigabytes; the reader must refuse it instead of running out of memory.
+    "-Dorg.apache.avro.limits.string.maxLength=67108864",
+    "-Dorg.apache.avro.limits.bytes.maxLength=67108864",
+    "-Dorg.apache.avro.limits.collectionItems.maxLength=10000000",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=50",
+    "-XX:+ExitOnOutOfMemoryError",
+)
+
+
+def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path]) -> SparkSession:
+    """Start the JVM and give its session. `jars` are the connectors of the `spark` artifact group."""
+    os.environ["JAVA_HOME"] = str(java_home)
+    # Spark Connect or a foreign Spark in the environment would take over the session that is started here.
+    for variable in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_SUBMIT_ARGS"):
+        os.environ.pop(variable, None)
+    # Loopback: without it Spark binds whatever address the host name resolves to.
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    folder = settings.data_dir / "pipeline"
+    (folder / "scratch").mkdir(parents=True, exist_ok=True)
+    builder = SparkSession.builder.appName("headrace").master(f"local[{settings.pipeline_slots}]")
+    for name, value in _SQL_SETTINGS.items():
+        builder = builder.config(name, value)
+    with resources.as_file(resources.files(__package__) / "log4j2.properties") as logging_file:
+        options = (f"-Dlog4j2.configurationFile={logging_file}", f"-Djava.io.tmpdir={folder / 'scratch'}", *_JAVA_OPTIONS)
+        return (
+            builder.config("spark.driver.memory", settings.spark_memory)
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.extraClassPath", os.pathsep.join(str(jar) for jar in jars))
+            .config("spark.driver.extraJavaOptions", " ".join(options))
+            .config("spark.local.dir", str(folder / "scratch"))
+            .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+            .config("spark.ui.enabled", str(settings.spark_ui_port > 0).lower())
+            .config("spark.ui.port", str(settings.spark_ui_port))
+            .getOrCreate()
+        )
