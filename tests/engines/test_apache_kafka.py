@@ -152,7 +152,7 @@ def test_a_port_in_use_is_named_before_anything_starts(
     assert not (tmp_path / "kafka").exists()
 
 
-def test_a_broker_that_dies_at_the_start_is_quoted(
+def test_a_setting_that_kafka_refuses_is_quoted(
     tmp_path: Path, java: JavaRuntime, artifacts: Artifacts
 ) -> None:
     engine = ApacheKafka(
@@ -161,10 +161,45 @@ def test_a_broker_that_dies_at_the_start_is_quoted(
     try:
         with pytest.raises(HeadraceError, match=r"message\.max\.bytes") as caught:
             engine.start()
+    finally:
+        engine.stop()
+    assert caught.value.code == "process_failed"
+
+
+def test_a_broker_that_ends_by_itself_is_quoted(
+    tmp_path: Path, java: JavaRuntime, artifacts: Artifacts
+) -> None:
+    engine = ApacheKafka(tmp_path, java, artifacts.jars("kafka"), "127.0.0.1", free_port())
+    engine.start()
+    engine.stop()
+    identity = tmp_path / "broker-1" / "log" / "meta.properties"
+    lines = identity.read_text(encoding="ascii").splitlines()
+    other = ["node.id=7" if line.startswith("node.id=") else line for line in lines]
+    identity.write_text("\n".join(other), encoding="ascii")
+    try:
+        engine.start()
+        with pytest.raises(HeadraceError, match=r"(?s)broker 1 ended with exit code 1.*node id") as caught:
             engine.wait_ready(READY_TIMEOUT)
     finally:
         engine.stop()
     assert caught.value.code == "process_failed"
+
+
+def test_a_second_engine_is_kept_out_of_the_folder(
+    tmp_path: Path, java: JavaRuntime, artifacts: Artifacts
+) -> None:
+    jars, ports = artifacts.jars("kafka"), free_ports(2)
+    engine = ApacheKafka(tmp_path, java, jars, "127.0.0.1", ports[0])
+    rival = ApacheKafka(tmp_path, java, jars, "127.0.0.1", ports[1])
+    try:
+        engine.start()
+        with pytest.raises(HeadraceError, match=str(tmp_path)) as caught:
+            rival.start()
+        assert caught.value.code == "data_dir_in_use"
+        engine.check_alive()
+    finally:
+        rival.stop()
+        engine.stop()
 
 
 PARENT_PROGRAM = """

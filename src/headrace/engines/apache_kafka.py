@@ -8,12 +8,13 @@ anything starts. Never touches a process or a folder that is not its own.
 from __future__ import annotations
 
 import errno
+import fcntl
 import socket
 import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from headrace.core.errors import HeadraceError
 from headrace.engines.kraft import Broker, Cluster, bracketed, open_cluster
@@ -26,6 +27,8 @@ STOP_TIMEOUT: Final = 30.0
 JVM_FLAGS: Final = (
     "-server",
     "-Xms128m",
+    # Beside G1 it starts as fast, serves as fast on two cores, and takes 50 MB less.
+    "-XX:+UseSerialGC",
     "-Djava.awt.headless=true",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -61,6 +64,7 @@ class ApacheKafka:
         self._heap = heap
         self._max_message_bytes = max_message_bytes
         self._processes: dict[Broker, JavaProcess] = {}
+        self._lock: IO[str] | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -75,19 +79,25 @@ class ApacheKafka:
         """Format what is not formatted yet and start the brokers; does not wait for them."""
         for port in self._ports:
             _refuse_port_in_use(self._host, port)
-        cluster = open_cluster(
-            self._data_dir,
-            host=self._host,
-            ports=self._ports,
-            default_partitions=self._default_partitions,
-            max_message_bytes=self._max_message_bytes,
-        )
-        for broker in cluster.brokers:
-            cluster.write_properties(broker)
-        self._format(cluster)
-        for broker in cluster.brokers:
-            command = self._command("kafka.Kafka", broker.properties_file.name)
-            self._processes[broker] = JavaProcess(command, folder=broker.folder, log_file=broker.log_file)
+        self._data_dir.mkdir(parents=True, exist_ok=True)
+        self._lock = _hold(self._data_dir)
+        try:
+            cluster = open_cluster(
+                self._data_dir,
+                host=self._host,
+                ports=self._ports,
+                default_partitions=self._default_partitions,
+                max_message_bytes=self._max_message_bytes,
+            )
+            for broker in cluster.brokers:
+                cluster.write_properties(broker)
+            self._format(cluster)
+            for broker in cluster.brokers:
+                command = self._command("kafka.Kafka", broker.properties_file.name)
+                self._processes[broker] = JavaProcess(command, folder=broker.folder, log_file=broker.log_file)
+        except BaseException:
+            self.stop()
+            raise
 
     def wait_ready(self, timeout: float) -> None:
         """Return when every broker serves and knows all others. Raises process_failed if one ends."""
@@ -115,6 +125,9 @@ class ApacheKafka:
         for process in self._processes.values():
             process.stop(deadline - time.monotonic())
         self._processes.clear()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def _address(self, port: int) -> str:
         return f"{bracketed(self._host)}:{port}"
@@ -150,6 +163,21 @@ class ApacheKafka:
                     f"The folder {broker.folder} could not be formatted for Kafka:\n"
                     f"{(result.stdout + result.stderr).strip()[-2000:]}",
                 )
+
+
+def _hold(data_dir: Path) -> IO[str]:
+    """Keep others out of the folder until the file is closed: two clusters on one folder destroy its data."""
+    file = (data_dir / ".lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.close()
+        raise HeadraceError(
+            "data_dir_in_use",
+            f"Another Apache Kafka engine is running in {data_dir}.",
+            remedy="Stop it, or choose another folder with data_dir.",
+        ) from error
+    return file
 
 
 def _refuse_port_in_use(host: str, port: int) -> None:

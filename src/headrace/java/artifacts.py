@@ -44,16 +44,20 @@ class Artifacts:
         """The jars of a group, in the order of the class path, each whole."""
         artifacts = self._artifacts(group)
         folder = self._folder / group
-        if self._not_whole(folder, artifacts):
-            try:
+        try:
+            if self._not_whole(folder, artifacts):
                 self._fill(group, artifacts, progress=progress)
-            except OSError as error:
-                raise HeadraceError(
-                    "artifacts_unreachable",
-                    f"The artifact cache {folder} cannot be filled: {error}.",
-                    remedy="Make room or set cache_dir to a folder that you may write to.",
-                ) from error
+        except OSError as error:
+            raise HeadraceError(
+                "artifacts_unreachable",
+                f"The artifact cache {folder} cannot be used: {error}.",
+                remedy="Make room, or set cache_dir to a folder that you may write to.",
+            ) from error
         return [folder / artifact.file_name for artifact in artifacts]
+
+    def missing(self, group: str) -> int:
+        """How many jars of the group would have to be fetched now."""
+        return len(self._not_whole(self._folder / group, self._artifacts(group)))
 
     def classpath(self, group: str, *, progress: bool = False) -> str:
         return os.pathsep.join(str(jar) for jar in self.jars(group, progress=progress))
@@ -78,9 +82,8 @@ class Artifacts:
         with _locked(folder / ".lock"):
             for orphan in folder.glob(SCRATCH_PREFIX + "*"):
                 shutil.rmtree(orphan)
-            missing = self._not_whole(
-                folder, artifacts
-            )  # again: who held the lock before may have fetched them
+            # Asked again, as who held the lock before may have fetched them.
+            missing = self._not_whole(folder, artifacts)
             if not missing:
                 return
             scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=folder))

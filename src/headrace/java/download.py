@@ -151,6 +151,8 @@ class Downloader:
 
         def advance(count: int) -> None:
             nonlocal done
+            if self._stopped.is_set():
+                raise OSError("another artifact has failed")
             done += count
             self._advance(count)
 
@@ -163,6 +165,8 @@ class Downloader:
 
 def _reason(error: Any) -> str:
     """The innermost reason: requests wraps it three times and repeats the address in each."""
+    if type(error) is RuntimeError:  # jgo's only one, which does not tell the status
+        return "the repository does not offer it"
     while error.args and isinstance(error.args[0], BaseException):
         error = error.args[0]
     inner = getattr(error, "reason", None)

@@ -1,0 +1,116 @@
+"""The log process: runs the log engine that the settings name, until it is told to stop.
+
+Invariants: `ready` is announced only once the log takes writes; SIGTERM and SIGINT stop a start under way as
+well as a log that serves, and the brokers are shut down cleanly before this process ends; a broker that ends
+by itself ends this process with an error, because the supervisor is who restarts. Never touches a cluster
+that it did not start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from headrace.assembly.announcements import announce
+from headrace.core.settings import Settings
+from headrace.engines.apache_kafka import ApacheKafka
+from headrace.engines.readiness import wait_until_serving
+from headrace.java.artifacts import Artifacts
+from headrace.java.runtime import find_java
+
+NAME: Final = "log"
+# Generous: after a crash Kafka checks its logs before it serves.
+READY_SECONDS: Final = 300.0
+EXTERNAL_SECONDS: Final = 60.0
+LOOK_SECONDS: Final = 0.2
+SMALLEST_MESSAGE_LIMIT: Final = 2 * 1024 * 1024
+# Key, headers and framing of a record around its value.
+RECORD_OVERHEAD: Final = 64 * 1024
+_log = logging.getLogger(__name__)
+
+
+class _StopAskedError(Exception):
+    """A signal came while something was under way that may be broken off."""
+
+
+class _StopSignal:
+    """SIGTERM and SIGINT, as a flag; within `interrupting` also as an exception."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self._interrupts = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._take)
+
+    @contextlib.contextmanager
+    def interrupting(self) -> Iterator[None]:
+        self._interrupts = True
+        try:
+            if self.asked.is_set():
+                raise _StopAskedError
+            yield
+        finally:
+            self._interrupts = False
+
+    def _take(self, _number: int, _frame: object) -> None:
+        first = not self.asked.is_set()
+        self.asked.set()
+        if self._interrupts and first:
+            raise _StopAskedError
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT. Raises HeadraceError when the log cannot serve."""
+    stop = _StopSignal()
+    try:
+        if settings.engine == "external":
+            _watch_external(settings, stop)
+        else:
+            _serve_apache_kafka(settings, stop)
+    except _StopAskedError:
+        _log.info("told to stop before the log was ready")
+    return 0
+
+
+def _watch_external(settings: Settings, stop: _StopSignal) -> None:
+    address = settings.bootstrap
+    announce(settings, NAME, state="starting", detail=f"waiting for {address}")
+    with stop.interrupting():
+        wait_until_serving(address, brokers=1, deadline=time.monotonic() + EXTERNAL_SECONDS)
+    announce(settings, NAME, state="ready", detail=f"{address} (external)")
+    stop.asked.wait()
+
+
+def _serve_apache_kafka(settings: Settings, stop: _StopSignal) -> None:
+    with stop.interrupting():
+        java = find_java(settings.java_home)
+        artifacts = Artifacts(settings.cache_dir)
+        if missing := artifacts.missing("kafka"):
+            announce(settings, NAME, state="starting", detail=f"fetching {missing} Java artifacts")
+        jars = artifacts.jars("kafka", progress=True)
+    engine = ApacheKafka(
+        settings.data_dir / "kafka",
+        java,
+        jars,
+        settings.host,
+        settings.kafka_port,
+        settings.brokers,
+        settings.default_partitions,
+        max_message_bytes=max(SMALLEST_MESSAGE_LIMIT, settings.max_event_bytes + RECORD_OVERHEAD),
+    )
+    announce(settings, NAME, state="starting", detail="starting Apache Kafka")
+    try:
+        engine.start()
+        with stop.interrupting():
+            engine.wait_ready(READY_SECONDS)
+        brokers = "1 broker" if settings.brokers == 1 else f"{settings.brokers} brokers"
+        announce(settings, NAME, state="ready", detail=f"{engine.bootstrap} (Apache Kafka, {brokers})")
+        while not stop.asked.wait(LOOK_SECONDS):
+            engine.check_alive()
+    finally:
+        engine.stop()

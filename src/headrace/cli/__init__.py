@@ -1,0 +1,1 @@
+"""The `headrace` command: thin commands over what the folders below offer."""
