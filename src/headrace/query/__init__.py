@@ -1,0 +1,1 @@
+"""Answers about what the platform holds: SQL over the lake, messages, counts, latencies. Knows no HTTP."""

@@ -1,0 +1,148 @@
+"""A DuckDB in memory that sees the lake's tables as views, and nothing else of the machine.
+
+How a table becomes a view: the list of the files of its snapshot, with the partition columns taken from the
+folders' names (`EVENT_TYPE=…/SERVER_DATE=…`), which DuckDB decodes and prunes by. DuckDB takes the columns
+from the first file of the list; so the first is a Parquet file without rows that we write, from the schema
+in the Delta log, into a temporary folder. With it a table without files answers too, and no folder's file
+is opened only to learn the columns. Columns that were added later are missing in older files: such a table
+is read with `union_by_name`, which opens all its files.
+
+Invariants: DuckDB reaches the folder of the lake and the temporary folder only, fetches no extension, takes
+no Python variable for a table, and its configuration is locked before the first question. Never changes the
+lake.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from headrace.query.snapshots import TableSnapshot, quoted
+
+# What DuckDB takes for a pattern or a partition in a path must not come from the folder that the lake
+# happens to be in.
+_SPECIAL_IN_PATHS: Final = frozenset("*?[]{}=\\")
+_NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
+_OFFLINE: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "python_enable_replacements": False,
+    # Nothing is spilled to disk: a question that needs more memory than it may have is told so.
+    "temp_directory": "",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    """The file without rows that gives a table its columns, and the folder its files are read through."""
+
+    like: TableSnapshot
+    schema_file: str
+    folder: str
+
+
+class LakeDatabase:
+    """One database for the life of a process; a connection for each question that runs at the same time."""
+
+    def __init__(self, lake_dir: Path, *, time_limit_seconds: float, memory_limit: str, threads: int) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="headrace-query-")
+        self._lock = threading.Lock()
+        self._prepared: dict[str, _Prepared] = {}
+        self._prepared_count = 0
+        self._root = duckdb.connect(
+            config={
+                **_OFFLINE,
+                "max_execution_time": max(1, round(time_limit_seconds * 1000)),
+                "memory_limit": memory_limit,
+                "threads": threads,
+            }
+        )
+        self._root.execute("SET TimeZone = 'UTC'")
+        reachable = ", ".join(_literal(str(folder)) for folder in (lake_dir, self._temporary.name))
+        self._root.execute(f"SET allowed_directories = [{reachable}]")
+        self._root.execute("SET enable_external_access = false")
+        self._root.execute("SET lock_configuration = true")
+
+    def connect(
+        self, tables: Collection[TableSnapshot], *, widened: Collection[str]
+    ) -> duckdb.DuckDBPyConnection:
+        """A connection with a view for each readable table; `widened` ones are read with `union_by_name`."""
+        connection = self._root.cursor()
+        try:
+            for number, table in enumerate(tables):
+                if not table.unreadable:
+                    files = self._files(connection, table)
+                    connection.execute(f"SET VARIABLE files_{number} = $1::VARCHAR[]", [files])
+                    reader = _reader(
+                        f"getvariable('files_{number}')", table, union_by_name=table.name in widened
+                    )
+                    columns = ", ".join(quoted(column.name) for column in table.columns)
+                    connection.execute(
+                        f"CREATE TEMP VIEW {quoted(table.name)} AS SELECT {columns} FROM {reader}"
+                    )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        self._root.close()
+        self._temporary.cleanup()
+
+    def _files(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> list[str]:
+        with self._lock:
+            prepared = self._prepared.get(table.name)
+            if prepared is None or not _same_shape(prepared.like, table):
+                prepared = self._prepare(connection, table)
+                self._prepared[table.name] = prepared
+        original = str(table.folder)
+        if prepared.folder == original:
+            return [prepared.schema_file, *table.files]
+        return [
+            prepared.schema_file,
+            *(prepared.folder + file.removeprefix(original) for file in table.files),
+        ]
+
+    def _prepare(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> _Prepared:
+        self._prepared_count += 1
+        place = Path(self._temporary.name) / str(self._prepared_count)
+        schema_folder = place.joinpath(
+            "schema", *(f"{name}={_NULL_FOLDER}" for name in table.partition_columns)
+        )
+        schema_folder.mkdir(parents=True)
+        schema_file = str(schema_folder / "no_rows.parquet")
+        stored = [column for column in table.columns if column.name not in table.partition_columns]
+        columns = ", ".join(f"CAST(NULL AS {column.type}) AS {quoted(column.name)}" for column in stored)
+        connection.execute(f"COPY (SELECT {columns} LIMIT 0) TO {_literal(schema_file)} (FORMAT parquet)")
+        folder = str(table.folder)
+        if _SPECIAL_IN_PATHS.intersection(folder):
+            (place / "table").symlink_to(table.folder, target_is_directory=True)
+            folder = str(place / "table")
+        return _Prepared(like=table, schema_file=schema_file, folder=folder)
+
+
+def _reader(files: str, table: TableSnapshot, *, union_by_name: bool) -> str:
+    options = {"hive_partitioning": "false", "union_by_name": str(union_by_name).lower()}
+    if table.partition_columns:
+        kinds: Mapping[str, str] = {column.name: column.type for column in table.columns}
+        typed = ", ".join(f"{quoted(name)}: {_literal(kinds[name])}" for name in table.partition_columns)
+        options |= {"hive_partitioning": "true", "hive_types": f"{{{typed}}}", "hive_types_autocast": "false"}
+    return f"read_parquet({files}, {', '.join(f'{name} = {value}' for name, value in options.items())})"
+
+
+def _same_shape(one: TableSnapshot, other: TableSnapshot) -> bool:
+    return (one.folder, one.columns, one.partition_columns) == (
+        other.folder,
+        other.columns,
+        other.partition_columns,
+    )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,135 @@
+"""What a statement may be: one question, over the lake's tables, that touches nothing else.
+
+Decides on DuckDB's own parse of the statement, never on its text, and by lists of what is allowed: a kind
+of statement, of table or of table function that is not listed is refused, so that what a newer DuckDB adds
+stays outside until somebody thinks about it (2.0, for example, lets a common table expression INSERT or
+COPY TO a file). This is the inner one of two fences: DuckDB itself is configured without access to files
+outside the lake. Never runs the statement.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.core.errors import HeadraceError
+
+if TYPE_CHECKING:
+    import duckdb
+
+LONGEST_STATEMENT: Final = 1_000_000
+
+_QUERY_NODES: Final = {"CTE_NODE", "RECURSIVE_CTE_NODE", "SELECT_NODE", "SET_OPERATION_NODE"}
+_TABLES: Final = {
+    "BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SHOW_REF", "SUBQUERY", "TABLE_FUNCTION",
+}  # fmt: skip
+_OTHER_PARTS: Final = {"DISTINCT_MODIFIER", "LIMIT_MODIFIER", "LIMIT_PERCENT_MODIFIER", "ORDER_MODIFIER"}
+_ORDERS: Final = {"ASCENDING", "DESCENDING", "ORDER_DEFAULT"}
+_TABLE_FUNCTIONS: Final = {
+    "duckdb_columns", "duckdb_functions", "duckdb_keywords", "duckdb_tables", "duckdb_types", "duckdb_views",
+    "generate_series", "json_each", "json_tree", "pg_timezone_names", "range", "repeat", "repeat_row",
+    "unnest",
+}  # fmt: skip
+# A sleep cannot be interrupted; a log entry outlives the question.
+_REFUSED_FUNCTIONS: Final = {"sleep_ms", "write_log"}
+_CATALOG_SCHEMAS: Final = {"information_schema", "pg_catalog"}
+
+_EXPLAIN: Final = re.compile(r"explain\b\s*(analy[sz]e\b)?\s*(\([\w\s,']*\))?\s*", re.IGNORECASE)
+_PLAIN_NAME: Final = re.compile(r"[\w$ -]+")
+
+_REMEDY: Final = "Ask one question: SELECT, WITH, FROM, VALUES, DESCRIBE, SUMMARIZE, SHOW TABLES or EXPLAIN."
+
+
+def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set[str]) -> set[str]:
+    """Which of `tables` (folded names) a statement asks. Raises HeadraceError where it is not permitted."""
+    if len(sql) > LONGEST_STATEMENT:
+        raise _refused(f"The statement is longer than {LONGEST_STATEMENT} characters.")
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1:
+        raise _refused(
+            "There is no statement." if not statements else f"These are {len(statements)} statements."
+        )
+    statement = statements[0]
+    kind, text = statement.type.name, statement.query
+    if kind == "EXPLAIN":
+        text = _explained(text)
+        inner = connection.extract_statements(text)
+        kind = inner[0].type.name if len(inner) == 1 else "EXPLAIN"
+    if kind != "SELECT":
+        raise _refused(f"{kind} is not allowed here: questions are answered, nothing is changed.")
+    row = connection.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchone()
+    tree = json.loads(row[0]) if row is not None else {"error": True}
+    if tree["error"]:
+        raise _refused(f"The statement could not be checked: {tree.get('error_message', 'no reason given')}.")
+    return _named_tables(tree["statements"], tables)
+
+
+def _explained(text: str) -> str:
+    match = _EXPLAIN.match(text)
+    if match is None:
+        raise _refused("This form of EXPLAIN is not allowed here.")
+    return text[match.end() :]
+
+
+def _named_tables(tree: Any, tables: set[str]) -> set[str]:
+    named: set[str] = set()
+    for part in _parts(tree):
+        kind = part["type"]
+        if "class" in part:
+            _check_function(part)
+        elif kind == "BASE_TABLE":
+            named.add(_check_table(part, tables))
+        elif kind == "SHOW_REF":
+            _check_shown(part["table_name"])
+        elif kind == "TABLE_FUNCTION":
+            _check_table_function(part["function"])
+        elif kind not in _QUERY_NODES | _TABLES | _OTHER_PARTS | _ORDERS and not kind.endswith("_TYPE_INFO"):
+            raise _refused(f"A part of the kind {kind} is not allowed here.")
+    return named & tables
+
+
+def _parts(tree: Any) -> Iterator[dict[str, Any]]:
+    """Every object of the tree that says what kind it is. Not recursive: a statement may be nested deeply."""
+    pending = [tree]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            if isinstance(part.get("type"), str):
+                yield part
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)
+
+
+def _check_function(expression: dict[str, Any]) -> None:
+    name = str(expression.get("function_name", "")).lower()
+    if name in _REFUSED_FUNCTIONS:
+        raise _refused(f"The function {name} is not allowed here.")
+
+
+def _check_table(table: dict[str, Any], tables: set[str]) -> str:
+    """A name that is no table of ours could be the path of a file: only plain names pass on to DuckDB."""
+    *qualifiers, name = [str(part) for part in table["qualified_name"]["path"]]
+    folded = name.casefold()
+    if qualifiers and qualifiers[-1].lower() in _CATALOG_SCHEMAS:
+        return folded
+    if folded not in tables and (qualifiers or not _PLAIN_NAME.fullmatch(name)):
+        raise _refused(f"`{'.'.join([*qualifiers, name])}` is not a table of the lake.")
+    return folded
+
+
+def _check_shown(name: str) -> None:
+    if not _PLAIN_NAME.fullmatch(name.strip('"') or "all"):
+        raise _refused(f"`{name}` is not a table of the lake.")
+
+
+def _check_table_function(function: dict[str, Any]) -> None:
+    name = str(function.get("function_name", "")).lower()
+    if name not in _TABLE_FUNCTIONS:
+        raise _refused(f"The table function {name} is not allowed here: only the lake is read.")
+
+
+def _refused(message: str) -> HeadraceError:
+    return HeadraceError("query_failed", message, remedy=_REMEDY)

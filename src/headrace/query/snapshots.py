@@ -1,0 +1,226 @@
+"""The lake's tables at their newest Delta version: which files belong to it, and which columns a table has.
+
+Owns the cached Delta logs; a table that has not changed costs a listing of its log. Invariants: a snapshot
+names exactly the files that its Delta version holds, whatever else lies in the folder; a table deleted and
+made again is noticed, also when its version numbers are those of the old one. Safe for several threads.
+Never reads a data file and never writes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+LOG_FOLDER: Final = "_delta_log"
+
+_DUCKDB_TYPES: Final[dict[str, str]] = {
+    "binary": "BLOB",
+    "boolean": "BOOLEAN",
+    "byte": "TINYINT",
+    "date": "DATE",
+    "double": "DOUBLE",
+    "float": "FLOAT",
+    "integer": "INTEGER",
+    "long": "BIGINT",
+    "short": "SMALLINT",
+    "string": "VARCHAR",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+    "timestamp_ntz": "TIMESTAMP",
+}
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column's name and its DuckDB type."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSnapshot:
+    """One table at one version.
+
+    `rows` is the number of its rows as far as its log says; `unreadable` says why its files alone do not
+    give its rows, and is empty where they do.
+    """
+
+    name: str
+    folder: Path
+    table_id: str
+    version: int
+    columns: tuple[Column, ...]
+    partition_columns: tuple[str, ...]
+    files: tuple[str, ...]
+    unreadable: str = ""
+
+
+class LakeTables:
+    """The Delta tables that stand in the folder of the lake, one folder each."""
+
+    def __init__(self, lake_dir: Path) -> None:
+        self._lake_dir = lake_dir
+        self._lock = threading.Lock()
+        self._followed: dict[str, FollowedTable] = {}
+        self._snapshots: dict[str, TableSnapshot] = {}
+
+    def current(self) -> dict[str, TableSnapshot]:
+        """All tables by name, each at its newest version."""
+        with self._lock:
+            found: dict[str, TableSnapshot] = {}
+            for name in self._table_names():
+                table = self._followed.setdefault(name, FollowedTable(self._lake_dir / name))
+                try:
+                    if table.refresh():
+                        found[name] = self._snapshot(name, table)
+                except DeltaError as error:
+                    # The other tables answer all the same; who asks for this one is told why it does not.
+                    found[name] = _broken_table(name, self._lake_dir / name, error)
+            for name in self._followed.keys() - found.keys():
+                del self._followed[name]
+            self._snapshots = found
+            return dict(found)
+
+    def _table_names(self) -> list[str]:
+        if not self._lake_dir.is_dir():
+            return []
+        names = sorted(child.name for child in self._lake_dir.iterdir() if (child / LOG_FOLDER).is_dir())
+        # SQL does not tell upper from lower case, folders do: the first one has the name.
+        by_folded_name = {name.casefold(): name for name in reversed(names)}
+        return sorted(by_folded_name.values())
+
+    def _snapshot(self, name: str, table: FollowedTable) -> TableSnapshot:
+        known = self._snapshots.get(name)
+        delta = table.delta
+        table_id = str(delta.metadata().id)
+        if known is not None and (known.table_id, known.version) == (table_id, delta.version()):
+            return known
+        return _read_snapshot(name, self._lake_dir / name, table_id, delta)
+
+
+class FollowedTable:
+    """One Delta log that is read once and then only onwards. Not locked: its owner guards it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._delta: DeltaTable | None = None
+        self._newest_commit: tuple[int, int, int] | None = None
+
+    @property
+    def delta(self) -> DeltaTable:
+        if self._delta is None:
+            raise RuntimeError(f"{self._folder} was not refreshed, or holds no table")
+        return self._delta
+
+    def refresh(self) -> bool:
+        """Go to the newest version. False where the folder holds no table (any more)."""
+        if self._delta is not None and self._newest_commit == self._identity_of_commit(self._delta.version()):
+            try:
+                self._delta.update_incremental()
+            except DeltaError as error:
+                # A log that was cleaned up or made anew cannot be followed from where we stand.
+                _logger.info("Reading the log of %s anew: %s", self._folder, error)
+                self._delta = None
+        else:
+            self._delta = None
+        if self._delta is None:
+            try:
+                self._delta = DeltaTable(self._folder)
+            except TableNotFoundError:
+                return False
+        self._newest_commit = self._identity_of_commit(self._delta.version())
+        return True
+
+    def _identity_of_commit(self, version: int) -> tuple[int, int, int] | None:
+        """Tells a commit from one of the same number in a table that was deleted and made again."""
+        try:
+            status = (self._folder / LOG_FOLDER / f"{version:020d}.json").stat()
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def duckdb_type(delta_type: Any) -> str:
+    """The DuckDB type of a Delta type as it stands in a table's schema. ValueError where there is none."""
+    if isinstance(delta_type, str):
+        if delta_type.startswith("decimal("):
+            return delta_type.upper()
+        if delta_type in _DUCKDB_TYPES:
+            return _DUCKDB_TYPES[delta_type]
+    elif delta_type["type"] == "struct":
+        fields = (f"{quoted(field['name'])} {duckdb_type(field['type'])}" for field in delta_type["fields"])
+        return f"STRUCT({', '.join(fields)})"
+    elif delta_type["type"] == "array":
+        return f"{duckdb_type(delta_type['elementType'])}[]"
+    elif delta_type["type"] == "map":
+        return f"MAP({duckdb_type(delta_type['keyType'])}, {duckdb_type(delta_type['valueType'])})"
+    raise ValueError(f"the Delta type {delta_type!r} has no counterpart in DuckDB")
+
+
+def quoted(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def _read_snapshot(name: str, folder: Path, table_id: str, delta: DeltaTable) -> TableSnapshot:
+    columns: tuple[Column, ...] = ()
+    files: tuple[str, ...] = ()
+    unreadable = _unsupported_feature(delta)
+    try:
+        fields = json.loads(delta.schema().to_json())["fields"]
+        columns = tuple(Column(name=field["name"], type=duckdb_type(field["type"])) for field in fields)
+        files = tuple(
+            _local_path(folder, path) for path in delta.get_add_actions().column("path").to_pylist()
+        )
+    except ValueError as error:
+        unreadable = unreadable or str(error)
+    return TableSnapshot(
+        name=name,
+        folder=folder,
+        table_id=table_id,
+        version=delta.version(),
+        columns=columns,
+        partition_columns=tuple(delta.metadata().partition_columns),
+        files=files,
+        unreadable=unreadable,
+    )
+
+
+def _local_path(folder: Path, path: str) -> str:
+    """A path of the log as one of the file system; `file_uris` fails where the folder's name has a blank."""
+    if path.startswith("/") or "://" in path:
+        raise ValueError(f"the file {path} of it lies outside its folder")
+    return f"{folder}/{unquote(path)}"
+
+
+def _broken_table(name: str, folder: Path, error: DeltaError) -> TableSnapshot:
+    return TableSnapshot(
+        name=name,
+        folder=folder,
+        table_id="",
+        version=-1,
+        columns=(),
+        partition_columns=(),
+        files=(),
+        unreadable=f"its Delta log cannot be read: {error}",
+    )
+
+
+def _unsupported_feature(delta: DeltaTable) -> str:
+    """Features that change what the rows of a Parquet file mean: answering without them would be wrong."""
+    mapping = delta.metadata().configuration.get("delta.columnMapping.mode", "none")
+    if mapping != "none":
+        return f"it maps column names (delta.columnMapping.mode = {mapping})"
+    features = delta.protocol().reader_features or []
+    if "deletionVectors" in features and any(batch.num_rows > 0 for batch in delta.deletion_vectors()):
+        return "it has deletion vectors, which mark rows of its files as deleted"
+    return ""
