@@ -137,6 +137,28 @@ def test_three_brokers_form_a_cluster_that_replicates(
     assert caught.value.code == "invalid_setting"
 
 
+def test_a_broker_can_be_added_to_a_cluster(
+    tmp_path: Path, java: JavaRuntime, artifacts: Artifacts, topic_name: str
+) -> None:
+    jars, ports = artifacts.jars("kafka"), free_ports(2)
+    one = ApacheKafka(tmp_path, java, jars, "127.0.0.1", ports[0])
+    two = ApacheKafka(tmp_path, java, jars, "127.0.0.1", ports[0], ports=ports, heap="256m")
+    try:
+        one.start()
+        one.wait_ready(READY_TIMEOUT)
+        produce(one.bootstrap, topic_name, [b"before"])
+        one.stop()
+        two.start()
+        two.wait_ready(READY_TIMEOUT)
+        assert consume(two.bootstrap, topic_name, 1) == [b"before"]
+    finally:
+        one.stop()
+        two.stop()
+    for number in (1, 2):
+        log = (tmp_path / f"broker-{number}" / "server.log").read_text(encoding="utf-8")
+        assert f"[BrokerServer id={number}] shut down completed" in log
+
+
 def test_a_port_in_use_is_named_before_anything_starts(
     tmp_path: Path, java: JavaRuntime, artifacts: Artifacts
 ) -> None:

@@ -120,10 +120,18 @@ class ApacheKafka:
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """Shut all brokers down and wait for them; one that does not end within the time is killed."""
         deadline = time.monotonic() + timeout
-        for process in self._processes.values():
-            process.terminate()
-        for process in self._processes.values():
-            process.stop(deadline - time.monotonic())
+        # A broker leaves with a controller's consent: controllers go last, and together, while they are a
+        # majority.
+        for controllers in (False, True):
+            leaving = [
+                process
+                for broker, process in self._processes.items()
+                if (broker.controller_port is not None) == controllers
+            ]
+            for process in leaving:
+                process.terminate()
+            for process in leaving:
+                process.stop(deadline - time.monotonic())
         self._processes.clear()
         if self._lock is not None:
             self._lock.close()
