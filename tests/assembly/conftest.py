@@ -18,7 +18,7 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
     settings = settings_in(tmp_path)
     settings.data_dir.mkdir()
     yield settings
-    left = [process for process in psutil.process_iter() if _is_of(process, settings)]
+    left = marked_processes(settings)
     for process in left:
         process.kill()
     assert not left, "a test left processes behind"
@@ -29,8 +29,13 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeProcesses:
     return FakeProcesses(tmp_path / "fakes", monkeypatch)
 
 
+def marked_processes(settings: Settings) -> list[psutil.Process]:
+    """All processes that a supervisor of this data folder started, directly or not."""
+    return [process for process in psutil.process_iter() if _is_of(process, settings)]
+
+
 def _is_of(process: psutil.Process, settings: Settings) -> bool:
     try:
-        return str(settings.data_dir) in process.environ().get(MARK, "")
+        return process.environ().get(MARK, "").endswith(f"@{settings.data_dir}")
     except psutil.Error:
         return False

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.assembly.announcements import announce, forget, latest
-from headrace.assembly.platform_lock import PlatformLock, holder, lock_path
+from headrace.assembly.platform_lock import PlatformLock, check_free, holder, lock_path
 from headrace.assembly.platform_state import PlatformState, ProcessState, read_state, write_state
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
@@ -19,11 +19,14 @@ def test_a_second_holder_is_refused_with_the_pid_of_the_first(settings: Settings
     first = PlatformLock(settings)
     first.acquire()
     assert holder(settings) == os.getpid()
-    with pytest.raises(HeadraceError, match=rf"in use by pid {os.getpid()}\.") as raised:
+    with pytest.raises(HeadraceError, match=rf"in use by the platform with pid {os.getpid()}\.") as raised:
         PlatformLock(settings).acquire()
     assert raised.value.code == "data_dir_in_use"
     assert "headrace down" in raised.value.remedy
+    with pytest.raises(HeadraceError, match=rf"pid {os.getpid()}\."):
+        check_free(settings)
     first.release()
+    check_free(settings)
     assert holder(settings) is None
     second = PlatformLock(settings)
     second.acquire()

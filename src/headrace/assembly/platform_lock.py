@@ -50,11 +50,7 @@ class PlatformLock:
             time.sleep(_PAUSE_SECONDS)
         pid = _read_pid(file)
         os.close(file)
-        raise HeadraceError(
-            "data_dir_in_use",
-            f"The data folder {self._settings.data_dir} is in use by pid {pid or 'unknown'}.",
-            remedy="Stop it with `headrace down`, or choose another folder with --data-dir.",
-        )
+        raise _in_use(self._settings, pid)
 
     def release(self) -> None:
         """Give the lock back; nothing happens if it is not held."""
@@ -86,6 +82,21 @@ def holder(settings: Settings) -> int | None:
         return None
     finally:
         os.close(file)
+
+
+def check_free(settings: Settings) -> None:
+    """Raise `data_dir_in_use` if a platform runs on this data folder: for those who want to know early."""
+    pid = holder(settings)
+    if pid is not None:
+        raise _in_use(settings, pid)
+
+
+def _in_use(settings: Settings, pid: int | None) -> HeadraceError:
+    return HeadraceError(
+        "data_dir_in_use",
+        f"The data folder {settings.data_dir} is in use by the platform with pid {pid or 'unknown'}.",
+        remedy="Stop it with `headrace down`, or choose another folder with --data-dir.",
+    )
 
 
 def _try_lock(file: int, kind: int) -> bool:

@@ -82,7 +82,9 @@ class Supervisor:
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
         self._thread.start()
         try:
-            self._settled.wait()
+            while not self._settled.wait(_LOOK_SECONDS):
+                # In short waits, for the reason that stands in `wait`.
+                continue
         except BaseException:
             # Ctrl-C where no handler asks for the drain.
             self.stop()
@@ -98,9 +100,14 @@ class Supervisor:
         """
         if self._thread is None:
             return True
-        self._thread.join(timeout)
-        if self._thread.is_alive():
-            return False
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._thread.is_alive():
+            left = _LOOK_SECONDS if deadline is None else min(_LOOK_SECONDS, deadline - time.monotonic())
+            if left <= 0:
+                return False
+            # Not one long wait: the kernel may hand a signal to another thread, and Python runs its handler
+            # only when the main thread comes out of waiting.
+            self._thread.join(left)
         if self._failure is not None:
             raise self._failure
         return True
@@ -108,8 +115,8 @@ class Supervisor:
     def stop(self, *, at_once: bool = False) -> None:
         """Drain in order (or kill at once) and block until all processes have ended."""
         self.request_stop(at_once=at_once)
-        if self._thread is not None:
-            self._thread.join()
+        while self._thread is not None and self._thread.is_alive():
+            self._thread.join(_LOOK_SECONDS)
 
     def request_stop(self, *, at_once: bool = False) -> None:
         """Ask for a drain (or for a kill) and return; may be called from a signal handler."""

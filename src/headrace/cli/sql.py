@@ -1,0 +1,97 @@
+"""`headrace sql`: a question to the lake, answered as a table, JSON or CSV.
+
+Invariant: JSON and CSV hold nothing but the answer, each value as exact as the format allows. Never
+starts Spark, and needs no running platform: it reads the lake's files.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import sys
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from datetime import time as time_of_day
+from decimal import Decimal
+from typing import Final
+from uuid import UUID
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
+from headrace.query.sql import LakeQuery, QueryResult
+
+
+def answer(settings: Settings, statement: str, *, output: str) -> None:
+    """Print the answer to one statement."""
+    show = FORMATS.get(output)
+    if show is None:
+        raise HeadraceError(
+            "bad_request",
+            f"There is no output format `{output}`.",
+            remedy="The formats are " + ", ".join(f"`{name}`" for name in FORMATS) + ".",
+        )
+    query = LakeQuery(settings.lake_dir)
+    try:
+        show(query.run(statement))
+    finally:
+        query.close()
+
+
+def _show_table(result: QueryResult) -> None:
+    table = Table(header_style="bold")
+    for name, kind in zip(result.columns, result.types, strict=True):
+        table.add_column(name, justify="right" if _is_number(kind) else "left", overflow="fold")
+    for row in result.rows:
+        table.add_row(*(Text("NULL", style="dim") if value is None else Text(_text(value)) for value in row))
+    console = Console()
+    console.print(table)
+    console.print(f"{len(result.rows)} row{'' if len(result.rows) == 1 else 's'}", style="dim")
+
+
+def _show_json(result: QueryResult) -> None:
+    rows = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
+    print(json.dumps(rows, default=_json_value, ensure_ascii=False))
+
+
+def _show_csv(result: QueryResult) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(result.columns)
+    writer.writerows(["" if value is None else _text(value) for value in row] for row in result.rows)
+
+
+FORMATS: Final[dict[str, Callable[[QueryResult], None]]] = {
+    "table": _show_table,
+    "json": _show_json,
+    "csv": _show_csv,
+}
+
+
+def _is_number(kind: str) -> bool:
+    return kind.startswith(
+        ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "U", "FLOAT", "DOUBLE", "DECIMAL")
+    )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (dict, list, tuple, bool)):
+        return json.dumps(value, default=_json_value, ensure_ascii=False)
+    plain = _json_value(value) if not isinstance(value, (int, float)) else value
+    return str(plain)
+
+
+def _json_value(value: object) -> object:
+    """What JSON has no type for, as text; numbers that a double would falsify, too."""
+    if isinstance(value, (date, datetime, time_of_day)):
+        return value.isoformat()
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, (Decimal, UUID, timedelta)):
+        return str(value)
+    raise TypeError(f"a value of type {type(value).__name__} in an answer")
