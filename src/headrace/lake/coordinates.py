@@ -1,11 +1,13 @@
 """Source coordinates: where a derived record comes from, as a record header and as columns of the lake.
 
-Format of the header `headrace-source`, UTF-8 text: `<query>/<source topic id>/<partition>/<offset>/<ordinal>`, for example
-`csas_target_json/3Zk0c9mDQ8uJ1x5vX0qg5A/3/18254/0`. The topic *id* and not its name: a topic deleted and made again is another
-source. The ordinal tells apart the records that one source record gives; it is 0 where there is one. Neither a query's
-name nor a topic id holds a slash.
+Format of the header `headrace-source`, UTF-8 text: `<query>/<source topic
+id>/<partition>/<offset>/<ordinal>`, for example `csas_target_json/3Zk0c9mDQ8uJ1x5vX0qg5A/3/18254/0`. The
+topic *id* and not its name: a topic deleted and made again is another source. The ordinal tells apart the
+records that one source record gives; it is 0 where there is one. Neither a query's name nor a topic id holds
+a slash.
 
-Never reads or writes a topic itself: the writers and readers of the header are in `pipeline/spark/` and `query/`.
+Never reads or writes a topic itself: the writers and readers of the header are in `pipeline/spark/` and
+`query/`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The layout of a lake table: its folder, its columns, what it is partitioned by.
 
 A table stands at `<lake folder>/<table>/` as a Delta table whose data files are plain Parquet in the folders
-`EVENT_TYPE=…/SERVER_DATE=…/`. After the event's own columns come those that say where the row is from; their names begin with
-an underscore so that they never meet a column of an event.
+`EVENT_TYPE=…/SERVER_DATE=…/`. After the event's own columns come those that say where the row is from; their
+names begin with an underscore so that they never meet a column of an event.
 
 Never reads or writes a file: `pipeline/spark/` writes tables, `query/` reads them.
 """
@@ -60,7 +60,8 @@ class TableLayout:
 
 
 _TABLE_PROPERTIES: Final[dict[str, str]] = {
-    # A checkpoint of the Delta log costs a Spark job; readers replay a hundred small JSON commits in a few milliseconds.
+    # A checkpoint of the Delta log costs a Spark job; readers replay a hundred small JSON commits in a few
+    # milliseconds.
     "delta.checkpointInterval": "100",
     # Minimum and maximum per file only where a reader prunes by them; the row count per file is always kept.
     "delta.dataSkippingStatsColumns": f"{TOPIC_PARTITION},{TOPIC_OFFSET},{SOURCE_PARTITION},{SOURCE_OFFSET}",

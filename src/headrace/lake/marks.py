@@ -1,14 +1,16 @@
 """Lanes and marks: what the lake already holds, so that whatever arrives twice is written once.
 
-A *lane* is (query, source topic id, source partition, partition of the topic that the lake reads). Along a lane source
-offsets only rise, except where something upstream was repeated. The *mark* of a lane is the highest position the lake
-holds of it; a row at or below its lane's mark has been written before and is dropped.
+A *lane* is (query, source topic id, source partition, partition of the topic that the lake reads). Along a
+lane source offsets only rise, except where something upstream was repeated. The *mark* of a lane is the
+highest position the lake holds of it; a row at or below its lane's mark has been written before and is
+dropped.
 
-Marks belong to one *topic layout* (id and partition count of the topic that the lake reads). When that topic is made again
-with another number of partitions, keys move and a repeated record may come along another lane. Then the old marks turn
-into *bounds*: the highest position per source partition over all its lanes. A row above the bound is new for certain; a row
-at or below it and above its lane's mark is a *suspect*, to be looked up among the rows themselves. The same holds when
-the marks were computed from the rows, which do not say under which layout they came.
+Marks belong to one *topic layout* (id and partition count of the topic that the lake reads). When that topic
+is made again with another number of partitions, keys move and a repeated record may come along another lane.
+Then the old marks turn into *bounds*: the highest position per source partition over all its lanes. A row
+above the bound is new for certain; a row at or below it and above its lane's mark is a *suspect*, to be
+looked up among the rows themselves. The same holds when the marks were computed from the rows, which do not
+say under which layout they came.
 
 The rows are the truth. The JSON of `as_metadata`, kept in a commit's `userMetadata`, is a cache of it:
 
@@ -62,7 +64,9 @@ class Marks:
     bounds: Mapping[Source, Position] = field(default_factory=dict)
 
     def for_layout(self, layout: str) -> Marks:
-        """The same knowledge as seen under `layout`: unchanged if it is the one the marks were taken under."""
+        """The same knowledge as seen under `layout`: unchanged if it is the one the marks were taken
+        under.
+        """
         if layout == self.layout:
             return self
         bounds = dict(self.bounds)
@@ -86,7 +90,10 @@ class Marks:
         return False if bound is None or position > bound else None
 
     def as_metadata(self) -> str:
-        lanes = [[*_source_parts(lane.source), lane.topic_partition, *_position_parts(p)] for lane, p in self.lanes.items()]
+        lanes = [
+            [*_source_parts(lane.source), lane.topic_partition, *_position_parts(p)]
+            for lane, p in self.lanes.items()
+        ]
         bounds = [[*_source_parts(source), *_position_parts(p)] for source, p in self.bounds.items()]
         content = {"headrace": _FORMAT, "layout": self.layout, "lanes": lanes, "bounds": bounds}
         return json.dumps(content, separators=(",", ":"))
@@ -101,9 +108,10 @@ def marks_from_metadata(text: str | None) -> Marks | None:
     if not isinstance(content, dict) or content.get("headrace") != _FORMAT:
         return None
     lanes = {
-        Lane(source=Source(query=query, topic_id=topic_id, partition=partition), topic_partition=topic_partition): Position(
-            offset=offset, ordinal=ordinal
-        )
+        Lane(
+            source=Source(query=query, topic_id=topic_id, partition=partition),
+            topic_partition=topic_partition,
+        ): Position(offset=offset, ordinal=ordinal)
         for query, topic_id, partition, topic_partition, offset, ordinal in content["lanes"]
     }
     bounds = {

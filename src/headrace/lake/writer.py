@@ -1,7 +1,7 @@
 """What the lake asks of whoever writes it; `pipeline/spark/lake_writer.py` does it.
 
-Contract: rows and marks are committed together or not at all; of two writers that began from the same state at most one
-commits; a row at or below its mark, or twice in one batch, is not written.
+Contract: rows and marks are committed together or not at all; of two writers that began from the same state
+at most one commits; a row at or below its mark, or twice in one batch, is not written.
 """
 
 from __future__ import annotations
@@ -24,5 +24,7 @@ class LakeWriter(Protocol):
     """Writes batches of one topic to one table."""
 
     def write(self, batch: Any) -> WrittenBatch:
-        """Write one batch (a Spark DataFrame of Kafka records, opaque to the lake). Returns after the commit."""
+        """Write one batch (a Spark DataFrame of Kafka records, opaque to the lake). Returns after the
+        commit.
+        """
         ...

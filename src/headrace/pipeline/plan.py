@@ -1,7 +1,8 @@
 """Frozen plans of streaming flows: what is to run, apart from how Spark runs it.
 
-A plan names topics, columns and expressions; it holds no identity of a running topic (ids and partition counts are looked up
-when a flow starts) and no Spark object. Expressions are Spark SQL over the flow's columns.
+A plan names topics, columns and expressions; it holds no identity of a running topic (ids and partition
+counts are looked up when a flow starts) and no Spark object. Expressions are Spark SQL over the flow's
+columns.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class DerivedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscodeFlow:
-    """JSON records of one topic, as Avro records of another; what is no JSON object goes to the dead letters."""
+    """JSON records of one topic, as Avro records of another; what is no JSON object goes to the dead
+    letters.
+    """
 
     query: str
     source_topic: str
@@ -63,7 +66,9 @@ class LakeFlow:
 
 
 def avro_schema(columns: tuple[str, ...]) -> str:
-    """The record schema ksqlDB would register for text columns: same name and namespace, every field nullable."""
+    """The record schema ksqlDB would register for text columns: same name and namespace, every field
+    nullable.
+    """
     fields = [{"name": name, "type": ["null", "string"], "default": None} for name in columns]
     return json.dumps(
         {

@@ -1,8 +1,11 @@
-"""The schema registry as the pipeline sees it: register a schema, fetch one by its id. Speaks Confluent's HTTP API."""
+"""The schema registry as the pipeline sees it: register a schema, fetch one by its id. Speaks Confluent's
+HTTP API.
+"""
 
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -22,17 +25,24 @@ class RegistryClient:
     def register(self, subject: str, schema: str) -> int:
         """Id of `schema` under `subject`; registering the same schema again gives the same id."""
         answer = self._request("POST", f"/subjects/{quote(subject, safe='')}/versions", {"schema": schema})
-        return int(str(answer["id"]))
+        return int(answer["id"])
 
     def schema_by_id(self, schema_id: int) -> str | None:
         """The schema with that id, or None where the registry knows none."""
         answer = self._request("GET", f"/schemas/ids/{schema_id}", None)
         return str(answer["schema"]) if answer else None
 
+    def schemas_of(self, subject: str) -> dict[int, str]:
+        """All schemas ever registered under `subject`, by id."""
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        versions = self._request("GET", path, None) or []
+        found = [self._request("GET", f"{path}/{version}", None) for version in versions]
+        return {int(entry["id"]): str(entry["schema"]) for entry in found if entry}
+
     def close(self) -> None:
         self._client.close()
 
-    def _request(self, method: str, path: str, body: dict[str, str] | None) -> dict[str, object]:
+    def _request(self, method: str, path: str, body: dict[str, str] | None) -> Any:
         try:
             response = self._client.request(method, self._url + path, json=body)
         except httpx.HTTPError as error:
@@ -42,10 +52,10 @@ class RegistryClient:
                 remedy="Check that the gateway is running (`headrace status`).",
             ) from error
         if response.status_code == HTTPStatus.NOT_FOUND and method == "GET":
-            return {}
+            return None
         if response.status_code != HTTPStatus.OK:
             raise HeadraceError(
-                "pipeline_failed", f"The schema registry answered {method} {path} with {response.status_code}: {response.text}."
+                "pipeline_failed",
+                f"The schema registry answered {method} {path} with {response.status_code}: {response.text}.",
             )
-        answer: dict[str, object] = response.json()
-        return answer
+        return response.json()

@@ -1,6 +1,8 @@
-"""What becomes of each query, told through the log: the compacted topic `_pipeline_status`, key = query id, value = JSON.
+"""What becomes of each query, told through the log: the compacted topic `_pipeline_status`, key = query id,
+value = JSON.
 
-The newest record of a key is how that query is now; a reader that follows the topic sees every lake batch pass by.
+The newest record of a key is how that query is now; a reader that follows the topic sees every lake batch
+pass by.
 """
 
 from __future__ import annotations
@@ -33,11 +35,15 @@ class QueryStatus:
 
 
 class StatusLog:
-    """Writes statuses. A status that cannot be written is not worth stopping a query for: the next one follows."""
+    """Writes statuses. A status that cannot be written is not worth stopping a query for: the next one
+    follows.
+    """
 
     def __init__(self, bootstrap: str, topics: TopicDirectory) -> None:
         topics.ensure(STATUS_TOPIC, partitions=1, config={"cleanup.policy": "compact"})
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "message.timeout.ms": 30_000})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "linger.ms": 5, "message.timeout.ms": 30_000}
+        )
 
     def write(self, status: QueryStatus) -> None:
         self._producer.produce(STATUS_TOPIC, key=status.query, value=msgspec.json.encode(status))

@@ -1,7 +1,7 @@
 """Topics as a flow needs to know them: does it exist, which incarnation is it, how many partitions has it.
 
-A topic's *id* and not its name tells incarnations apart: deleted and made again it is another source. Every answer comes fresh
-from the cluster; nothing is cached here.
+A topic's *id* and not its name tells incarnations apart: deleted and made again it is another source. Every
+answer comes fresh from the cluster; nothing is cached here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from headrace.core.errors import HeadraceError
 

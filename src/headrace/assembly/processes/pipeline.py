@@ -16,14 +16,15 @@ from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.flows import lake_flow, transcode_flow
 from headrace.pipeline.registry_client import RegistryClient
 from headrace.pipeline.spark.keeper import QueryKeeper
-from headrace.pipeline.spark.queries import LakeQuery, TranscodeQuery
+from headrace.pipeline.spark.queries import LakeQuery, Query, TranscodeQuery
 from headrace.pipeline.spark.session import create_session
 from headrace.pipeline.status import QueryStatus, StatusLog
 from headrace.pipeline.topics import TopicDirectory
 
 logger = logging.getLogger(__name__)
 
-# How often the topics are looked at: bounds how long a query may read a topic that was deleted and made again.
+# How often the topics are looked at: bounds how long a query may read a topic that was deleted and made
+# again.
 _LOOK_SECONDS = 0.2
 
 
@@ -36,7 +37,8 @@ def run(settings: Settings) -> int:
     jars = Artifacts(settings.cache_dir).jars("spark")
     announce(settings, "pipeline", state="starting", detail="starting Spark")
     spark = create_session(settings, java_home=java.home, jars=jars)
-    # py4j starts the JVM in this process's session: Ctrl-C reaches it too. The supervisor signals only this process.
+    # py4j starts the JVM in this process's session: Ctrl-C reaches it too. The supervisor signals only this
+    # process.
     signal.signal(signal.SIGINT, lambda *_: stopping.set())
     registry = RegistryClient(f"http://{settings.host}:{settings.registry_port}")
     directory = TopicDirectory(settings.bootstrap)
@@ -46,22 +48,31 @@ def run(settings: Settings) -> int:
     def on_batch(batch: int, written: WrittenBatch) -> None:
         statuses.write(
             QueryStatus(
-                query=lake.query, state="RUNNING", mode="micro-batch", message="", at=_wall_clock_ms(), batch=batch,
-                rows=written.rows, latency_quantiles_ms=written.latency_quantiles_ms,
+                query=lake.query,
+                state="RUNNING",
+                mode="micro-batch",
+                message="",
+                at=_wall_clock_ms(),
+                batch=batch,
+                rows=written.rows,
+                latency_quantiles_ms=written.latency_quantiles_ms,
             )
-        )  # fmt: skip
+        )
 
-    queries = (
+    queries: tuple[Query, ...] = (
         TranscodeQuery(spark, transcode_flow(settings), settings, registry),
         LakeQuery(spark, lake, settings, registry, on_batch),
     )
     keepers = [
         QueryKeeper(
-            query, directory=directory, partitions=settings.default_partitions, on_status=statuses.write,
+            query,
+            directory=directory,
+            partitions=settings.default_partitions,
+            on_status=statuses.write,
             wall_clock_ms=_wall_clock_ms,
         )
         for query in queries
-    ]  # fmt: skip
+    ]
     try:
         _keep(settings, directory, keepers, stopping)
     finally:

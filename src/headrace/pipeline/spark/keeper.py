@@ -1,7 +1,9 @@
-"""Keeps queries running: starts each once its source is there, starts it again when it fails or when its topics change.
+"""Keeps queries running: starts each once its source is there, starts it again when it fails or when its
+topics change.
 
-`tick` is called again and again with the topics as they are now; it never sleeps. A query is stopped at once when the id of
-one of its topics changes, since records of a new incarnation must not be taken for those of the old one.
+`tick` is called again and again with the topics as they are now; it never sleeps. A query is stopped at once
+when the id of one of its topics changes, since records of a new incarnation must not be taken for those of
+the old one.
 """
 
 from __future__ import annotations
@@ -10,10 +12,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pyspark.sql.streaming.query import StreamingQuery
-
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.spark.queries import Query, make_written_topics
+from headrace.pipeline.spark.queries import Query, RunningQuery, make_written_topics
 from headrace.pipeline.status import QueryState, QueryStatus
 from headrace.pipeline.topics import TopicDirectory, TopicIdentity
 
@@ -30,14 +30,20 @@ class QueryKeeper:
     """Keeps one query running."""
 
     def __init__(
-        self, query: Query, *, directory: TopicDirectory, partitions: int, on_status: StatusListener, wall_clock_ms: Callable[[], int]
+        self,
+        query: Query,
+        *,
+        directory: TopicDirectory,
+        partitions: int,
+        on_status: StatusListener,
+        wall_clock_ms: Callable[[], int],
     ) -> None:
         self._query = query
         self._directory = directory
         self._partitions = partitions
         self._on_status = on_status
         self._wall_clock_ms = wall_clock_ms
-        self._running: StreamingQuery | None = None
+        self._running: RunningQuery | None = None
         self._topics: Mapping[str, TopicIdentity] = {}
         self._mode = ""
         self._state: QueryState | None = None
@@ -58,14 +64,16 @@ class QueryKeeper:
         return self._mode
 
     def tick(self, topics: Mapping[str, TopicIdentity], now: float) -> None:
-        """Bring the query to where it should be. `topics` are those of `topic_names` that exist; `now` is monotonic."""
+        """Bring the query to where it should be. `topics` are those of `topic_names` that exist; `now` is
+        monotonic.
+        """
         mine = {name: topics[name] for name in self.topic_names if name in topics}
         if self._running is not None:
             if mine != self._topics:
                 self._halt()
                 self._say("WAITING", "a topic of this query was deleted, made again or given more partitions")
-            elif not self._running.isActive:
-                self._failed(str(self._running.exception() or "the query ended by itself"), now)
+            elif not self._running.handle.isActive:
+                self._failed(str(self._running.handle.exception() or "the query ended by itself"), now)
             elif now - self._started_at > _HEALTHY_AFTER:
                 self._pause = _FIRST_PAUSE
             return
@@ -85,10 +93,11 @@ class QueryKeeper:
 
     def _start(self, topics: Mapping[str, TopicIdentity], now: float) -> None:
         try:
-            self._running, self._mode = self._query.start(topics)
+            self._running = self._query.start(topics)
         except HeadraceError as error:
             self._failed(str(error), now)
             return
+        self._mode = self._running.mode
         self._topics = topics
         self._started_at = now
         self._say("RUNNING", "")
@@ -111,5 +120,11 @@ class QueryKeeper:
         self._state = state
         logger.info("Query %s is %s %s", self._query.name, state, message)
         self._on_status(
-            QueryStatus(query=self._query.name, state=state, mode=self._mode, message=message, at=self._wall_clock_ms())
+            QueryStatus(
+                query=self._query.name,
+                state=state,
+                mode=self._mode,
+                message=message,
+                at=self._wall_clock_ms(),
+            )
         )

@@ -1,7 +1,9 @@
-"""Avro records of a topic as rows of the lake: decoding, source coordinates, and the reason where a record cannot be read.
+"""Avro records of a topic as rows of the lake: decoding, source coordinates, and the reason where a record
+cannot be read.
 
-A row has the table's columns and, beginning with two underscores, what only the writer needs: `__REASON` (null for a good row),
-`__SCHEMA_ID`, `__LATENCY_MS` (POST until this very read) and the raw key and value for the dead letters.
+A row has the table's columns and, beginning with two underscores, what only the writer needs: `__REASON`
+(null for a good row), `__SCHEMA_ID`, `__LATENCY_MS` (POST until this very read) and the raw key and value for
+the dead letters.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ LATENCY: Final = "__LATENCY_MS"
 KEY: Final = "__KEY"
 VALUE: Final = "__VALUE"
 
-# Query name of records that carry no coordinates of ours: they count with those of the topic they are read from.
+# Query name of records that carry no coordinates of ours: they count with those of the topic they are read
+# from.
 NO_QUERY: Final = ""
 
 _DECODED: Final = "HEADRACE_DECODED"
@@ -46,13 +49,18 @@ def lake_rows(
         _header(SOURCE_HEADER).alias("source"),
         _header(POSTED_AT_HEADER).alias("posted"),
         # Not current_timestamp(), which is the same for the whole batch: the clock at the moment of this row.
-        F.call_function("java_method", F.lit("java.lang.System"), F.lit("currentTimeMillis")).cast("bigint").alias("read_at"),
+        F.call_function("java_method", F.lit("java.lang.System"), F.lit("currentTimeMillis"))
+        .cast("bigint")
+        .alias("read_at"),
     )
     is_ours = F.coalesce(F.regexp_like("source", F.lit(_SOURCE_PATTERN)), F.lit(False))
     parts = F.split("source", "/")
     identified = located.select(
         "*",
-        F.when(F.substring("value", 1, 1) == F.unhex(F.lit("00")), F.conv(F.hex(F.substring("value", 2, 4)), 16, 10))
+        F.when(
+            F.substring("value", 1, 1) == F.unhex(F.lit("00")),
+            F.conv(F.hex(F.substring("value", 2, 4)), 16, 10),
+        )
         .cast("bigint")
         .alias(SCHEMA_ID),
         F.when(is_ours, parts[0]).otherwise(F.lit(NO_QUERY)).alias(layout.QUERY),
@@ -60,7 +68,9 @@ def lake_rows(
         F.when(is_ours, parts[2].cast("int")).otherwise(F.col("partition")).alias(layout.SOURCE_PARTITION),
         F.when(is_ours, parts[3].cast("bigint")).otherwise(F.col("offset")).alias(layout.SOURCE_OFFSET),
         F.when(is_ours, parts[4].cast("int")).otherwise(F.lit(0)).alias(layout.SOURCE_ORDINAL),
-        F.coalesce(F.try_to_number("posted", F.lit("9999999999999")).cast("bigint"), F.unix_millis("timestamp")).alias("posted_ms"),
+        F.coalesce(
+            F.try_to_number("posted", F.lit("9999999999999")).cast("bigint"), F.unix_millis("timestamp")
+        ).alias("posted_ms"),
     ).withColumn("decoded", _decoded(flow, schemas))
     values = [F.col("decoded")[name].alias(name) for name in flow.table.value_columns]
     return identified.select(
@@ -86,14 +96,17 @@ def _header(name: str) -> Column:
 def _decoded(flow: LakeFlow, schemas: Mapping[int, str]) -> Column:
     """The value as a struct by whichever schema wrote it; null fields throughout where it cannot be read."""
     reader = json.loads(flow.reader_schema)
-    # from_avro gives a struct of nulls for a damaged record; a field that only the reader has, with a default, tells them apart.
+    # from_avro gives a struct of nulls for a damaged record; a field that only the reader has, with a
+    # default, tells them apart.
     reader["fields"].append({"name": _DECODED, "type": ["boolean", "null"], "default": True})
     options = {"mode": "PERMISSIVE", "avroSchema": json.dumps(reader)}
     body = F.expr("substring(value, 6)")
     fields = ", ".join(f"`{name}`: STRING" for name in flow.table.value_columns)
     decoded = F.lit(None).cast(f"struct<{fields}, `{_DECODED}`: BOOLEAN>")
     for schema_id, writer_schema in schemas.items():
-        decoded = F.when(F.col(SCHEMA_ID) == F.lit(schema_id), from_avro(body, writer_schema, options)).otherwise(decoded)
+        decoded = F.when(
+            F.col(SCHEMA_ID) == F.lit(schema_id), from_avro(body, writer_schema, options)
+        ).otherwise(decoded)
     return decoded
 
 
@@ -103,11 +116,13 @@ def _reason(schemas: Mapping[int, str]) -> Column:
         F.when(F.col("value").isNull(), F.lit("The value is null: a row needs an Avro record."))
         .when(
             F.col(SCHEMA_ID).isNull() | (F.length("value") < F.lit(5)),
-            F.lit("The value is not in Confluent's wire format: it does not begin with a zero byte and a schema id."),
+            F.lit("The value is not in Confluent's wire format: it has no zero byte and schema id in front."),
         )
         .when(~known, F.concat(F.lit("The registry has no schema with id "), F.col(SCHEMA_ID), F.lit(".")))
         .when(
             F.col("decoded")[_DECODED].isNull(),
-            F.concat(F.lit("The value cannot be read with the schema of its id "), F.col(SCHEMA_ID), F.lit(".")),
+            F.concat(
+                F.lit("The value cannot be read with the schema of its id "), F.col(SCHEMA_ID), F.lit(".")
+            ),
         )
     )

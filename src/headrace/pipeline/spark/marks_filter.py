@@ -1,6 +1,8 @@
-"""Marks as Spark sees them: two flags per row, `__IS_REPEATED` and `__IS_SUSPECT` (the rule is `Marks.holds`).
+"""Marks as Spark sees them: two flags per row, `__IS_REPEATED` and `__IS_SUSPECT` (the rule is
+`Marks.holds`).
 
-The marks are joined as broadcast tables, so their number may grow with partitions and incarnations of topics without slowing a row.
+The marks are joined as broadcast tables, so their number may grow with partitions and incarnations of topics
+without slowing a row.
 """
 
 from __future__ import annotations
@@ -29,7 +31,11 @@ def with_marks(rows: DataFrame, marks: Marks) -> DataFrame:
     repeated = F.lit(False)
     suspect = F.lit(False)
     if marks.lanes:
-        rows = rows.join(F.broadcast(_lane_table(spark, marks.lanes)), on=[*SOURCE_COLUMNS, layout.TOPIC_PARTITION], how="left")
+        rows = rows.join(
+            F.broadcast(_lane_table(spark, marks.lanes)),
+            on=[*SOURCE_COLUMNS, layout.TOPIC_PARTITION],
+            how="left",
+        )
         repeated = F.coalesce(position <= F.col(_MARK), F.lit(False))
     if marks.bounds:
         rows = rows.join(F.broadcast(_bound_table(spark, marks.bounds)), on=SOURCE_COLUMNS, how="left")
@@ -38,7 +44,10 @@ def with_marks(rows: DataFrame, marks: Marks) -> DataFrame:
 
 
 def _lane_table(spark: SparkSession, lanes: Mapping[Lane, Position]) -> DataFrame:
-    values = [f"({_source_values(lane.source)}, {lane.topic_partition}, {_position_value(p)})" for lane, p in lanes.items()]
+    values = [
+        f"({_source_values(lane.source)}, {lane.topic_partition}, {_position_value(p)})"
+        for lane, p in lanes.items()
+    ]
     return _table(spark, values, [*SOURCE_COLUMNS, layout.TOPIC_PARTITION, _MARK])
 
 
@@ -49,7 +58,9 @@ def _bound_table(spark: SparkSession, bounds: Mapping[Source, Position]) -> Data
 
 def _table(spark: SparkSession, values: list[str], columns: list[str]) -> DataFrame:
     # An inline table stays on the driver; createDataFrame would send the marks through a job of their own.
-    return spark.sql(f"SELECT * FROM VALUES {', '.join(values)} AS marks({', '.join(f'`{name}`' for name in columns)})")
+    return spark.sql(
+        f"SELECT * FROM VALUES {', '.join(values)} AS marks({', '.join(f'`{name}`' for name in columns)})"
+    )
 
 
 def _source_values(source: Source) -> str:
@@ -57,7 +68,8 @@ def _source_values(source: Source) -> str:
 
 
 def _position_value(position: Position) -> str:
-    return f"named_struct('{layout.SOURCE_OFFSET}', {position.offset}L, '{layout.SOURCE_ORDINAL}', {position.ordinal})"
+    offset, ordinal = layout.SOURCE_OFFSET, layout.SOURCE_ORDINAL
+    return f"named_struct('{offset}', {position.offset}L, '{ordinal}', {position.ordinal})"
 
 
 def _text(value: str) -> str:

@@ -1,27 +1,32 @@
 """The two kinds of query that Spark runs here, each made from a plan and the identities of its topics.
 
-A query's checkpoint belongs to the incarnations of its topics: their ids are part of its folder's name. So a topic that was
-deleted and made again is read from its beginning, and a derived topic that was is filled again; the marks of the lake
-drop what it already holds.
+A query's checkpoint belongs to the incarnations of its topics: their ids are part of its folder's name. So a
+topic that was deleted and made again is read from its beginning, and a derived topic that was is filled
+again; the marks of the lake drop what it already holds.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headrace.core.settings import Settings
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.plan import LakeFlow, TranscodeFlow
 from headrace.pipeline.registry_client import RegistryClient
+from headrace.pipeline.spark.lake_rows import lake_rows
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
 from headrace.pipeline.spark.transcode import transcoded
+from headrace.pipeline.spark.writer_lock import hold_writer_lock
 from headrace.pipeline.topics import TopicDirectory, TopicIdentity
 
 logger = logging.getLogger(__name__)
@@ -29,7 +34,8 @@ logger = logging.getLogger(__name__)
 # Slots that stay free for the lake's micro-batches when a real-time query holds the others for good.
 _SLOTS_FOR_BATCHES = 2
 _LARGEST_BATCH = 200_000
-# A dead letter is as large as the event and has headers on top; an Avro record is hardly larger than its JSON.
+# A dead letter is as large as the event and has headers on top; an Avro record is hardly larger than its
+# JSON.
 _TOPIC_MESSAGE_BYTES = str(4 * 1024 * 1024)
 
 BatchListener = Callable[[int, WrittenBatch], None]
@@ -38,19 +44,43 @@ BatchListener = Callable[[int, WrittenBatch], None]
 class Query(Protocol):
     """Something that can be started on Spark once its topics are there."""
 
-    name: str
-    source_topic: str
-    written_topics: tuple[str, ...]
+    @property
+    def name(self) -> str: ...
 
-    def start(self, topics: Mapping[str, TopicIdentity]) -> tuple[StreamingQuery, str]:
-        """Start; gives Spark's handle and the mode it runs in."""
+    @property
+    def source_topic(self) -> str: ...
+
+    @property
+    def written_topics(self) -> tuple[str, ...]: ...
+
+    def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
+        """Start, with the topics as they are now."""
         ...
 
 
-class TranscodeQuery:
-    """JSON to Avro: in real-time mode, or in micro-batches where the settings say so or the slots do not suffice."""
+class RunningQuery:
+    """A started query: Spark's handle, the mode it runs in, and a way to stop between batches."""
 
-    def __init__(self, spark: SparkSession, flow: TranscodeFlow, settings: Settings, registry: RegistryClient) -> None:
+    def __init__(
+        self, handle: StreamingQuery, mode: str, between_batches: AbstractContextManager[object]
+    ) -> None:
+        self.handle = handle
+        self.mode = mode
+        self._between_batches = between_batches
+
+    def stop(self) -> None:
+        with self._between_batches:
+            self.handle.stop()
+
+
+class TranscodeQuery:
+    """JSON to Avro: in real-time mode, or in micro-batches where the settings say so or the slots do not
+    suffice.
+    """
+
+    def __init__(
+        self, spark: SparkSession, flow: TranscodeFlow, settings: Settings, registry: RegistryClient
+    ) -> None:
         self.name = flow.query
         self.source_topic = flow.source_topic
         self.written_topics = (flow.sink_topic, flow.dead_letter_topic)
@@ -59,7 +89,7 @@ class TranscodeQuery:
         self._settings = settings
         self._registry = registry
 
-    def start(self, topics: Mapping[str, TopicIdentity]) -> tuple[StreamingQuery, str]:
+    def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
         flow = self._flow
         source, sink = topics[flow.source_topic], topics[flow.sink_topic]
         schema_id = self._registry.register(flow.subject, flow.avro_schema)
@@ -75,19 +105,25 @@ class TranscodeQuery:
         )
         mode = self._mode(source)
         if mode == "real-time":
-            writer = writer.trigger(realTime=f"{self._settings.real_time_batch_seconds} seconds")
+            # The stubs of PySpark 4.2 do not know this trigger yet; its code does.
+            writer = writer.trigger(realTime=f"{self._settings.real_time_batch_seconds} seconds")  # type: ignore[call-overload]
         else:
             writer = writer.trigger(processingTime="0 seconds")
-        return writer.start(), mode
+        # A real-time batch that is cut short is repeated; there is no moment between batches to wait for.
+        return RunningQuery(writer.start(), mode, nullcontext())
 
     def _mode(self, source: TopicIdentity) -> str:
         slots = self._settings.pipeline_slots - _SLOTS_FOR_BATCHES
         if self._settings.pipeline_mode == "real-time" and source.partitions > slots:
             logger.warning(
-                "Query %s runs in micro-batches: %s has %d partitions and real-time mode holds a slot for each, of which "
-                "%d are to be had. Raise pipeline_slots to at least %d.",
-                self.name, source.name, source.partitions, slots, source.partitions + _SLOTS_FOR_BATCHES,
-            )  # fmt: skip
+                "Query %s runs in micro-batches: real-time mode holds a slot for each of the %d partitions of "
+                "%s, and %d are to be had. Raise pipeline_slots to at least %d.",
+                self.name,
+                source.partitions,
+                source.name,
+                slots,
+                source.partitions + _SLOTS_FOR_BATCHES,
+            )
             return "micro-batch"
         return self._settings.pipeline_mode
 
@@ -96,7 +132,12 @@ class LakeQuery:
     """Avro to the lake, in micro-batches."""
 
     def __init__(
-        self, spark: SparkSession, flow: LakeFlow, settings: Settings, registry: RegistryClient, on_batch: BatchListener
+        self,
+        spark: SparkSession,
+        flow: LakeFlow,
+        settings: Settings,
+        registry: RegistryClient,
+        on_batch: BatchListener,
     ) -> None:
         self.name = flow.query
         self.source_topic = flow.topic
@@ -106,21 +147,37 @@ class LakeQuery:
         self._settings = settings
         self._registry = registry
         self._on_batch = on_batch
+        self._schemas: dict[int, str] = {}
 
-    def start(self, topics: Mapping[str, TopicIdentity]) -> tuple[StreamingQuery, str]:
+    def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
         flow = self._flow
         topic = topics[flow.topic]
+        hold_writer_lock(self._spark, flow.table.path.parent / f".{flow.table.name}.writer")
         lake_writer = DeltaLakeWriter(
-            self._spark, flow, topic=topic, bootstrap=self._settings.bootstrap, schema_by_id=self._registry.schema_by_id
+            self._spark,
+            flow,
+            topic=topic,
+            bootstrap=self._settings.bootstrap,
+            learn_schema=self._learn_schema,
         )
+        if not self._schemas:
+            self._schemas = self._registry.schemas_of(flow.subject)
+
+        # Held while a batch is written, so that stopping the query never cuts a commit short.
+        in_batch = threading.Lock()
 
         def write(batch: DataFrame, batch_id: int) -> None:
             began = time.monotonic()
-            written = lake_writer.write(batch)
+            with in_batch:
+                written = lake_writer.write(batch)
             logger.info(
-                "lake batch %d: %d rows, %d repeated, %d dead letters in %d ms", batch_id, written.rows, written.repeated,
-                written.dead_letters, (time.monotonic() - began) * 1000,
-            )  # fmt: skip
+                "lake batch %d: %d rows, %d repeated, %d dead letters in %d ms",
+                batch_id,
+                written.rows,
+                written.repeated,
+                written.dead_letters,
+                (time.monotonic() - began) * 1000,
+            )
             self._on_batch(batch_id, written)
 
         records = (
@@ -130,13 +187,21 @@ class LakeQuery:
             .load()
         )
         query = (
-            records.writeStream.queryName(flow.query)
+            lake_rows(records, flow, topic=topic, schemas=self._schemas)
+            .writeStream.queryName(flow.query)
             .foreachBatch(write)
             .option("checkpointLocation", str(_checkpoint(self._settings, flow.query, topic)))
             .trigger(processingTime=f"{self._settings.lake_interval_ms} milliseconds")
             .start()
         )
-        return query, "micro-batch"
+        return RunningQuery(query, "micro-batch", in_batch)
+
+    def _learn_schema(self, schema_id: int) -> bool:
+        """True if the registry has a schema of that id and it is new here."""
+        schema = None if schema_id in self._schemas else self._registry.schema_by_id(schema_id)
+        if schema is not None:
+            self._schemas[schema_id] = schema
+        return schema is not None
 
 
 def make_written_topics(directory: TopicDirectory, query: Query, *, partitions: int) -> None:
@@ -145,7 +210,7 @@ def make_written_topics(directory: TopicDirectory, query: Query, *, partitions: 
         directory.ensure(name, partitions=partitions, config={"max.message.bytes": _TOPIC_MESSAGE_BYTES})
 
 
-def _kafka_records(spark: SparkSession, topic: TopicIdentity, settings: Settings):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _kafka_records(spark: SparkSession, topic: TopicIdentity, settings: Settings) -> DataStreamReader:
     return (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", settings.bootstrap)
@@ -158,4 +223,6 @@ def _kafka_records(spark: SparkSession, topic: TopicIdentity, settings: Settings
 
 
 def _checkpoint(settings: Settings, query: str, *topics: TopicIdentity) -> Path:
-    return settings.data_dir / "pipeline" / "checkpoints" / query / "-".join(topic.topic_id for topic in topics)
+    return (
+        settings.data_dir / "pipeline" / "checkpoints" / query / "-".join(topic.topic_id for topic in topics)
+    )

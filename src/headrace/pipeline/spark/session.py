@@ -1,4 +1,6 @@
-"""The one Spark session of the pipeline process: JVM, connectors and the settings that a small machine needs."""
+"""The one Spark session of the pipeline process: JVM, connectors and the settings that a small machine
+needs.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,21 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
-    # JSON fields are matched without case, so `a` and `A` in one event are one column: the last one counts, as in ksqlDB.
+    # JSON fields are matched without case, so `a` and `A` in one event are one column: the last one counts,
+    # as in ksqlDB.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     # Defaults of 200 and 50 are for clusters; here every task beyond the cores is overhead.
     "spark.sql.shuffle.partitions": "2",
+    # Adaptive execution splits every small query into a job per stage; batches here are small and their plans
+    # fixed.
+    "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "1",
+    # Hadoop's own local file system starts a `chmod` process for every file it makes (3 to 10 ms each, 32 and
+    # more a batch); this one asks the JVM. It writes no `.crc` beside each file either.
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.NakedLocalFileSystem",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     "spark.sql.streaming.minBatchesToRetain": "10",
@@ -35,7 +47,8 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
 }
 
 _JAVA_OPTIONS: Final = (
-    # A damaged Avro record can claim a string of gigabytes; the reader must refuse it instead of running out of memory.
+    # A damaged Avro record can claim a string of gigabytes; the reader must refuse it instead of running out
+    # of memory.
     "-Dorg.apache.avro.limits.string.maxLength=67108864",
     "-Dorg.apache.avro.limits.bytes.maxLength=67108864",
     "-Dorg.apache.avro.limits.collectionItems.maxLength=10000000",
@@ -59,7 +72,11 @@ def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path])
     for name, value in _SQL_SETTINGS.items():
         builder = builder.config(name, value)
     with resources.as_file(resources.files(__package__) / "log4j2.properties") as logging_file:
-        options = (f"-Dlog4j2.configurationFile={logging_file}", f"-Djava.io.tmpdir={folder / 'scratch'}", *_JAVA_OPTIONS)
+        options = (
+            f"-Dlog4j2.configurationFile={logging_file}",
+            f"-Djava.io.tmpdir={folder / 'scratch'}",
+            *_JAVA_OPTIONS,
+        )
         return (
             builder.config("spark.driver.memory", settings.spark_memory)
             .config("spark.driver.bindAddress", "127.0.0.1")

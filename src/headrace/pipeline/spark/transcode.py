@@ -1,8 +1,8 @@
 """JSON to Avro as one Spark projection: Kafka records in, Kafka records out.
 
-Good and bad records leave by one sink; the `topic` column decides. Every record carries its source coordinates and the time of its
-POST as headers. Fields match without case, as in ksqlDB. Nothing here shuffles, aggregates or calls Python, so the
-same projection runs in real-time mode and in micro-batches.
+Good and bad records leave by one sink; the `topic` column decides. Every record carries its source
+coordinates and the time of its POST as headers. Fields match without case, as in ksqlDB. Nothing here
+shuffles, aggregates or calls Python, so the same projection runs in real-time mode and in micro-batches.
 """
 
 from __future__ import annotations
@@ -45,11 +45,16 @@ def _avro_value(flow: TranscodeFlow, schema_id: int) -> Column:
 
 
 def _headers(flow: TranscodeFlow, source: TopicIdentity, is_bad: Column) -> Column:
-    coordinates = F.concat_ws("/", F.lit(flow.query), F.lit(source.topic_id), F.col("partition"), F.col("offset"), F.lit("0"))
-    reason = F.when(F.col("value").isNull(), F.lit("The value is null: an event must be a JSON object.")).otherwise(
-        F.lit("The value is not a JSON object.")
+    coordinates = F.concat_ws(
+        "/", F.lit(flow.query), F.lit(source.topic_id), F.col("partition"), F.col("offset"), F.lit("0")
     )
-    common = [_header(SOURCE_HEADER, coordinates), _header(POSTED_AT_HEADER, F.unix_millis("timestamp").cast("string"))]
+    reason = F.when(
+        F.col("value").isNull(), F.lit("The value is null: an event must be a JSON object.")
+    ).otherwise(F.lit("The value is not a JSON object."))
+    common = [
+        _header(SOURCE_HEADER, coordinates),
+        _header(POSTED_AT_HEADER, F.unix_millis("timestamp").cast("string")),
+    ]
     return F.when(is_bad, F.array(*common, _header(ERROR_HEADER, reason))).otherwise(F.array(*common))
 
 
@@ -58,6 +63,8 @@ def _header(name: str, value: Column) -> Column:
 
 
 def _partition(sink: TopicIdentity, is_bad: Column) -> Column:
-    """Null lets Kafka hash the key. A record without a key must stay in its lane: the producer would scatter it."""
+    """Null lets Kafka hash the key. A record without a key must stay in its lane: the producer would
+    scatter it.
+    """
     without_key = F.when(is_bad, F.lit(0)).otherwise(F.pmod(F.col("partition"), F.lit(sink.partitions)))
     return F.when(F.col("key").isNull(), without_key).otherwise(F.lit(None).cast("int"))

@@ -1,0 +1,53 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`. Each does its own set-up first.
+
+PYTHON ?= python3
+SECONDS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint docs bench lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Virtual environment, the package, the console's assets, the Java artifacts
+	@$(BIN)/python -m headrace.console.build_assets
+	@$(BIN)/headrace artifacts fetch
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headrace needs Python 3.11 or newer; set PYTHON=…")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(STAMP)
+
+demo: setup ## Start everything, send events, show them arrive; SECONDS=60 ends by itself
+	@$(BIN)/headrace demo $(if $(SECONDS),--seconds $(SECONDS))
+
+test: setup lint ## All tests that belong to every change
+	$(BIN)/pytest -m "not long"
+
+test-all: setup lint ## The long tests too
+	$(BIN)/pytest
+
+lint: setup ## Style, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: setup ## Write the generated pages anew
+	$(BIN)/python -m headrace.cli.settings_page
+
+bench: setup ## Measure what the README claims
+	$(BIN)/python benchmarks/avro_latency.py
+
+lock: setup ## Resolve the dependencies anew into requirements.lock
+	$(BIN)/uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url --no-header \
+	    --upgrade --quiet --output-file requirements.lock pyproject.toml
+
+clean: ## Remove what the other targets made here (not the artifact cache, not the data folder)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build \
+	    src/headrace/console/node_modules src/headrace/console/static/vendor
