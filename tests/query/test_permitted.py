@@ -1,4 +1,4 @@
-"""What a question may not do. Each escape is tried on both fences: our check of the statement, and DuckDB's."""
+"""What a question may not do. Each escape is tried on both fences: our check of a statement, and DuckDB's."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ ESCAPES = [
     "CREATE SECRET s (TYPE http, BEARER_TOKEN 'x')",
 ]
 
-# Statements that change nothing outside of the connection, so DuckDB lets them pass: our check alone stops them.
+# Statements that change nothing outside of the connection, so DuckDB lets them pass: our check stops them.
 NOT_QUESTIONS = [
     "",
     " ; ",

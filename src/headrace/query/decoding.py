@@ -1,0 +1,130 @@
+"""What the bytes of a record say: Confluent's Avro format, JSON, text, or else a preview in hexadecimal.
+
+Invariants: decoding never fails, it falls back to the next plainer form, and names the form it took; what
+it returns is JSON-able (but for the values of Avro's logical types, which every JSON encoder of ours
+knows); a value above the limit is shown as the preview of its beginning. Never asks for the same schema
+twice: an id always means the same schema.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import fastavro
+
+from headrace.core.errors import HeadraceError
+
+# Confluent's wire format: a zero byte, the schema id in four bytes, big-endian, then the Avro body.
+WIRE_HEADER: Final = struct.Struct(">bI")
+LONGEST_VALUE: Final = 65_536
+PREVIEW_BYTES: Final = 1024
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """A value and the form it was read from: `avro`, `json`, `text`, `binary`, or `null` if there is none."""
+
+    value: object
+    format: str
+    truncated: bool = False
+
+
+class RecordDecoder:
+    """Decodes values and keys. `schema_by_id` gives a schema's text or raises HeadraceError.
+
+    Safe for several threads.
+    """
+
+    def __init__(self, schema_by_id: Callable[[int], str]) -> None:
+        self._schema_by_id = schema_by_id
+        self._lock = threading.Lock()
+        self._schemas: dict[int, Any] = {}
+
+    def value(self, data: bytes | None) -> Decoded:
+        if data is None:
+            return Decoded(value=None, format="null")
+        if len(data) > LONGEST_VALUE:
+            return _preview(data)
+        return self._avro(data) or _json(data) or _text(data) or _binary(data)
+
+    def key(self, data: bytes | None) -> str | None:
+        """A key is an identifier: it is shown as text, and only Avro and binary keys change their looks."""
+        if data is None:
+            return None
+        decoded = self._avro(data) or _text(data) or _binary(data)
+        return decoded.value if isinstance(decoded.value, str) else json.dumps(decoded.value, default=str)
+
+    def header(self, data: bytes | None) -> str:
+        if data is None:
+            return ""
+        return str((_text(data) or _binary(data)).value)
+
+    def _avro(self, data: bytes) -> Decoded | None:
+        if len(data) < WIRE_HEADER.size or data[0] != 0:
+            return None
+        _, schema_id = WIRE_HEADER.unpack_from(data)
+        try:
+            schema = self._schema(schema_id)
+            body = io.BytesIO(data)
+            body.seek(WIRE_HEADER.size)
+            value = fastavro.schemaless_reader(body, schema, None)
+        except HeadraceError as error:
+            _logger.debug("No schema %d for a record that looks like Avro: %s", schema_id, error)
+            return None
+        except Exception as error:
+            # fastavro raises whatever its reading ran into; bytes that only look like Avro are then shown
+            # plainly.
+            _logger.debug("A record does not follow its schema %d: %s", schema_id, error)
+            return None
+        return Decoded(value=value, format="avro")
+
+    def _schema(self, schema_id: int) -> Any:
+        with self._lock:
+            known = self._schemas.get(schema_id)
+        if known is None:
+            known = fastavro.parse_schema(json.loads(self._schema_by_id(schema_id)))
+            with self._lock:
+                self._schemas[schema_id] = known
+        return known
+
+
+def _json(data: bytes) -> Decoded | None:
+    try:
+        return Decoded(value=json.loads(data.decode("utf-8")), format="json")
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(data: bytes) -> Decoded | None:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    # Control characters, but for line ends and tabs, say that this is not text.
+    if any(ord(letter) < 32 and letter not in "\t\n\r" for letter in text):
+        return None
+    return Decoded(value=text, format="text")
+
+
+def _binary(data: bytes) -> Decoded:
+    shown = data[:PREVIEW_BYTES]
+    return Decoded(value=shown.hex(" "), format="binary", truncated=len(shown) < len(data))
+
+
+def _preview(data: bytes) -> Decoded:
+    """The beginning of a large value. A letter may be cut in two at its end."""
+    beginning = data[:PREVIEW_BYTES].decode("utf-8", errors="ignore")
+    whole = len(beginning.encode()) > PREVIEW_BYTES - 4
+    decoded = _text(beginning.encode()) if whole else None
+    if decoded is None:
+        return _binary(data)
+    return Decoded(value=decoded.value, format="text", truncated=True)

@@ -1,0 +1,245 @@
+"""Topics and their newest messages, for people who look at the log.
+
+Reads by assigning partitions near their ends: it never joins a group and never commits an offset, so that
+looking changes nothing. Invariants: the newest messages are those with the latest timestamps over all
+partitions, newest first; reading is bounded in time and bytes, and goes from the end backwards, so what a
+bound cuts off is the older part.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from headrace.core.errors import HeadraceError
+from headrace.query.decoding import RecordDecoder
+from headrace.query.log_directory import LogDirectory, TopicIdentity
+
+MOST_MESSAGES: Final = 500
+_FIRST_WINDOW: Final = 8
+_INTERNAL_PREFIX: Final = "__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDescription:
+    """A partition's first offset that is still there, and the offset that its next record will get."""
+
+    partition: int
+    earliest: int
+    latest: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """A topic with its id and its partitions in order."""
+
+    name: str
+    topic_id: str
+    partitions: tuple[PartitionDescription, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A record, decoded. `format` names what the value was read from; a truncated value is a preview."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: str | None
+    value: object
+    headers: dict[str, str]
+    format: str
+    size_bytes: int = 0
+    truncated: bool = False
+
+
+class TopicBrowser:
+    """Looks at topics. Safe for several threads."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        schema_by_id: Callable[[int], str],
+        *,
+        time_limit_seconds: float = 5.0,
+        most_bytes: int = 32 * 1024 * 1024,
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._directory = LogDirectory(bootstrap, timeout_seconds=time_limit_seconds)
+        self._decoder = RecordDecoder(schema_by_id)
+        self._time_limit_seconds = time_limit_seconds
+        self._most_bytes = most_bytes
+
+    def topics(self) -> list[TopicDescription]:
+        """All topics but Kafka's internal ones, by name. Raises HeadraceError log_unavailable."""
+        names = [name for name in self._directory.topic_names() if not name.startswith(_INTERNAL_PREFIX)]
+        return self._described(self._directory.describe(names).values())
+
+    def newest(self, topic: str, limit: int) -> list[Message]:
+        """The newest messages, newest first. Raises HeadraceError no_such_topic or log_unavailable."""
+        if not 1 <= limit <= MOST_MESSAGES:
+            raise HeadraceError(
+                "bad_request", f"The limit is {limit}, but must lie between 1 and {MOST_MESSAGES}."
+            )
+        described = self._described(self._directory.describe([topic]).values())
+        if not described:
+            raise HeadraceError(
+                "no_such_topic",
+                f"There is no topic `{topic}`.",
+                remedy="See /topics for those there are; a topic is created by its first event.",
+            )
+        tails = [
+            _Tail(partition) for partition in described[0].partitions if partition.latest > partition.earliest
+        ]
+        reader = _TailReader(
+            self._bootstrap,
+            topic,
+            deadline=time.monotonic() + self._time_limit_seconds,
+            bytes_left=self._most_bytes,
+        )
+        try:
+            records = reader.newest(tails, limit)
+        except KafkaException as error:
+            raise self._directory.unavailable(error) from error
+        finally:
+            reader.close()
+        return [self._message(record) for record in records]
+
+    def _described(self, topics: Iterable[TopicIdentity]) -> list[TopicDescription]:
+        known = sorted(topics, key=lambda topic: topic.name)
+        # In this order: an earliest offset asked for later could lie behind the latest one.
+        earliest = self._directory.earliest(known)
+        latest = self._directory.latest(known)
+        described: list[TopicDescription] = []
+        for topic in known:
+            places = [(topic.name, partition) for partition in topic.partitions]
+            if all(
+                place in earliest and place in latest for place in places
+            ):  # else it was deleted meanwhile
+                partitions = tuple(
+                    PartitionDescription(partition=place[1], earliest=earliest[place], latest=latest[place])
+                    for place in places
+                )
+                described.append(
+                    TopicDescription(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+                )
+        return described
+
+    def _message(self, record: Any) -> Message:
+        value = record.value()
+        decoded = self._decoder.value(value)
+        return Message(
+            partition=record.partition(),
+            offset=record.offset(),
+            timestamp_ms=record.timestamp()[1],
+            key=self._decoder.key(record.key()),
+            value=decoded.value,
+            headers={name: self._decoder.header(content) for name, content in record.headers() or ()},
+            format=decoded.format,
+            size_bytes=len(value or b""),
+            truncated=decoded.truncated,
+        )
+
+
+@dataclass(slots=True)
+class _Tail:
+    """How far back a partition has been read: all from offset `start` on."""
+
+    partition: PartitionDescription
+    start: int = field(init=False)
+    oldest_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        self.start = self.partition.latest
+
+    def may_hold_newer(self, than_ms: int | None) -> bool:
+        """Whether what lies further back can belong to the newest."""
+        if self.start <= self.partition.earliest:
+            return False
+        return than_ms is None or self.oldest_ms is None or self.oldest_ms > than_ms
+
+
+class _TailReader:
+    """Reads partitions from their ends backwards, window by window, until it has the newest records."""
+
+    def __init__(self, bootstrap: str, topic: str, *, deadline: float, bytes_left: int) -> None:
+        self._topic = topic
+        self._deadline = deadline
+        self._bytes_left = bytes_left
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                # librdkafka wants a name; without a subscription and commits no such group comes to be.
+                "group.id": "headrace-topic-browser",
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "allow.auto.create.topics": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                # The end of a window is known beforehand: waiting for more only costs time.
+                "fetch.wait.max.ms": 10,
+                "queued.max.messages.kbytes": 8192,
+                "log_level": 2,
+            }
+        )
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def newest(self, tails: list[_Tail], limit: int) -> list[Any]:
+        records: list[Any] = []
+        window = min(limit, _FIRST_WINDOW)
+        pending = tails
+        while pending and window > 0 and time.monotonic() < self._deadline:
+            bytes_before = self._bytes_left
+            read = self._read_windows(pending, window)
+            records += read
+            records.sort(key=lambda record: (record.timestamp()[1], record.offset()), reverse=True)
+            del records[limit:]
+            threshold = records[-1].timestamp()[1] if len(records) == limit else None
+            pending = [tail for tail in tails if tail.may_hold_newer(threshold)]
+            # A window is read to its end, so it must fit into the bytes that are left, by the size of these
+            # records.
+            average_bytes = max(1, (bytes_before - self._bytes_left) // max(1, len(read)))
+            window = min(4 * window, max(0, self._bytes_left) // (average_bytes * max(1, len(pending))))
+        return records
+
+    def _read_windows(self, tails: list[_Tail], length: int) -> list[Any]:
+        """The records of the next window of each partition; the tails then begin at that window."""
+        ends = {tail.partition.partition: tail.start for tail in tails}
+        for tail in tails:
+            tail.start = max(tail.partition.earliest, tail.start - length)
+        self._consumer.assign(
+            [TopicPartition(self._topic, tail.partition.partition, tail.start) for tail in tails]
+        )
+        by_partition = {tail.partition.partition: tail for tail in tails}
+        unread = set(ends)
+        read: list[Any] = []
+        while unread and time.monotonic() < self._deadline:
+            for record in self._poll():
+                partition = record.partition()
+                if record.error() is not None:
+                    self._check_end(record.error())
+                    unread.discard(partition)
+                    continue
+                if record.offset() < ends[partition]:
+                    self._bytes_left -= len(record)
+                    tail = by_partition[partition]
+                    tail.oldest_ms = min(tail.oldest_ms or record.timestamp()[1], record.timestamp()[1])
+                    read.append(record)
+                if record.offset() >= ends[partition] - 1:
+                    unread.discard(partition)
+        return read
+
+    def _poll(self) -> list[Any]:
+        """What has arrived: the first is waited for, the others are taken as they lie there."""
+        first = self._consumer.poll(max(0.0, min(0.2, self._deadline - time.monotonic())))
+        return [] if first is None else [first, *self._consumer.consume(500, 0)]
+
+    def _check_end(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
