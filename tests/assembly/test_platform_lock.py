@@ -51,6 +51,7 @@ def test_a_folder_that_was_never_used_has_no_holder(settings: Settings) -> None:
 def test_a_data_folder_that_cannot_be_made_is_said_so(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     inside_a_file = dataclasses.replace(settings, data_dir=tmp_path / "file" / "data")
+    assert holder(inside_a_file) is None
     with pytest.raises(HeadraceError, match="cannot be written") as raised:
         PlatformLock(inside_a_file).acquire()
     assert "--data-dir" in raised.value.remedy

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from headrace.assembly.platform_state import read_state
+from headrace.assembly.supervisor import Supervisor
+from headrace.cli.up import stop_on_signals
 from headrace.core.settings import Settings, to_environment
 from tests.assembly.conftest import fakes, marked_processes, settings
 from tests.assembly.fakes import DEAF, GOOD, FakeProcesses, is_running, wait_until
@@ -152,6 +154,18 @@ def test_a_second_ctrl_c_kills_at_once(
     pid = state.processes[0].pid
     assert pid is not None
     assert not is_running(pid)
+
+
+def test_nohup_outlives_its_terminal(settings: Settings) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)}
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_on_signals(Supervisor(settings, specs=())):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is not before[signal.SIGTERM]
+        assert signal.getsignal(signal.SIGTERM) is before[signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGHUP, before[signal.SIGHUP])
 
 
 def test_a_failed_start_is_told_without_a_traceback_of_ours(platform: Platform, fakes: FakeProcesses) -> None:

@@ -27,7 +27,7 @@ def test_durations(seconds: float, text: str) -> None:
 
 def test_a_row_tells_all_of_a_process() -> None:
     console = Console(file=io.StringIO(), width=100)
-    console.print(process_table([RUNNING], now=1042.0))
+    console.print(process_table([RUNNING], now=1042.0, wrap=True))
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().splitlines()[1].split() == [
         "log",
@@ -38,6 +38,15 @@ def test_a_row_tells_all_of_a_process() -> None:
         "at",
         "1.2.3.4:9092",
     ]
+
+
+def test_a_long_detail_is_cut_or_wrapped_as_asked() -> None:
+    long = dataclasses.replace(RUNNING, detail="word " * 40)
+    for wrap, lines in ((False, 2), (True, 5)):
+        console = Console(file=io.StringIO(), width=100)
+        console.print(process_table([long], now=1042.0, wrap=wrap))
+        assert isinstance(console.file, io.StringIO)
+        assert len(console.file.getvalue().splitlines()) == lines
 
 
 def test_every_state_has_a_colour() -> None:

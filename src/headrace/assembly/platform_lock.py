@@ -68,8 +68,14 @@ def holder(settings: Settings) -> int | None:
     """The pid of the supervisor that runs the platform of this data folder, or None if none does."""
     try:
         file = os.open(lock_path(settings), os.O_RDONLY)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except PermissionError as error:
+        raise HeadraceError(
+            "invalid_setting",
+            f"The data folder {settings.data_dir} cannot be read: {error.strerror}.",
+            remedy="Ask as the user whose platform it is, or name another folder with --data-dir.",
+        ) from error
     try:
         for _ in range(_TRIES):
             if _try_lock(file, fcntl.LOCK_SH):

@@ -31,14 +31,14 @@ COLOURS: Final[dict[Phase, str]] = {
 }
 
 
-def process_table(states: Iterable[ProcessState], *, now: float) -> Table:
-    """One row per process."""
+def process_table(states: Iterable[ProcessState], *, now: float, wrap: bool) -> Table:
+    """One row per process; a detail that is too long is wrapped, or cut off to keep it one line."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("process", "state"):
         table.add_column(name, no_wrap=True)
     for name in ("for", "pid", "restarts"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("detail", overflow="fold")
+    table.add_column("detail", no_wrap=not wrap, overflow="fold" if wrap else "ellipsis")
     for state in states:
         table.add_row(
             state.name,
@@ -127,9 +127,9 @@ class PlatformView:
         states = tuple(self._states.values())
         phases = {state.state for state in states}
         if phases == {"running"}:
-            hint = Text(f"{doors(self._settings)}\nCtrl-C stops.", style="dim")
+            hint = Text(f"{doors(self._settings)} · Ctrl-C stops", style="dim")
         elif phases & {"stopping", "stopped"}:
             hint = Text("Stopping; Ctrl-C again kills at once.", style="dim")
         else:
             hint = Text(f"Logs: {self._settings.log_dir}", style="dim")
-        return Group(process_table(states, now=time.time()), hint)
+        return Group(process_table(states, now=time.time(), wrap=False), hint)

@@ -46,7 +46,7 @@ def show_status(settings: Settings, *, as_json: bool) -> int:
         since = f", up for {duration(now - state.since)}" if state.since else ""
         console = Console()
         console.print(f"Platform on {state.data_dir}: supervisor pid {state.pid}{since}", soft_wrap=True)
-        console.print(process_table(state.processes, now=now))
+        console.print(process_table(state.processes, now=now, wrap=True))
     return EXIT_ALL_RUNNING if state.all_running else EXIT_NOT_ALL_RUNNING
 
 

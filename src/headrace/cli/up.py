@@ -57,7 +57,13 @@ def stop_on_signals(supervisor: Supervisor) -> Iterator[threading.Event]:
         asked = True
         supervisor.request_stop()
 
-    before = {number: signal.signal(number, take) for number in _SIGNALS}
+    # Who starts us with `nohup` wants us to outlive the terminal.
+    numbers = [
+        number
+        for number in _SIGNALS
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    before = {number: signal.signal(number, take) for number in numbers}
     try:
         yield killed
     finally:
