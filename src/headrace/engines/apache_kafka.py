@@ -23,7 +23,8 @@ from headrace.java.process import JavaProcess
 from headrace.java.runtime import JavaRuntime
 
 FORMAT_TIMEOUT: Final = 120.0
-STOP_TIMEOUT: Final = 30.0
+# For brokers, and again for controllers; together less than the supervisor gives this process.
+STOP_TIMEOUT: Final = 25.0
 JVM_FLAGS: Final = (
     "-server",
     "-Xms128m",
@@ -119,10 +120,10 @@ class ApacheKafka:
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """Shut all brokers down and wait for them; one that does not end within the time is killed."""
-        deadline = time.monotonic() + timeout
         # A broker leaves with a controller's consent: controllers go last, and together, while they are a
         # majority.
         for controllers in (False, True):
+            deadline = time.monotonic() + timeout
             leaving = [
                 process
                 for broker, process in self._processes.items()
@@ -155,22 +156,21 @@ class ApacheKafka:
                 "--config",
                 broker.properties_file.name,
             )
-            result = subprocess.run(
-                self._command("kafka.tools.StorageTool", *arguments),
-                cwd=broker.folder,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=FORMAT_TIMEOUT,
-                check=False,
-            )
-            if result.returncode != 0:
-                raise HeadraceError(
-                    "process_failed",
-                    f"The folder {broker.folder} could not be formatted for Kafka:\n"
-                    f"{(result.stdout + result.stderr).strip()[-2000:]}",
+            try:
+                subprocess.run(
+                    self._command("kafka.tools.StorageTool", *arguments),
+                    cwd=broker.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    timeout=FORMAT_TIMEOUT,
+                    check=True,
                 )
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+                said = (error.stdout or b"").decode(errors="replace").strip()[-2000:]
+                raise HeadraceError(
+                    "process_failed", f"{broker.folder} could not be formatted for Kafka:\n{said}"
+                ) from error
 
 
 def _hold(data_dir: Path) -> IO[str]:

@@ -8,6 +8,7 @@ never signals any process but its own child.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from typing import Final
 from headrace.java import exec_with_parent
 
 QUOTED_LINES: Final = 12
+_log = logging.getLogger(__name__)
 
 
 class JavaProcess:
@@ -60,6 +62,7 @@ class JavaProcess:
         """Ask it to shut down; if it has not within the time, kill it."""
         self.terminate()
         if not self.wait(timeout):
+            _log.warning("the JVM with pid %d did not end in time; killing it", self.pid)
             self._child.kill()
             self._child.wait()
 
