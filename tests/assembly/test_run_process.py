@@ -159,6 +159,23 @@ def test_a_family_is_killed_and_its_neighbours_are_not(settings: Settings, fakes
             process.wait()
 
 
+def test_a_member_without_an_environment_is_found_by_its_session(settings: Settings) -> None:
+    script = (
+        "import subprocess, time; "
+        "child = subprocess.Popen(['sleep', '600'], env={}, process_group=0); "
+        "print(child.pid, flush=True); time.sleep(600)"
+    )
+    leader = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert leader.stdout is not None
+    child = int(leader.stdout.readline())
+    assert is_running(child)
+    assert kill_family(leader.pid, mark(settings.data_dir, "leader"))
+    assert not is_running(child)
+    leader.communicate()
+
+
 def _is_ready(settings: Settings, name: str) -> bool:
     word = latest(settings, name)
     return word is not None and word.state == "ready"

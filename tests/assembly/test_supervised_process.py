@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from headrace.assembly import supervised_process
 from headrace.assembly.process_specs import ProcessSpec
 from headrace.assembly.restarts import RestartPolicy
 from headrace.assembly.supervised_process import SupervisedProcess
@@ -181,3 +182,22 @@ def _kill_main(process: SupervisedProcess) -> None:
     os.kill(pid, 9)
     # Its parent is this very process, so a zombie stays until `step` asks after it.
     wait_until(lambda: not is_running(pid), "the process is gone")
+
+
+def test_nothing_starts_beside_what_cannot_be_ended(
+    bench: Bench, fakes: FakeProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process in the kernel's hands (on a dead network disk, say) does not even end by SIGKILL."""
+    process = bench.supervise(fakes.spec("stuck", GOOD))
+    bench.step_until(process, "running")
+    pid = process.state.pid
+    with monkeypatch.context() as patch:
+        patch.setattr(supervised_process, "kill_family", lambda _pid, _mark: False)
+        _kill_main(process)
+        bench.step_until(process, "restarting")
+        bench.clock.now = process.retry_at
+        process.step(may_start=True)
+        assert (process.state.state, process.state.pid) == ("restarting", None)
+        assert f"what pid {pid} started cannot be ended" in process.state.detail
+    bench.clock.now = process.retry_at
+    bench.step_until(process, "running")

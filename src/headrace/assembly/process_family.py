@@ -1,10 +1,10 @@
 """A process and everything it started: finding them all, and ending them for sure.
 
 A Spark or Kafka JVM must not outlive the Python process that drives it: beside its successor it would
-write the same tables and hold the same ports. Members are found by process group, by session, and by a
-mark in the environment that is inherited by whatever they start, even in a session of its own. Invariant:
-when `kill_family` or `kill_leftovers` returns True, no member runs any more. Never touches a process that
-carries none of the three.
+write the same tables and hold the same ports. Members are found by session (each family is started in one
+of its own, and process groups lie within it), and by a mark in the environment that is inherited by
+whatever they start, in further sessions too. Invariant: when `kill_family` or `kill_leftovers` returns
+True, no member runs any more. Never touches a process that carries neither.
 """
 
 from __future__ import annotations
@@ -28,14 +28,10 @@ def mark(data_dir: Path, name: str) -> str:
 
 
 def kill_family(pid: int, family_mark: str, *, seconds: float = 10.0) -> bool:
-    """SIGKILL the group and session led by `pid` and all that carry the mark; True when they are gone."""
+    """SIGKILL the session led by `pid` and all that carry the mark; True when they are gone."""
 
     def belongs(process: psutil.Process) -> bool:
-        return (
-            os.getpgid(process.pid) == pid
-            or os.getsid(process.pid) == pid
-            or process.environ().get(MARK) == family_mark
-        )
+        return os.getsid(process.pid) == pid or process.environ().get(MARK) == family_mark
 
     return _kill(belongs, seconds)
 

@@ -63,7 +63,8 @@ class SupervisedProcess:
         self._deadline = 0.0
         self._grace = spec.grace(settings)
         self._failed_at: float | None = None
-        self._last_pid: int | None = None
+        # The pid of a predecessor whose family could not be ended yet.
+        self._remains_of: int | None = None
         self._phase: Phase = "waiting"
         self._detail = self._waiting_for()
         self._since = time.time()
@@ -129,10 +130,9 @@ class SupervisedProcess:
             return []
 
     def _start(self) -> None:
-        # Killed when the predecessor's end was seen; asked again, as nothing may start beside a rest of it.
-        if self._last_pid is not None and not kill_family(self._last_pid, self._mark):
+        if self._remains_of is not None and not self._clean_up(self._remains_of):
             self.retry_at = self._clock() + self._policy.longest_delay
-            self._enter("restarting", f"what pid {self._last_pid} started cannot be ended; trying again")
+            self._enter("restarting", f"what pid {self._remains_of} started cannot be ended; trying again")
             return
         announcements.forget(self._settings, self.spec.name)
         self._settings.log_dir.mkdir(parents=True, exist_ok=True)
@@ -157,7 +157,6 @@ class SupervisedProcess:
         except OSError as error:
             self._died(f"cannot be started: {error.strerror}")
             return
-        self._last_pid = self._popen.pid
         self._ready_at = self._failed_at = None
         self._deadline = self._clock() + self.spec.start_seconds
         _log.info("%s started as pid %d", self.spec.name, self._popen.pid)
@@ -218,9 +217,13 @@ class SupervisedProcess:
         _log.info("%s ended: %s", self.spec.name, _how(code))
         self._enter("stopped", "" if code == 0 else _how(code))
 
-    def _clean_up(self, pid: int) -> None:
-        if not kill_family(pid, self._mark):
+    def _clean_up(self, pid: int) -> bool:
+        # Right after the end was seen and not later: until then no other process can have got this pid.
+        gone = kill_family(pid, self._mark)
+        self._remains_of = None if gone else pid
+        if not gone:
             _log.error("something that %s (pid %d) started cannot be ended", self.spec.name, pid)
+        return gone
 
     def _enter(self, phase: Phase, detail: str) -> None:
         if phase != self._phase:
