@@ -57,6 +57,22 @@ def up(settings: Settings) -> None:
 
 
 @app.command()
+@with_settings()
+def demo(
+    settings: Settings,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="End by itself after so many seconds of traffic.", min=1, show_default=False),
+    ] = None,
+    rate: Annotated[int, typer.Option(help="Events a second.", min=1)] = 300,
+) -> None:
+    """Start the platform with example traffic on it, and show where the events are."""
+    from headrace.cli.demo import run_demo  # noqa: PLC0415 - for a quick --help
+
+    run_demo(settings, seconds=seconds, events_per_second=rate)
+
+
+@app.command()
 @with_settings("data_dir")
 def status(
     settings: Settings,

@@ -116,7 +116,7 @@ class TranscodeQuery:
         slots = self._settings.pipeline_slots - _SLOTS_FOR_BATCHES
         if self._settings.pipeline_mode == "real-time" and source.partitions > slots:
             logger.warning(
-                "Query %s runs in micro-batches: real-time mode holds a slot for each of the %d partitions of "
+                "Query %s runs in micro-batches: real-time mode holds a slot for each of %d partitions of "
                 "%s, and %d are to be had. Raise pipeline_slots to at least %d.",
                 self.name,
                 source.partitions,

@@ -1,0 +1,179 @@
+"""`headrace demo`: the platform, traffic on it, where the events are, and the answer to a question.
+
+The last line on standard output is one JSON object with the counts and the latency, for whoever checks them.
+Ctrl-C ends the traffic and lets everything arrive; a second one ends at once.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Final
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from headrace.assembly.demo import Demo, Flow
+from headrace.assembly.platform_lock import check_free
+from headrace.assembly.preparation import prepare
+from headrace.assembly.supervisor import Supervisor
+from headrace.cli.platform_view import PlatformView, doors
+from headrace.core.settings import Settings
+from headrace.query.sql import QueryResult
+
+# On a pipe one line for so many looks (two a second), so that a log stays readable.
+_PLAIN_EVERY: Final = 10
+_EXIT_KILLED: Final = 130
+
+
+def run_demo(settings: Settings, *, seconds: float | None, events_per_second: int) -> None:
+    """Start the platform, send events, show them arrive, stop, print the counts."""
+    check_free(settings)
+    prepare(settings, progress=True)
+    console = Console()
+    platform_view = PlatformView(settings, console)
+    supervisor = Supervisor(settings, on_change=platform_view.changed)
+    with _ending(supervisor) as ending:
+        with platform_view:
+            if not supervisor.start():
+                supervisor.wait()
+                raise typer.Exit(_EXIT_KILLED)
+        ending.platform_is_up = True
+        try:
+            final, answer = _watch(
+                settings, console, ending.asked, seconds=seconds, events_per_second=events_per_second
+            )
+        finally:
+            supervisor.stop()
+    console.print(_answer_table(answer))
+    counts = {
+        "accepted": final.accepted,
+        "avro": final.avro,
+        "dead_letters": final.dead_letters,
+        "lake": final.lake,
+        "latency_ms": {name: final.latency_ms[name] for name in ("p50", "p90", "p99")},
+    }
+    # Not through rich, which would wrap it.
+    print(json.dumps(counts), flush=True)
+
+
+def _watch(
+    settings: Settings,
+    console: Console,
+    ending: threading.Event,
+    *,
+    seconds: float | None,
+    events_per_second: int,
+) -> tuple[Flow, QueryResult]:
+    with _FlowView(settings, console) as view:
+        demo = Demo(settings, events_per_second=events_per_second, on_flow=view.show)
+        try:
+            demo.begin()
+            demo.run(seconds=seconds, stopping=ending.is_set)
+            final = demo.finish()
+            return final, demo.answer()
+        finally:
+            demo.close()
+
+
+class _Ending:
+    """The wish to end: the first signal asks for it (and stops a platform that is still starting), the
+    next kills.
+    """
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self.asked = threading.Event()
+        self.platform_is_up = False
+        self._supervisor = supervisor
+
+    def take(self, _number: int, _frame: object) -> None:
+        if self.asked.is_set():
+            self._supervisor.request_stop(at_once=True)
+            raise typer.Exit(_EXIT_KILLED)
+        self.asked.set()
+        if not self.platform_is_up:
+            self._supervisor.request_stop()
+
+
+@contextmanager
+def _ending(supervisor: Supervisor) -> Iterator[_Ending]:
+    ending = _Ending(supervisor)
+    before = {number: signal.signal(number, ending.take) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield ending
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _FlowView:
+    """Where the events are: a live table on a terminal, now and then a line elsewhere."""
+
+    def __init__(self, settings: Settings, console: Console) -> None:
+        self._settings = settings
+        self._console = console
+        self._looks = 0
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+
+    def show(self, flow: Flow) -> None:
+        if self._live is not None:
+            self._live.update(self._table(flow), refresh=True)
+            return
+        if self._looks % _PLAIN_EVERY == 0:
+            print(self._line(flow), flush=True)
+        self._looks += 1
+
+    def __enter__(self) -> _FlowView:
+        if self._live is not None:
+            self._live.start()
+        else:
+            print(doors(self._settings), flush=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def _table(self, flow: Flow) -> Table:
+        table = Table(caption=f"{doors(self._settings)} · Ctrl-C ends", box=None, padding=(0, 3, 0, 0))
+        for name in ("accepted", "in Avro", "dead letters", "in the lake"):
+            table.add_column(name, justify="right")
+        for name in ("POST → Avro, ms", "POST → sink, ms"):
+            table.add_column(name)
+        table.add_row(
+            f"{flow.accepted:,}",
+            f"{flow.avro:,}",
+            f"{flow.dead_letters:,}",
+            f"{flow.lake:,}",
+            _percentiles(flow.avro_latency_ms),
+            _percentiles(flow.latency_ms),
+        )
+        return table
+
+    def _line(self, flow: Flow) -> str:
+        return (
+            f"accepted {flow.accepted}  avro {flow.avro}  dead letters {flow.dead_letters}  "
+            f"lake {flow.lake}  POST to Avro {_percentiles(flow.avro_latency_ms)} ms  "
+            f"POST to sink {_percentiles(flow.latency_ms)} ms"
+        )
+
+
+def _percentiles(latency: dict[str, float]) -> str:
+    return "  ".join(f"{name} {latency[name]:.0f}" for name in ("p50", "p90", "p99"))
+
+
+def _answer_table(answer: QueryResult) -> Table:
+    table = Table(title="Clicks on ListingView, today against yesterday")
+    for name in answer.columns:
+        table.add_column(name, justify="right")
+    for row in answer.rows:
+        table.add_row(*(str(value) for value in row))
+    return table

@@ -1,0 +1,1 @@
+"""Sources that make events up: the same seed gives the same events."""
