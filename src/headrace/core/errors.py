@@ -24,6 +24,8 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "java_missing": 500,
     "java_too_old": 500,
     "log_unavailable": 503,
+    "method_not_allowed": 405,
+    "no_such_page": 404,
     "no_such_table": 404,
     "no_such_topic": 404,
     "not_running": 409,

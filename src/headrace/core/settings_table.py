@@ -74,6 +74,9 @@ class Settings:
     ingest_workers: int = _setting(
         0, "Worker processes of the events API; 0 takes one per two cores.", minimum=0
     )
+    ingest_timeout_ms: int = _setting(
+        15_000, "How long `POST /events` waits for the log before it answers that it cannot say.", minimum=1
+    )
     default_partitions: int = _setting(
         1, "Partitions of a topic that is created by its first event.", minimum=1
     )
