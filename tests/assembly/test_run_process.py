@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -174,6 +175,20 @@ def test_a_member_without_an_environment_is_found_by_its_session(settings: Setti
     assert kill_family(leader.pid, mark(settings.data_dir, "leader"))
     assert not is_running(child)
     leader.communicate()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process ends with its first thread")
+def test_a_process_whose_first_thread_has_ended_is_not_taken_for_dead(settings: Settings) -> None:
+    script = (
+        "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); "
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
+    looks_dead = psutil.Process(process.pid)
+    wait_until(lambda: looks_dead.status() == psutil.STATUS_ZOMBIE, "it looks like a zombie")
+    assert process.poll() is None
+    assert kill_family(process.pid, mark(settings.data_dir, "leader"))
+    assert process.wait(timeout=10) == -signal.SIGKILL
 
 
 def _is_ready(settings: Settings, name: str) -> bool:

@@ -48,14 +48,17 @@ def kill_leftovers(data_dir: Path, *, seconds: float = 10.0) -> bool:
 
 def _kill(belongs: Callable[[psutil.Process], bool], seconds: float) -> bool:
     deadline = time.monotonic() + seconds
+    members: set[psutil.Process] = set()
     while True:
-        # Looked up again each time: a member may have started another one in between.
-        found = list(_running(belongs))
-        if not found:
+        # Looked up again each time, as a member may have started another one in between; and remembered, as
+        # one that is on its way out shows its environment no more.
+        members.update(_members(belongs))
+        running = [process for process in members if _runs(process)]
+        if not running:
             return True
         if time.monotonic() > deadline:
             return False
-        for process in found:
+        for process in running:
             try:
                 process.kill()
             except psutil.NoSuchProcess:
@@ -63,15 +66,26 @@ def _kill(belongs: Callable[[psutil.Process], bool], seconds: float) -> bool:
         time.sleep(_PAUSE_SECONDS)
 
 
-def _running(belongs: Callable[[psutil.Process], bool]) -> Iterator[psutil.Process]:
+def _members(belongs: Callable[[psutil.Process], bool]) -> Iterator[psutil.Process]:
     for pid in psutil.pids():
         if pid == os.getpid():
             continue
         try:
             process = psutil.Process(pid)
-            # A zombie runs nothing and holds nothing; it only waits for its parent to ask after it.
-            if process.status() != psutil.STATUS_ZOMBIE and belongs(process):
+            if belongs(process):
                 yield process
         except (psutil.Error, ProcessLookupError, PermissionError):
             # It ended meanwhile, or it is another user's, whom we never start anything as.
             continue
+
+
+def _runs(process: psutil.Process) -> bool:
+    """False once it is gone, or only waits as a zombie for its parent to ask after it.
+
+    A zombie with threads does run: the first one of a killed JVM is there before the others are out.
+    """
+    try:
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+    except psutil.Error:
+        return False
+    return process.is_running() and not is_zombie
