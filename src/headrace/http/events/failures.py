@@ -1,0 +1,90 @@
+"""What an error of the log means for an event.
+
+Invariants: `certain` is said only where the log, or the way to it, cannot have taken the event; every error
+has a remedy that fits that. Never decides whether an event is sent again: that is `delivery`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import KafkaError
+
+from headrace.core.errors import HeadraceError
+
+# The topic was not there, so nothing was written: sending again cannot make a second copy.
+TOPIC_GONE: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
+# The log looked at the batch and refused it: it is surely not there. Any other error leaves that open.
+_REFUSED: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_EXCEPTION,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an event has no place; `certain` if it is surely not in the log."""
+
+    error: HeadraceError
+    certain: bool
+
+
+def failure_of(error: KafkaError, *, topic: str, bootstrap: str) -> Failure:
+    """What an error of the log means for an event that was sent."""
+    if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        return Failure(_too_large_for_the_log(topic), certain=True)
+    return Failure(log_unavailable(error, bootstrap), certain=error.code() in _REFUSED)
+
+
+def _too_large_for_the_log(topic: str) -> HeadraceError:
+    return HeadraceError(
+        "event_too_large",
+        f"The topic {topic} takes no message of this size.",
+        remedy="Send a smaller event, or raise `max.message.bytes` of the topic.",
+    )
+
+
+def queue_full() -> HeadraceError:
+    return HeadraceError(
+        "log_unavailable",
+        "The event was not sent: the log takes events more slowly than they come.",
+        remedy="Send it again later.",
+    )
+
+
+def no_offset() -> HeadraceError:
+    return HeadraceError(
+        "log_unavailable",
+        "The log did not say where it put the event.",
+        remedy="Look for it in the topic before you send it again.",
+    )
+
+
+def no_topic(topic: str) -> HeadraceError:
+    return HeadraceError(
+        "log_unavailable",
+        f"The topic {topic} is not there and could not be created.",
+        remedy="Create it, or allow this user of the log to create it.",
+    )
+
+
+def log_unavailable(error: KafkaError, bootstrap: str) -> HeadraceError:
+    return HeadraceError(
+        "log_unavailable",
+        f"The log at {bootstrap} did not answer as it should: {error.str()}.",
+        remedy="Check that the log runs (`headrace status`), then send the event again.",
+    )
