@@ -1,0 +1,213 @@
+"""Avro records to lake rows: each once, whatever is repeated, restored, wiped or damaged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from headrace.core.settings import Settings
+from headrace.engines.apache_kafka import ApacheKafka
+from headrace.lake.coordinates import SourceCoordinates
+from headrace.lake.writer import WrittenBatch
+from headrace.pipeline.flows import lake_flow
+from headrace.pipeline.plan import LakeFlow, avro_schema
+from headrace.pipeline.spark.lake_rows import lake_rows
+from headrace.pipeline.spark.lake_writer import DeltaLakeWriter, SchemaLearned
+from headrace.pipeline.topics import TopicDirectory, TopicIdentity
+from tests.pipeline.records import Record, avro, frame
+
+TOPIC = TopicIdentity(name="events_avro", topic_id="avroid", partitions=1)
+SCHEMA_ID = 7
+
+
+class Lake:
+    """A table, its writer, and the records of its topic."""
+
+    def __init__(self, spark: SparkSession, flow: LakeFlow, bootstrap: str) -> None:
+        self.spark = spark
+        self.flow = flow
+        self.bootstrap = bootstrap
+        self.schemas = {SCHEMA_ID: flow.reader_schema}
+        self.registry: dict[int, str] = {}
+        self.restart()
+
+    def restart(self, topic: TopicIdentity = TOPIC) -> None:
+        self.topic = topic
+        self.writer = DeltaLakeWriter(
+            self.spark, self.flow, topic=topic, bootstrap=self.bootstrap, learn_schema=self._learn
+        )
+
+    def write(self, *records: Record) -> WrittenBatch:
+        rows = lake_rows(frame(self.spark, list(records)), self.flow, topic=self.topic, schemas=self.schemas)
+        return self.writer.write(rows)
+
+    def users(self) -> list[str]:
+        """The USER_ID of every row, sorted."""
+        rows = self.spark.read.format("delta").load(str(self.flow.table.path)).collect()
+        return sorted(row["USER_ID"] for row in rows)
+
+    def _learn(self, schema_id: int) -> bool:
+        if schema_id in self.schemas or schema_id not in self.registry:
+            return False
+        self.schemas[schema_id] = self.registry[schema_id]
+        return True
+
+
+@pytest.fixture
+def lake(spark: SparkSession, kafka: ApacheKafka, tmp_path: Path, topic_name: str) -> Lake:
+    flow = lake_flow(dataclasses.replace(Settings(), data_dir=tmp_path))
+    return Lake(spark, dataclasses.replace(flow, dead_letter_topic=topic_name), kafka.bootstrap)
+
+
+def _event(
+    source_offset: int,
+    *,
+    offset: int | None = None,
+    topic_id: str = "src",
+    partition: int = 0,
+    user: str = "",
+) -> Record:
+    values = dict.fromkeys(json_names(), None) | {
+        "USER_ID": user or f"{topic_id}-{source_offset}",
+        "EVENT_TYPE": "View",
+        "SERVER_DATE": "2026-03-14",
+    }
+    source = SourceCoordinates(
+        query="q", topic_id=topic_id, partition=0, offset=source_offset, ordinal=0
+    ).as_header()
+    return Record(
+        value=avro(_SCHEMA, values, schema_id=SCHEMA_ID),
+        offset=source_offset if offset is None else offset,
+        partition=partition,
+        headers={"headrace-source": source, "headrace-posted-at": b"1773489600000"},
+    )
+
+
+_SCHEMA = lake_flow(Settings()).reader_schema
+
+
+def json_names() -> list[str]:
+    return [field["name"] for field in json.loads(_SCHEMA)["fields"]]
+
+
+def test_rows_carry_values_partitions_and_coordinates(lake: Lake) -> None:
+    written = lake.write(_event(3, offset=90), _event(4, offset=91))
+    assert (written.rows, written.repeated, written.dead_letters) == (2, 0, 0)
+    assert len(written.latency_quantiles_ms) == 101
+    first = lake.spark.read.format("delta").load(str(lake.flow.table.path)).orderBy("_TOPIC_OFFSET").first()
+    assert first is not None
+    assert (first["USER_ID"], first["EVENT_TYPE"], first["DEVICE_TYPE"]) == ("src-3", "View", None)
+    assert (first["_QUERY"], first["_SOURCE_TOPIC_ID"], first["_SOURCE_PARTITION"]) == ("q", "src", 0)
+    assert (first["_SOURCE_OFFSET"], first["_SOURCE_ORDINAL"]) == (3, 0)
+    assert (first["_TOPIC_PARTITION"], first["_TOPIC_OFFSET"]) == (0, 90)
+    assert first["_POSTED_AT"].timestamp() == 1773489600.0
+    files = DeltaTable(str(lake.flow.table.path)).file_uris()
+    assert all("EVENT_TYPE=View/SERVER_DATE=2026-03-14/" in file for file in files)
+
+
+def test_what_is_repeated_is_dropped_in_the_batch_and_after_it(lake: Lake) -> None:
+    lake.write(_event(0), _event(1), _event(1, offset=2))
+    again = lake.write(_event(0, offset=3), _event(1, offset=4), _event(2, offset=5))
+    assert (again.rows, again.repeated) == (1, 2)
+    assert lake.users() == ["src-0", "src-1", "src-2"]
+
+
+def test_a_restart_knows_the_marks_of_the_last_commit(lake: Lake) -> None:
+    lake.write(_event(0), _event(1))
+    before = lake.writer.marks
+    lake.restart()
+    assert lake.writer.marks == before
+    assert lake.write(_event(0), _event(1)).rows == 0
+    assert lake.users() == ["src-0", "src-1"]
+
+
+def test_a_topic_made_again_is_another_source(lake: Lake) -> None:
+    lake.write(_event(0), _event(1))
+    assert lake.write(_event(0, offset=2, topic_id="new")).rows == 1
+    assert lake.users() == ["new-0", "src-0", "src-1"]
+
+
+def test_after_a_restore_the_rows_are_the_truth(lake: Lake) -> None:
+    lake.write(_event(0), _event(1))
+    version = DeltaTable(str(lake.flow.table.path)).version()
+    lake.write(_event(2))
+    lake.spark.sql(f"RESTORE TABLE delta.`{lake.flow.table.path}` TO VERSION AS OF {version}")
+    lake.restart()
+    assert lake.write(_event(0), _event(1), _event(2)).rows == 1
+    assert lake.users() == ["src-0", "src-1", "src-2"]
+
+
+def test_compaction_keeps_the_cached_marks(lake: Lake) -> None:
+    lake.write(_event(0))
+    lake.write(_event(1))
+    lake.spark.sql(f"OPTIMIZE delta.`{lake.flow.table.path}`")
+    before = lake.writer.marks
+    lake.restart()
+    assert lake.writer.marks == before
+    assert lake.write(_event(0), _event(1), _event(2)).rows == 1
+
+
+def test_a_topic_with_more_partitions_does_not_double_what_moved(lake: Lake) -> None:
+    lake.write(_event(0), _event(1), _event(2))
+    lake.restart(TopicIdentity(name="events_avro", topic_id="another", partitions=3))
+    # The same records again, on other partitions now, and one that is new.
+    assert lake.write(_event(1, offset=0, partition=2), _event(0, offset=0, partition=1)).rows == 0
+    assert lake.write(_event(2, offset=1, partition=2), _event(3, offset=1, partition=1)).rows == 1
+    assert lake.users() == ["src-0", "src-1", "src-2", "src-3"]
+
+
+def test_records_of_other_writers_count_with_their_own_coordinates(lake: Lake) -> None:
+    value = _event(0).value
+    plain = [Record(value=value, offset=offset) for offset in (5, 6)]
+    assert lake.write(*plain).rows == 2
+    assert lake.write(*plain).rows == 0
+    odd = Record(
+        value=value, offset=7, headers={"headrace-source": b"not/ours", "headrace-posted-at": b"soon"}
+    )
+    assert lake.write(odd).rows == 1
+
+
+def test_an_unknown_schema_is_learned_and_evolved_fields_are_read(lake: Lake) -> None:
+    older = avro_schema(("EVENT_TYPE", "USER_ID", "GONE_SINCE"))
+    value = avro(older, {"EVENT_TYPE": "View", "USER_ID": "old", "GONE_SINCE": "x"}, schema_id=3)
+    lake.registry[3] = older
+    with pytest.raises(SchemaLearned, match="3"):
+        lake.write(Record(value=value, offset=0))
+    assert lake.write(Record(value=value, offset=0)).rows == 1
+    assert lake.users() == ["old"]
+
+
+def test_what_cannot_be_read_goes_to_the_dead_letters_and_harms_no_other(lake: Lake) -> None:
+    TopicDirectory(lake.bootstrap).ensure(lake.flow.dead_letter_topic, partitions=1)
+    huge_string = b"\x00\x00\x00\x00\x07\x02\xfe\xff\xff\xff\x0f"
+    bad = [
+        (None, "null"),
+        (b"", "wire format"),
+        (b"\x00\x00", "wire format"),
+        (b'{"json": 1}', "wire format"),
+        (b"\x00\x00\x00\x00\x63abc", "no schema with id 99"),
+        (b"\x00\x00\x00\x00\x07\xff\xff", "cannot be read"),
+        (huge_string, "cannot be read"),
+    ]
+    records = [Record(value=value, offset=number, key=b"k") for number, (value, _) in enumerate(bad)]
+    written = lake.write(*records, _event(50, offset=50))
+    assert (written.rows, written.dead_letters) == (1, len(bad))
+    letters = _read_all(lake.bootstrap, lake.flow.dead_letter_topic, len(bad))
+    for value, expected in bad:
+        (reason,) = [reason for letter, reason in letters if letter == value]
+        assert expected in reason
+
+
+def _read_all(bootstrap: str, topic: str, count: int) -> list[tuple[bytes | None, str]]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    messages = consumer.consume(count, timeout=30)
+    consumer.close()
+    assert len(messages) == count
+    return [(m.value(), dict(m.headers())["headrace-error"].decode()) for m in messages]
