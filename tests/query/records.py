@@ -28,13 +28,23 @@ def create_topic(bootstrap: str, name: str, *, partitions: int = 1, **config: st
 
 
 def add_partitions(bootstrap: str, name: str, *, total: int) -> None:
-    AdminClient({"bootstrap.servers": bootstrap}).create_partitions([NewPartitions(name, total)])[
-        name
-    ].result()
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions(name, total)])[name].result()
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
-    AdminClient({"bootstrap.servers": bootstrap}).delete_topics([name])[name].result()
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([name])[name].result()
+
+
+def group_names(bootstrap: str) -> set[str]:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    return {group.group_id for group in admin.list_consumer_groups().result().valid}
+
+
+def topic_names(bootstrap: str) -> set[str]:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    return set(admin.list_topics(timeout=10).topics)
 
 
 @contextmanager

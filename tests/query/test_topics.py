@@ -9,14 +9,13 @@ import struct
 import fastavro
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from headrace.core.errors import HeadraceError
 from headrace.engines.apache_kafka import ApacheKafka
 from headrace.query.decoding import LONGEST_VALUE, PREVIEW_BYTES, RecordDecoder
 from headrace.query.topics import MOST_MESSAGES, TopicBrowser
 from tests.ports import free_port
-from tests.query.records import create_topic, produce
+from tests.query.records import create_topic, group_names, produce, topic_names
 
 SCHEMA = {
     "type": "record",
@@ -121,16 +120,14 @@ def test_keys_values_and_headers_are_decoded(
 def test_looking_leaves_no_group_and_no_topic_behind(
     kafka: ApacheKafka, browser: TopicBrowser, topic_name: str
 ) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     create_topic(kafka.bootstrap, topic_name)
     produce(kafka.bootstrap, topic_name, [{"value": b"x"}])
     assert len(browser.newest(topic_name, 1)) == 1
     with pytest.raises(HeadraceError) as caught:
         browser.newest(topic_name + "_absent", 1)
     assert caught.value.code == "no_such_topic"
-    groups = {group.group_id for group in admin.list_consumer_groups().result().valid}
-    assert not any("headrace" in group for group in groups)
-    assert topic_name + "_absent" not in admin.list_topics(timeout=10).topics
+    assert not any("headrace" in group for group in group_names(kafka.bootstrap))
+    assert topic_name + "_absent" not in topic_names(kafka.bootstrap)
 
 
 def test_an_empty_topic_has_no_messages(kafka: ApacheKafka, browser: TopicBrowser, topic_name: str) -> None:

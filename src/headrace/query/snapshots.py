@@ -1,6 +1,6 @@
 """The lake's tables at their newest Delta version: which files belong to it, and which columns a table has.
 
-Owns the cached Delta logs; a table that has not changed costs a listing of its log. Invariants: a snapshot
+Owns the cached Delta logs; a table that has not changed costs two look-ups of a file. Invariants: a snapshot
 names exactly the files that its Delta version holds, whatever else lies in the folder; a table deleted and
 made again is noticed, also when its version numbers are those of the old one. Safe for several threads.
 Never reads a data file and never writes.
@@ -125,6 +125,8 @@ class FollowedTable:
     def refresh(self) -> bool:
         """Go to the newest version. False where the folder holds no table (any more)."""
         if self._delta is not None and self._newest_commit == self._identity_of_commit(self._delta.version()):
+            if self._identity_of_commit(self._delta.version() + 1) is None:
+                return True  # asking for one file is far cheaper than listing a log of many thousand commits
             try:
                 self._delta.update_incremental()
             except DeltaError as error:

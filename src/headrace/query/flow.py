@@ -1,0 +1,192 @@
+"""How events flow: how many are accepted, in Avro, among the dead letters, in the lake, and how fast.
+
+Two threads of its own: one surveys (topics, offsets, the lake's version) twice a second, one reads the
+derived topics and the status of the queries from their beginning and then live. It joins no group and
+commits nothing; a restart counts anew.
+
+What is counted:
+
+- `accepted`: the events in the events topic, by its latest offsets. Of an earlier incarnation of the topic
+  (deleted, made again) those
+  count that derived records name as their source, so that accepted = avro + dead letters stays true after
+  all is through.
+- `avro`, `dead_letters`: distinct source coordinates in `<events>_avro` and `<events>_dlq`; see
+  `derived_counts.py`. A derived
+  topic that is deleted and made again starts anew, one that does not exist counts 0.
+- `lake`: the rows of the table's newest Delta version, by the statistics in its log; no file is read.
+- `avro_latency`: POST until readable in the Avro topic, of records that were read live: the reader stood at
+  the partition's end before them.
+- `latency`: POST until read by the sink (row P9), from the quantiles that the pipeline writes with each
+  lake batch.
+
+Both latencies are of the last minute that had any; `overall_…` are of all that this watcher has seen.
+Invariants: a snapshot costs microseconds and never waits for the log; topics and brokers may come and go.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from headrace.core.errors import HeadraceError
+from headrace.core.histogram import Histogram, Percentiles
+from headrace.pipeline.status import STATUS_TOPIC, QueryStatus
+from headrace.query.flow_reader import FlowReader
+from headrace.query.log_directory import LogDirectory, TopicIdentity
+from headrace.query.snapshots import FollowedTable
+
+_PATIENCE_SECONDS: Final = 3.0
+NO_LATENCY: Final = Histogram().percentiles()
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowNames:
+    """The topics that events flow through."""
+
+    events: str
+    avro: str
+    dead_letters: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSnapshot:
+    """The flow at one moment. `problem` says what keeps it from being up to date, where something does."""
+
+    accepted: int
+    avro: int
+    dead_letters: int
+    lake: int
+    avro_latency: Percentiles
+    latency: Percentiles
+    queries: tuple[QueryStatus, ...] = ()
+    overall_avro_latency: Percentiles = NO_LATENCY
+    overall_latency: Percentiles = NO_LATENCY
+    problem: str = ""
+
+
+class FlowWatcher:
+    """Watches the flow from `start` to `stop`."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        lake_dir: Path,
+        events_topic: str,
+        *,
+        status_topic: str = STATUS_TOPIC,
+        survey_seconds: float = 0.5,
+    ) -> None:
+        self.names = FlowNames(
+            events=events_topic, avro=f"{events_topic}_avro", dead_letters=f"{events_topic}_dlq"
+        )
+        self._status_topic = status_topic
+        self._survey_seconds = survey_seconds
+        self._directory = LogDirectory(bootstrap, timeout_seconds=_PATIENCE_SECONDS)
+        self._table = FollowedTable(lake_dir.absolute() / events_topic)
+        self._reader = FlowReader(
+            bootstrap, avro=self.names.avro, dead_letters=self.names.dead_letters, status=status_topic
+        )
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._events: TopicIdentity | None = None
+        self._offsets: Mapping[tuple[str, int], int] = {}
+        self._lake_rows = 0
+        self._log_problem = ""
+        self._lake_problem = ""
+
+    def start(self) -> None:
+        if self._thread is not None:
+            raise RuntimeError("a watcher is started once")
+        self._reader.start()
+        self._thread = threading.Thread(target=self._survey_until_stopped, name="flow-survey", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End both threads. Returns when they have ended; safe to call twice."""
+        self._stopping.set()
+        self._reader.stop()
+        if self._thread is not None:
+            self._thread.join()
+
+    def snapshot(self) -> FlowSnapshot:
+        reading = self._reader.reading()
+        with self._lock:
+            accepted = _accepted(self._events, self._offsets, reading.source_ends)
+            lake_rows = self._lake_rows
+            problem = self._log_problem or reading.problem or self._lake_problem
+        return FlowSnapshot(
+            accepted=accepted,
+            avro=reading.avro,
+            dead_letters=reading.dead_letters,
+            lake=lake_rows,
+            avro_latency=reading.avro_latency,
+            latency=reading.latency,
+            queries=reading.queries,
+            overall_avro_latency=reading.overall_avro_latency,
+            overall_latency=reading.overall_latency,
+            problem=problem,
+        )
+
+    def _survey_until_stopped(self) -> None:
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            self._survey_log()
+            self._survey_lake()
+            self._stopping.wait(max(0.0, self._survey_seconds - (time.monotonic() - started)))
+
+    def _survey_log(self) -> None:
+        derived = (self.names.avro, self.names.dead_letters, self._status_topic)
+        try:
+            found = self._directory.describe([self.names.events, *derived])
+            events = found.pop(self.names.events, None)
+            self._reader.follow(found)
+            offsets = self._directory.latest([events]) if events is not None else {}
+        except HeadraceError as error:
+            self._note_log_problem(str(error))
+            return
+        except Exception as error:
+            # The thread must outlive whatever a library raises: the next survey may well succeed.
+            _logger.exception("The log could not be surveyed.")
+            self._note_log_problem(f"The log could not be surveyed: {error}.")
+            return
+        with self._lock:
+            self._events, self._offsets, self._log_problem = events, offsets, ""
+
+    def _survey_lake(self) -> None:
+        try:
+            rows = self._table.delta.count() if self._table.refresh() else 0
+            problem = ""
+        except Exception as error:
+            # As above: the table may be readable again at the next survey.
+            _logger.warning("The lake could not be surveyed: %s", error)
+            rows, problem = self._lake_rows, f"The lake could not be surveyed: {error}."
+        with self._lock:
+            self._lake_rows, self._lake_problem = rows, problem
+
+    def _note_log_problem(self, problem: str) -> None:
+        with self._lock:
+            if problem != self._log_problem:
+                _logger.warning("%s", problem)
+            self._log_problem = problem
+
+
+def _accepted(
+    events: TopicIdentity | None,
+    offsets: Mapping[tuple[str, int], int],
+    source_ends: Mapping[tuple[str, int], int],
+) -> int:
+    """The sum of the ends of all source partitions, by the log or by a derived record that tells of more."""
+    ends = dict(source_ends)
+    if events is not None:
+        for (_, partition), offset in offsets.items():
+            place = (events.topic_id, partition)
+            ends[place] = max(ends.get(place, 0), offset)
+    return sum(ends.values())

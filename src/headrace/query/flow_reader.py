@@ -1,0 +1,296 @@
+"""Reads the derived topics and the queries' status, from their beginning and then live, in its own thread.
+
+Owns the consumer, the counts and the latency histograms. Invariants: partitions are assigned, never
+subscribed to, and nothing is committed; each topic is followed by its id, so that one deleted and made
+again is read from its beginning, with counts from 0; a latency is taken only of a record before which the
+reader stood at the partition's end, and within a millisecond of its arrival. Never asks the log about
+topics: `follow` tells it what there is.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+from headrace.core.histogram import Histogram, Percentiles, SlidingHistogram
+from headrace.pipeline.status import QueryStatus
+from headrace.query.derived_counts import DerivedCount, posted_at_ms, weighted_quantiles
+from headrace.query.log_directory import TopicIdentity
+
+WINDOW_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.5
+_BATCH: Final = 1000
+_PAUSE_SECONDS: Final = 1.0
+# What a consumer says of a topic that was deleted: the next survey knows better.
+_GONE: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.UNKNOWN_TOPIC_ID,
+    }
+)
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What has been read so far. `source_ends` is by source topic id and partition."""
+
+    avro: int
+    dead_letters: int
+    source_ends: Mapping[tuple[str, int], int]
+    avro_latency: Percentiles
+    overall_avro_latency: Percentiles
+    latency: Percentiles
+    overall_latency: Percentiles
+    queries: tuple[QueryStatus, ...]
+    problem: str
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A topic of one id: where each partition is read next, and which of them were read to their end."""
+
+    identity: TopicIdentity
+    next_offsets: dict[int, int] = field(default_factory=dict)
+    at_end: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Latencies:
+    """All latencies, and those of the last window in which there were any."""
+
+    overall: Histogram = field(default_factory=Histogram)
+    recent: SlidingHistogram = field(default_factory=lambda: SlidingHistogram(window_seconds=WINDOW_SECONDS))
+    newest: float = 0.0
+
+    def add(self, value_ms: float, *, at: float, count: int = 1) -> None:
+        self.overall.add(value_ms, count)
+        self.recent.add(value_ms, now=at, count=count)
+        self.newest = max(self.newest, at)
+
+    def recent_percentiles(self) -> Percentiles:
+        return self.recent.percentiles(now=self.newest)
+
+
+class FlowReader:
+    """Reads from `start` to `stop` what `follow` names."""
+
+    def __init__(self, bootstrap: str, *, avro: str, dead_letters: str, status: str) -> None:
+        self._bootstrap = bootstrap
+        self._avro = avro
+        self._dead_letters = dead_letters
+        self._status = status
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        # Guards what snapshots are made of; the consumer and `_followed` belong to the thread alone.
+        self._lock = threading.Lock()
+        self._wanted: dict[str, TopicIdentity] = {}
+        self._problem = ""
+        self._counts = {avro: DerivedCount(), dead_letters: DerivedCount()}
+        self._avro_latencies = _Latencies()
+        self._latencies = _Latencies()
+        self._queries: dict[bytes, QueryStatus] = {}
+        self._followed: dict[str, _Followed] = {}
+        self._assigned: dict[str, TopicIdentity] = {}
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._read_until_stopped, name="flow-reader", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def follow(self, topics: Mapping[str, TopicIdentity]) -> None:
+        """These topics are there now; all others are not."""
+        with self._lock:
+            self._wanted = dict(topics)
+
+    def reading(self) -> Reading:
+        with self._lock:
+            ends: dict[tuple[str, int], int] = {}
+            for count in self._counts.values():
+                for place, end in count.source_ends().items():
+                    ends[place] = max(ends.get(place, 0), end)
+            return Reading(
+                avro=self._counts[self._avro].count if self._avro in self._wanted else 0,
+                dead_letters=self._counts[self._dead_letters].count
+                if self._dead_letters in self._wanted
+                else 0,
+                source_ends=ends,
+                avro_latency=self._avro_latencies.recent_percentiles(),
+                overall_avro_latency=self._avro_latencies.overall.percentiles(),
+                latency=self._latencies.recent_percentiles(),
+                overall_latency=self._latencies.overall.percentiles(),
+                queries=tuple(sorted(self._queries.values(), key=lambda status: status.query)),
+                problem=self._problem,
+            )
+
+    def _read_until_stopped(self) -> None:
+        while not self._stopping.is_set():
+            consumer = self._consumer()
+            self._assigned = {}
+            try:
+                while not self._stopping.is_set() and self._assign(consumer):
+                    self._read(consumer)
+            except Exception as error:
+                # The thread must outlive whatever a library raises; it goes on with a new consumer where it
+                # stood.
+                _logger.exception("Reading the derived topics failed and is taken up again.")
+                with self._lock:
+                    self._problem = f"The derived topics could not be read: {error}."
+                self._stopping.wait(_PAUSE_SECONDS)
+            finally:
+                consumer.close()
+
+    def _consumer(self) -> Consumer:
+        return Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                # librdkafka wants a name; without a subscription and commits no such group comes to be.
+                "group.id": "headrace-flow-watcher",
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "allow.auto.create.topics": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                # The broker answers at the first byte; until then one request in half a second costs next
+                # to nothing.
+                "fetch.wait.max.ms": 500,
+                "fetch.error.backoff.ms": 100,
+                "queued.max.messages.kbytes": 8192,
+                "reconnect.backoff.max.ms": 1000,
+                "log_level": 2,
+                "error_cb": self._on_error,
+            }
+        )
+
+    def _assign(self, consumer: Consumer) -> bool:
+        """Bring the assignment up to what is wanted. False where only a new consumer can do so."""
+        with self._lock:
+            wanted = self._wanted
+        if wanted == self._assigned:
+            return True
+        if any(
+            name in self._followed and self._followed[name].identity.topic_id != topic.topic_id
+            for name, topic in wanted.items()
+        ):
+            # A consumer keeps what it knows of a topic by its name: a new one starts clean.
+            self._begin_anew(wanted)
+            return False
+        for name, topic in wanted.items():
+            self._followed.setdefault(name, _Followed(identity=topic)).identity = topic
+        places = []
+        for name, topic in wanted.items():
+            followed = self._followed[name]
+            followed.at_end.clear()
+            places += [
+                TopicPartition(name, partition, followed.next_offsets.get(partition, OFFSET_BEGINNING))
+                for partition in topic.partitions
+            ]
+        consumer.assign(places)
+        self._assigned = dict(wanted)
+        with self._lock:
+            self._problem = ""
+        return True
+
+    def _begin_anew(self, wanted: Mapping[str, TopicIdentity]) -> None:
+        for name, topic in wanted.items():
+            followed = self._followed.get(name)
+            if followed is None or followed.identity.topic_id == topic.topic_id:
+                continue
+            _logger.info("The topic %s was made anew and is read from its beginning.", name)
+            self._followed[name] = _Followed(identity=topic)
+            with self._lock:
+                if name in self._counts:
+                    self._counts[name] = DerivedCount()
+                if name == self._status:
+                    self._queries = {}
+                    self._latencies = _Latencies()
+
+    def _read(self, consumer: Consumer) -> None:
+        first = consumer.poll(_POLL_SECONDS)
+        if first is None:
+            return
+        arrived = time.time()
+        self._take([first], arrived, consumer)
+        rest = consumer.consume(_BATCH, 0)
+        if rest:
+            self._take(rest, time.time(), consumer)
+
+    def _take(self, records: list[Any], arrived: float, consumer: Consumer) -> None:
+        touched: set[tuple[str, int]] = set()
+        with self._lock:
+            for record in records:
+                error = record.error()
+                topic, partition = record.topic(), record.partition()
+                if error is not None:
+                    self._take_error(error, topic, partition)
+                    continue
+                followed = self._followed[topic]
+                # Before it is taken: a record that cannot be taken is left behind, not read again and again.
+                followed.next_offsets[partition] = record.offset() + 1
+                touched.add((topic, partition))
+                if topic == self._status:
+                    self._take_status(record)
+                else:
+                    self._take_derived(record, live=partition in followed.at_end, arrived=arrived)
+        for topic, partition in touched:
+            self._note_end(consumer, topic, partition)
+
+    def _take_derived(self, record: Any, *, live: bool, arrived: float) -> None:
+        headers = record.headers() or ()
+        topic = record.topic()
+        new = self._counts[topic].add(record.partition(), headers)
+        if live and new and topic == self._avro:
+            posted = posted_at_ms(headers)
+            if posted is not None:
+                self._avro_latencies.add(arrived * 1000 - posted, at=arrived)
+
+    def _take_status(self, record: Any) -> None:
+        key = record.key() or b""
+        if record.value() is None:
+            self._queries.pop(key, None)
+            return
+        try:
+            status = msgspec.json.decode(record.value(), type=QueryStatus)
+        except msgspec.DecodeError as error:
+            _logger.warning("A record of %s is not a status: %s", self._status, error)
+            return
+        self._queries[key] = status
+        for value, count in weighted_quantiles(status.latency_quantiles_ms, status.rows):
+            self._latencies.add(value, at=status.at / 1000, count=count)
+
+    def _take_error(self, error: KafkaError, topic: str, partition: int) -> None:
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._followed[topic].at_end.add(partition)
+        elif error.code() not in _GONE:
+            _logger.warning("The topic %s cannot be read: %s", topic, error.str())
+            self._problem = f"The topic {topic} cannot be read: {error.str()}."
+
+    def _note_end(self, consumer: Consumer, topic: str, partition: int) -> None:
+        """A steady stream never announces an end: what the last fetch said about it tells as well."""
+        followed = self._followed[topic]
+        _, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
+        if followed.next_offsets[partition] >= high:
+            followed.at_end.add(partition)
+        else:
+            followed.at_end.discard(partition)
+
+    def _on_error(self, error: KafkaError) -> None:
+        """Called inside a poll of our thread where a connection is lost; librdkafka connects again itself."""
+        _logger.info("The connection to the log was lost: %s", error.str())
+        # What is read after a break may have lain there: it says nothing of how fast it came.
+        for followed in self._followed.values():
+            followed.at_end.clear()
