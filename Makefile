@@ -39,7 +39,7 @@ lint: setup ## Style, types, layers
 	$(BIN)/lint-imports
 
 docs: setup ## Write the generated pages anew
-	$(BIN)/python -m headrace.cli.settings_page
+	$(BIN)/python -m headrace.cli.settings_page docs/settings.md
 
 bench: setup ## Measure what the README claims
 	$(BIN)/python benchmarks/avro_latency.py

@@ -30,6 +30,7 @@ from headrace.query.sql import QueryResult
 # On a pipe one line for so many looks (two a second), so that a log stays readable.
 _PLAIN_EVERY: Final = 10
 _EXIT_KILLED: Final = 130
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_demo(settings: Settings, *, seconds: float | None, events_per_second: int) -> None:
@@ -104,7 +105,7 @@ class _Ending:
 @contextmanager
 def _ending(supervisor: Supervisor) -> Iterator[_Ending]:
     ending = _Ending(supervisor)
-    before = {number: signal.signal(number, ending.take) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, ending.take) for number in _SIGNALS}
     try:
         yield ending
     finally:

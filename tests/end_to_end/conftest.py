@@ -1,0 +1,17 @@
+"""One platform for all end-to-end tests of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.pipeline.topics import TopicDirectory
+from tests.running_platform import Platform, running_platform
+
+
+@pytest.fixture(scope="session")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    with running_platform(tmp_path_factory.mktemp("platform")) as running:
+        TopicDirectory(running.settings.bootstrap).ensure("events", partitions=4)
+        yield running

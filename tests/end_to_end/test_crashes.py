@@ -1,0 +1,99 @@
+"""Kill it at the worst moment: what was acknowledged is in the lake, once."""
+
+from __future__ import annotations
+
+import shutil
+
+from confluent_kafka.admin import AdminClient
+
+from headrace.pipeline.topics import TopicDirectory
+from tests.running_platform import Platform, Stream, event, new_prefix, wait_for
+
+
+def test_a_killed_pipeline_loses_nothing_and_doubles_nothing(platform: Platform) -> None:
+    prefix, count = new_prefix(), 20_000
+    platform.post(event(f"{prefix}-first"))
+    platform.wait_in_lake(prefix, 1)
+    stream = Stream(platform, prefix, count)
+    for share in (0.3, 0.7):
+        wait_for(lambda share=share: stream.progress > count * share, f"{share:.0%} are sent")
+        killed = platform.kill("pipeline")
+    sent = stream.finish()
+    assert sent.unknown == []
+    platform.wait_restarted("pipeline", after=killed)
+    platform.wait_in_lake(prefix, count + 1)
+    rows = platform.rows(prefix)
+    assert {user for user, number in rows.items() if number != 1} == set()
+    assert rows.keys() == sent.receipts.keys() | {f"{prefix}-first"}
+
+
+def test_a_killed_ingest_keeps_what_got_a_receipt(platform: Platform) -> None:
+    prefix, count = new_prefix(), 20_000
+    stream = Stream(platform, prefix, count, batch=20)
+    for share in (0.3, 0.7):
+        wait_for(lambda share=share: stream.progress > count * share, f"{share:.0%} are sent")
+        killed = platform.kill("ingest")
+        platform.wait_restarted("ingest", after=killed)
+    sent = stream.finish()
+    assert len(sent.receipts) + len(sent.unknown) == count
+    assert len(sent.receipts) > count / 2
+    # An event without a receipt may be there or not; the last ones tell when all others have arrived.
+    platform.post([event(f"{prefix}-last-{number}") for number in range(50)])
+    expected = sent.receipts.keys() | {f"{prefix}-last-{number}" for number in range(50)}
+    wait_for(lambda: platform.rows(prefix).keys() >= expected, "every event with a receipt is in the lake")
+    rows = platform.rows(prefix)
+    assert {user for user, number in rows.items() if number != 1} == set()
+    places = platform.sql(
+        f"SELECT USER_ID, _SOURCE_PARTITION, _SOURCE_OFFSET FROM events WHERE USER_ID LIKE '{prefix}-%'"
+    )
+    found = {user: (partition, offset) for user, partition, offset in places}
+    assert {user: found[user] for user in sent.receipts} == sent.receipts
+
+
+def test_a_topic_made_again_and_a_wiped_checkpoint(platform: Platform) -> None:
+    before, after = new_prefix(), new_prefix()
+    platform.post([event(f"{before}-{number}") for number in range(300)])
+    platform.wait_in_lake(before, 300)
+    _delete(platform, "events")
+    killed = platform.kill("pipeline")
+    shutil.rmtree(platform.settings.data_dir / "pipeline" / "checkpoints")
+    TopicDirectory(platform.settings.bootstrap).ensure("events", partitions=4)
+    # More than before, so that the offsets of the new topic pass those of the old one.
+    Stream(platform, after, 900).finish()
+    platform.wait_restarted("pipeline", after=killed)
+    platform.wait_in_lake(after, 900)
+    assert set(platform.rows(after).values()) == {1}
+    assert set(platform.rows(before).values()) == {1}
+    assert len(platform.rows(before)) == 300
+
+
+def test_a_topic_made_again_while_everything_runs(platform: Platform) -> None:
+    before, after = new_prefix(), new_prefix()
+    platform.post([event(f"{before}-{number}") for number in range(50)])
+    platform.wait_in_lake(before, 50)
+    _delete(platform, "events")
+    TopicDirectory(platform.settings.bootstrap).ensure("events", partitions=4)
+    Stream(platform, after, 500).finish()
+    platform.wait_in_lake(after, 500)
+    assert set(platform.rows(after).values()) == {1}
+    assert set(platform.rows(before).values()) == {1}
+
+
+def test_a_derived_topic_made_again_is_filled_again(platform: Platform) -> None:
+    before, after = new_prefix(), new_prefix()
+    platform.post([event(f"{before}-{number}") for number in range(50)])
+    platform.wait_in_lake(before, 50)
+    _delete(platform, "events_avro")
+    # With other partitions: keys come along other lanes, and must not be doubled for that.
+    TopicDirectory(platform.settings.bootstrap).ensure("events_avro", partitions=3)
+    platform.post([event(f"{after}-{number}") for number in range(50)])
+    platform.wait_in_lake(after, 50)
+    assert set(platform.rows(after).values()) == {1}
+    assert set(platform.rows(before).values()) == {1}
+
+
+def _delete(platform: Platform, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": platform.settings.bootstrap})
+    admin.delete_topics([topic])[topic].result()
+    directory = TopicDirectory(platform.settings.bootstrap)
+    wait_for(lambda: topic not in directory.lookup([topic]), f"{topic} is gone")
