@@ -14,8 +14,8 @@ What is counted:
   `derived_counts.py`. A derived
   topic that is deleted and made again starts anew, one that does not exist counts 0.
 - `lake`: the rows of the table's newest Delta version, by the statistics in its log; no file is read.
-- `avro_latency`: POST until readable in the Avro topic, of records that were read live: the reader stood at
-  the partition's end before them.
+- `avro_latency`: POST until readable in the Avro topic, of records that were read live: the reader had come
+  to the partition's end before, so a backlog read at the start is not among them.
 - `latency`: POST until read by the sink (row P9), from the quantiles that the pipeline writes with each
   lake batch.
 

@@ -2,9 +2,9 @@
 
 Owns the consumer, the counts and the latency histograms. Invariants: partitions are assigned, never
 subscribed to, and nothing is committed; each topic is followed by its id, so that one deleted and made
-again is read from its beginning, with counts from 0; a latency is taken only of a record before which the
-reader stood at the partition's end, and within a millisecond of its arrival. Never asks the log about
-topics: `follow` tells it what there is.
+again is read from its beginning, with counts from 0; a latency is taken only in a partition that
+has been read to its end, and within a millisecond of the record's arrival. Never asks the log about topics:
+`follow` tells it what there is.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class Reading:
 
 @dataclass(slots=True)
 class _Followed:
-    """A topic of one id: where each partition is read next, and which of them were read to their end."""
+    """A topic of one id: where each partition is read next, and which of them are read live."""
 
     identity: TopicIdentity
     next_offsets: dict[int, int] = field(default_factory=dict)
-    at_end: set[int] = field(default_factory=set)
+    live: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -194,7 +194,7 @@ class FlowReader:
         places = []
         for name, topic in wanted.items():
             followed = self._followed[name]
-            followed.at_end.clear()
+            followed.live.clear()
             places += [
                 TopicPartition(name, partition, followed.next_offsets.get(partition, OFFSET_BEGINNING))
                 for partition in topic.partitions
@@ -224,10 +224,7 @@ class FlowReader:
         if first is None:
             return
         arrived = time.time()
-        self._take([first], arrived, consumer)
-        rest = consumer.consume(_BATCH, 0)
-        if rest:
-            self._take(rest, time.time(), consumer)
+        self._take([first, *consumer.consume(_BATCH, 0)], arrived, consumer)
 
     def _take(self, records: list[Any], arrived: float, consumer: Consumer) -> None:
         touched: set[tuple[str, int]] = set()
@@ -245,7 +242,7 @@ class FlowReader:
                 if topic == self._status:
                     self._take_status(record)
                 else:
-                    self._take_derived(record, live=partition in followed.at_end, arrived=arrived)
+                    self._take_derived(record, live=partition in followed.live, arrived=arrived)
         for topic, partition in touched:
             self._note_end(consumer, topic, partition)
 
@@ -274,23 +271,27 @@ class FlowReader:
 
     def _take_error(self, error: KafkaError, topic: str, partition: int) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
-            self._followed[topic].at_end.add(partition)
+            self._followed[topic].live.add(partition)
         elif error.code() not in _GONE:
             _logger.warning("The topic %s cannot be read: %s", topic, error.str())
             self._problem = f"The topic {topic} cannot be read: {error.str()}."
 
     def _note_end(self, consumer: Consumer, topic: str, partition: int) -> None:
-        """A steady stream never announces an end: what the last fetch said about it tells as well."""
+        """A steady stream never announces an end: what the last fetch said about it tells as well.
+
+        A few records that wait are a burst, which belongs to the latency; more than a batch is our own lag.
+        """
         followed = self._followed[topic]
         _, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
-        if followed.next_offsets[partition] >= high:
-            followed.at_end.add(partition)
-        else:
-            followed.at_end.discard(partition)
+        behind = high - followed.next_offsets[partition]
+        if behind <= 0:
+            followed.live.add(partition)
+        elif behind > _BATCH:
+            followed.live.discard(partition)
 
     def _on_error(self, error: KafkaError) -> None:
         """Called inside a poll of our thread where a connection is lost; librdkafka connects again itself."""
         _logger.info("The connection to the log was lost: %s", error.str())
         # What is read after a break may have lain there: it says nothing of how fast it came.
         for followed in self._followed.values():
-            followed.at_end.clear()
+            followed.live.clear()
