@@ -99,9 +99,18 @@ class RecordDecoder:
 
 def _json(data: bytes) -> Decoded | None:
     try:
-        return Decoded(value=json.loads(data.decode("utf-8")), format="json")
+        value = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+        if b"\\u" in data:
+            # An escape can name half of a surrogate pair, which no text may hold: such JSON is shown as it
+            # stands.
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError):
         return None
+    return Decoded(value=value, format="json")
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _text(data: bytes) -> Decoded | None:

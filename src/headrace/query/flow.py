@@ -116,6 +116,10 @@ class FlowWatcher:
         if self._thread is not None:
             self._thread.join()
 
+    @property
+    def stopped(self) -> bool:
+        return self._stopping.is_set()
+
     def snapshot(self) -> FlowSnapshot:
         reading = self._reader.reading()
         with self._lock:
