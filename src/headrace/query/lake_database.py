@@ -29,10 +29,12 @@ from headrace.query.snapshots import TableSnapshot, quoted
 # happens to be in.
 _SPECIAL_IN_PATHS: Final = frozenset("*?[]{}=\\")
 _NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
-_OFFLINE: Final[dict[str, str | bool | int | float | list[str]]] = {
+_SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
+    # What a large question took is given back to the system, not kept for the next.
+    "allocator_background_threads": True,
     # Nothing is spilled to disk: a question that needs more memory than it may have is told so.
     "temp_directory": "",
 }
@@ -57,7 +59,7 @@ class LakeDatabase:
         self._prepared_count = 0
         self._root = duckdb.connect(
             config={
-                **_OFFLINE,
+                **_SETTINGS,
                 "max_execution_time": max(1, round(time_limit_seconds * 1000)),
                 "memory_limit": memory_limit,
                 "threads": threads,
