@@ -76,6 +76,13 @@ def test_records_without_coordinates_count_each(headers: list[tuple[str, bytes |
     assert counted.count == 2
 
 
+def test_a_topic_id_is_the_same_in_either_alphabet_of_base64() -> None:
+    counted = DerivedCount()
+    assert counted.add(0, source(0, topic_id="ab+c"))
+    assert not counted.add(0, source(0, topic_id="ab-c"))
+    assert counted.source_ends() == {("ab-c", 0): 1}
+
+
 def test_the_time_of_the_post_is_read_where_it_is_one() -> None:
     assert posted_at_ms([(POSTED_AT_HEADER, b"1700000000123")]) == 1_700_000_000_123
     assert posted_at_ms([(POSTED_AT_HEADER, b"soon")]) is None

@@ -123,9 +123,10 @@ def test_looking_leaves_no_group_and_no_topic_behind(
     create_topic(kafka.bootstrap, topic_name)
     produce(kafka.bootstrap, topic_name, [{"value": b"x"}])
     assert len(browser.newest(topic_name, 1)) == 1
-    with pytest.raises(HeadraceError) as caught:
-        browser.newest(topic_name + "_absent", 1)
-    assert caught.value.code == "no_such_topic"
+    for absent in (topic_name + "_absent", "no name for a topic!", "日本", "x" * 300):
+        with pytest.raises(HeadraceError) as caught:
+            browser.newest(absent, 1)
+        assert caught.value.code == "no_such_topic"
     assert not any("headrace" in group for group in group_names(kafka.bootstrap))
     assert topic_name + "_absent" not in topic_names(kafka.bootstrap)
 

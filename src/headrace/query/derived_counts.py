@@ -2,14 +2,12 @@
 
 Pure: it sees records one by one, and knows no consumer and no clock. The rules:
 
-- A lane is (query, source topic id, source partition, partition of the derived topic). In a lane
-  coordinates go backwards only
-  when something upstream was repeated; so a record counts where its (offset, ordinal) lies above the lane's
-  highest.
+- A lane is (query, source topic id, source partition, partition of the derived topic). In a lane coordinates
+  go backwards only when something upstream was repeated; so a record counts where its (offset, ordinal) lies
+  above the lane's highest.
 - A record without our header, or with one that cannot be read, counts for itself.
 - All lanes count, also those of a source topic that was deleted and made again since: the count is of all
-  that stands
-  in the derived topic, as the lake's is of all its rows.
+  that stands in the derived topic, as the lake's is of all its rows.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER, SourceCoordinates, parse_source
+from headrace.query.log_directory import plain_topic_id
 
 Headers = Sequence[tuple[str, bytes | str | None]]
 
@@ -32,7 +31,7 @@ class DerivedCount:
         """Count a record of this partition; False where its source was counted already."""
         source = source_of(headers)
         if source is not None:
-            lane = (source.query, source.topic_id, source.partition, partition)
+            lane = (source.query, plain_topic_id(source.topic_id), source.partition, partition)
             position = (source.offset, source.ordinal)
             if position <= self._highest.get(lane, (-1, -1)):
                 return False

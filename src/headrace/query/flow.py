@@ -7,12 +7,11 @@ commits nothing; a restart counts anew.
 What is counted:
 
 - `accepted`: the events in the events topic, by its latest offsets. Of an earlier incarnation of the topic
-  (deleted, made again) those
-  count that derived records name as their source, so that accepted = avro + dead letters stays true after
-  all is through.
+  (deleted, made again) those count that derived records name as their source, so that accepted = avro + dead
+  letters stays true after all is through.
 - `avro`, `dead_letters`: distinct source coordinates in `<events>_avro` and `<events>_dlq`; see
-  `derived_counts.py`. A derived
-  topic that is deleted and made again starts anew, one that does not exist counts 0.
+  `derived_counts.py`. A derived topic that is deleted and made again starts anew, one that does not exist
+  counts 0.
 - `lake`: the rows of the table's newest Delta version, by the statistics in its log; no file is read.
 - `avro_latency`: POST until readable in the Avro topic, of records that were read live: the reader had come
   to the partition's end before, so a backlog read at the start is not among them.

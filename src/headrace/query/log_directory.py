@@ -19,6 +19,7 @@ from headrace.core.errors import HeadraceError
 
 _ABSENT: Final = frozenset(
     {
+        KafkaError.TOPIC_EXCEPTION,  # a name that no topic can have
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._NOENT,
         KafkaError._UNKNOWN_PARTITION,
@@ -37,6 +38,11 @@ class TopicIdentity:
     name: str
     topic_id: str
     partitions: tuple[int, ...]
+
+
+def plain_topic_id(topic_id: str) -> str:
+    """A topic's id as Kafka's own tools write it. librdkafka takes base64's other alphabet (`+`, `/`)."""
+    return topic_id.replace("+", "-").replace("/", "_")
 
 
 class LogDirectory:
@@ -72,7 +78,7 @@ class LogDirectory:
                 raise self.unavailable(error) from error
             found[name] = TopicIdentity(
                 name=name,
-                topic_id=str(description.topic_id).replace("+", "-").replace("/", "_"),
+                topic_id=plain_topic_id(str(description.topic_id)),
                 partitions=tuple(sorted(partition.id for partition in description.partitions)),
             )
         return found
