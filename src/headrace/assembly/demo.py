@@ -41,8 +41,10 @@ class Flow:
     avro: int
     dead_letters: int
     lake: int
-    latency_ms: dict[str, float]
-    avro_latency_ms: dict[str, float]
+    # Of the last minute; the whole run's is `overall`. None where nothing was measured yet.
+    latency_ms: dict[str, float | None]
+    avro_latency_ms: dict[str, float | None]
+    overall_latency_ms: dict[str, float | None]
 
     def since(self, earlier: Flow) -> Flow:
         return Flow(
@@ -52,6 +54,7 @@ class Flow:
             lake=self.lake - earlier.lake,
             latency_ms=self.latency_ms,
             avro_latency_ms=self.avro_latency_ms,
+            overall_latency_ms=self.overall_latency_ms,
         )
 
     @property
@@ -150,4 +153,5 @@ class Demo:
             lake=content["lake"],
             latency_ms=content["latency_ms"],
             avro_latency_ms=content["avro_latency_ms"],
+            overall_latency_ms=content["overall_latency_ms"],
         )

@@ -58,7 +58,7 @@ def run_demo(settings: Settings, *, seconds: float | None, events_per_second: in
         "avro": final.avro,
         "dead_letters": final.dead_letters,
         "lake": final.lake,
-        "latency_ms": {name: final.latency_ms[name] for name in ("p50", "p90", "p99")},
+        "latency_ms": {name: final.overall_latency_ms[name] for name in ("p50", "p90", "p99")},
     }
     # Not through rich, which would wrap it.
     print(json.dumps(counts), flush=True)
@@ -167,8 +167,9 @@ class _FlowView:
         )
 
 
-def _percentiles(latency: dict[str, float]) -> str:
-    return "  ".join(f"{name} {latency[name]:.0f}" for name in ("p50", "p90", "p99"))
+def _percentiles(latency: dict[str, float | None]) -> str:
+    shown = {name: latency[name] for name in ("p50", "p90", "p99")}
+    return "  ".join(f"{name} {'-' if value is None else f'{value:.0f}'}" for name, value in shown.items())
 
 
 def _answer_table(answer: QueryResult) -> Table:

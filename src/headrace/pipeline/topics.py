@@ -51,7 +51,7 @@ class TopicDirectory:
                     continue
                 raise self._unavailable(f"describe topic `{name}`", error) from error
             found[name] = TopicIdentity(
-                name=name, topic_id=str(description.topic_id), partitions=len(description.partitions)
+                name=name, topic_id=_topic_id(description.topic_id), partitions=len(description.partitions)
             )
         return found
 
@@ -72,3 +72,11 @@ class TopicDirectory:
             f"The log at {self._bootstrap} could not {action}: {error.args[0].str()}.",
             remedy="Check that the log is running (`headrace status`).",
         )
+
+
+def _topic_id(identifier: object) -> str:
+    """The id as Kafka's own tools print it.
+
+    librdkafka uses the base64 alphabet with `+` and `/`; a slash would break coordinates and folder names.
+    """
+    return str(identifier).replace("+", "-").replace("/", "_")
