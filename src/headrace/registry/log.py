@@ -1,0 +1,210 @@
+"""The topic `_schemas`: making it, reading it, and writing to it as the only writer of the moment.
+
+Written by whoever holds the transactional id: opening the writer fences all others in the cluster, and a
+writer that was fenced writes nothing. So a registry decides on a state that nobody else can change before
+its record is written, and several registries can stand on one log. Crash behaviour: a record is there as a
+whole or not at all; what a dead registry left open is aborted by the next writer. Readers see committed
+records only. Never interprets a record.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any, Final
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+# Documented names, though not listed in `__all__`.
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
+
+from headrace.core.errors import HeadraceError
+
+_log = logging.getLogger(__name__)
+
+PARTITION: Final = 0
+MAX_REPLICAS: Final = 3
+# What a writer that died left open is aborted after this time, or by the next writer.
+_TRANSACTION_TIMEOUT_MS: Final = 10_000
+_SEND_TIMEOUT_MS: Final = 8_000
+# A committed record becomes visible when the broker looks at a waiting fetch again, at the latest.
+_FETCH_WAIT_MS: Final = 100
+
+
+class WriterReplacedError(Exception):
+    """Nobody knows whether it wrote: open the writer again, read to the end, decide anew."""
+
+
+def ensure_topic(bootstrap: str, topic: str, timeout: float) -> None:
+    """Make the topic, or check that the one that is there keeps schemas for ever."""
+    admin = AdminClient({"bootstrap.servers": bootstrap}, logger=_log)
+    try:
+        known = admin.list_topics(timeout=timeout)
+        if topic not in known.topics and _create(admin, topic, len(known.brokers), timeout):
+            return
+        _check(admin, topic, timeout)
+    except KafkaException as error:
+        raise unavailable(bootstrap, error) from error
+
+
+def _create(admin: AdminClient, topic: str, brokers: int, timeout: float) -> bool:
+    """False if somebody else was faster."""
+    wanted = NewTopic(
+        topic,
+        num_partitions=1,
+        replication_factor=min(MAX_REPLICAS, brokers),
+        config={"cleanup.policy": "compact"},
+    )
+    created = admin.create_topics([wanted], request_timeout=timeout, operation_timeout=timeout)
+    try:
+        created[topic].result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+        return False
+    _log.info("created topic %s", topic)
+    return True
+
+
+def _check(admin: AdminClient, topic: str, timeout: float) -> None:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    policy = admin.describe_configs([resource], request_timeout=timeout)[resource].result()["cleanup.policy"]
+    partitions = len(admin.list_topics(topic, timeout=timeout).topics[topic].partitions)
+    if policy.value == "compact" and partitions == 1:
+        return
+    raise HeadraceError(
+        "invalid_setting",
+        f"The topic {topic} cannot hold schemas: it has cleanup.policy={policy.value} "
+        f"and {partitions} partitions, but must be compacted and have one.",
+        remedy=f"Set cleanup.policy=compact on {topic}, or delete the topic if it holds nothing.",
+    )
+
+
+def unavailable(bootstrap: str, error: KafkaException) -> HeadraceError:
+    return HeadraceError(
+        "log_unavailable",
+        f"The log at {bootstrap} did not answer as it should: {error.args[0].str()}.",
+        remedy="Check that the log runs (`headrace status`), then try again.",
+    )
+
+
+class SchemaReader:
+    """Reads the topic from its beginning. `poll` and `close` belong to one thread, `end_offset` to any."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._partition = TopicPartition(topic, PARTITION, 0)
+        self._admin = AdminClient({"bootstrap.servers": bootstrap}, logger=_log)
+        self._consumer: Any = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                # Asked for by the client although no group is joined and nothing is committed.
+                "group.id": f"headrace-registry-{uuid.uuid4()}",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": _FETCH_WAIT_MS,
+                "reconnect.backoff.max.ms": 1_000,
+            },
+            logger=_log,
+        )
+        self._consumer.assign([self._partition])
+
+    def poll(self, timeout: float) -> tuple[Message | None, int | None]:
+        """The next record, if one came, and the offset up to which all has been read, if that is news."""
+        message: Message | None = self._consumer.poll(timeout)
+        if message is None:
+            return None, None
+        error = message.error()
+        if error is None:
+            return message, (message.offset() or 0) + 1
+        if error.code() == KafkaError._PARTITION_EOF:
+            return None, message.offset() or 0
+        # librdkafka goes on by itself; the reader only falls behind meanwhile.
+        _log.warning("reading schemas: %s", error.str())
+        return None, None
+
+    def end_offset(self, timeout: float) -> int:
+        """Where the committed records end now. Raises KafkaException."""
+        # Not asked of the consumer: that would wait for ever while another thread polls it.
+        found = self._admin.list_offsets(
+            {self._partition: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=timeout,
+        )
+        return int(found[self._partition].result(timeout).offset)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class SchemaWriter:
+    """Writes records, one transaction each. Not for several threads at once."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._producer: Any = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._producer is not None
+
+    def open(self, timeout: float) -> None:
+        """Become the only writer. Raises log_unavailable."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "transactional.id": f"headrace-registry{self._topic}",
+                "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
+                "delivery.timeout.ms": _SEND_TIMEOUT_MS,
+                "allow.auto.create.topics": False,
+                "reconnect.backoff.max.ms": 1_000,
+                "linger.ms": 0,
+            },
+            logger=_log,
+        )
+        try:
+            producer.init_transactions(timeout)
+        except KafkaException as error:
+            raise unavailable(self._bootstrap, error) from error
+        self._producer = producer
+
+    def close(self) -> None:
+        self._producer = None
+
+    def write(self, key: bytes, value: bytes, timeout: float) -> int:
+        """Write one record; its offset. Raises WriterReplacedError."""
+        offsets: list[int] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                offsets.append(message.offset() or 0)
+
+        producer = self._producer
+        try:
+            producer.begin_transaction()
+            producer.produce(self._topic, value, key, partition=PARTITION, on_delivery=delivered)
+            producer.flush(timeout)
+            producer.commit_transaction(timeout)
+        except KafkaException as error:
+            # Fenced, timed out, aborted: a new writer starts from what is really there.
+            self._producer = None
+            raise WriterReplacedError(error.args[0].str()) from error
+        if not offsets:
+            self._producer = None
+            raise WriterReplacedError("the log did not acknowledge the record")
+        return offsets[0]

@@ -1,0 +1,118 @@
+"""The records of the topic `_schemas`, in the format of Confluent's registry: each reads the other's.
+
+Byte format: key and value are JSON. A schema has the key
+`{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}` and the value
+`{"subject":"s","version":1,"id":1,"schema":"…","deleted":false}`, with `schemaType` and `references` where
+it is not plain Avro; the same key with no value removes that version for good. `DELETE_SUBJECT` marks the
+versions of a subject up to one as deleted. What else there is (`NOOP`, `CONFIG`, `MODE`, …) does not matter
+to schemas and is read as `OtherRecord`. Invariant: whatever bytes a record has, reading it gives one of the
+four. Never judges a schema.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+AVRO = "AVRO"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRecord:
+    """One version of a subject."""
+
+    subject: str
+    version: int
+    id: int
+    schema: str
+    schema_type: str = AVRO
+    # As JSON, since they are only handed on.
+    references: str = "[]"
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedVersionRecord:
+    """A version is gone for good."""
+
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedSubjectRecord:
+    """The versions up to this one are marked as deleted."""
+
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherRecord:
+    """Nothing that concerns schemas; `reason` is empty where that is as it should be."""
+
+    reason: str = ""
+
+
+Record = SchemaRecord | RemovedVersionRecord | DeletedSubjectRecord | OtherRecord
+
+
+def encode_key(record: SchemaRecord) -> bytes:
+    key = {"keytype": "SCHEMA", "subject": record.subject, "version": record.version, "magic": 1}
+    return _encode(key)
+
+
+def encode_value(record: SchemaRecord) -> bytes:
+    value: dict[str, Any] = {"subject": record.subject, "version": record.version, "id": record.id}
+    if record.schema_type != AVRO:
+        value["schemaType"] = record.schema_type
+    if record.references != "[]":
+        value["references"] = json.loads(record.references)
+    value["schema"] = record.schema
+    value["deleted"] = record.deleted
+    return _encode(value)
+
+
+def decode_record(key: bytes | None, value: bytes | None) -> Record:
+    """Read a record; one that makes no sense is an `OtherRecord` with the reason."""
+    try:
+        return _decode(json.loads(key or b"{}"), json.loads(value) if value else None)
+    except (ValueError, KeyError, TypeError) as error:
+        return OtherRecord(reason=f"{type(error).__name__}: {error}")
+
+
+def _decode(key: dict[str, Any], value: dict[str, Any] | None) -> Record:
+    kind = key["keytype"]
+    if kind == "DELETE_SUBJECT" and value is not None:
+        return DeletedSubjectRecord(subject=_text(key["subject"]), version=_number(value["version"]))
+    if kind != "SCHEMA":
+        return OtherRecord()
+    subject, version = _text(key["subject"]), _number(key["version"])
+    if value is None:
+        return RemovedVersionRecord(subject=subject, version=version)
+    return SchemaRecord(
+        subject=subject,
+        version=version,
+        id=_number(value["id"]),
+        schema=_text(value["schema"]),
+        schema_type=_text(value.get("schemaType") or AVRO),
+        references=json.dumps(value.get("references") or []),
+        deleted=bool(value.get("deleted", False)),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is not a number")
+    return value
+
+
+def _encode(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode("utf-8")

@@ -1,0 +1,220 @@
+"""The registry as a service: a state that follows the log, and registrations that wait for their own record.
+
+Invariants: the state changes only in the reading thread, by replay; a registration answers after its record
+was read back, so whoever asks this registry for the id afterwards finds it; what is not found is looked for
+once more after reading to the end, so another registry's registration is found too. Never keeps a schema
+anywhere but in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from confluent_kafka import KafkaException
+
+from headrace.core.errors import HeadraceError
+from headrace.registry.avro import read_avro
+from headrace.registry.log import SchemaReader, SchemaWriter, WriterReplacedError, ensure_topic, unavailable
+from headrace.registry.records import AVRO, OtherRecord, SchemaRecord, decode_record, encode_key, encode_value
+from headrace.registry.state import RegistryState, decide_registration
+
+_log = logging.getLogger(__name__)
+
+TOPIC: Final = "_schemas"
+LATEST: Final = "latest"
+_POLL_SECONDS: Final = 0.2
+_Found = TypeVar("_Found")
+
+
+class Registry:
+    """Subjects and schemas of one cluster. All methods may be called from any thread; all may block."""
+
+    def __init__(self, bootstrap: str, *, topic: str = TOPIC, timeout: float = 15.0) -> None:
+        """`timeout` is how long a call waits for the log, in seconds."""
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._timeout = timeout
+        self._state = RegistryState()
+        # Guards the state and the two fields below; is notified whenever more has been read.
+        self._progress = threading.Condition()
+        self._read_to = -1
+        self._stopping = False
+        self._reader: SchemaReader | None = None
+        self._thread: threading.Thread | None = None
+        self._writer = SchemaWriter(bootstrap, topic)
+        # Held during a registration: decisions of one registry are made one after the other.
+        self._registering = threading.Lock()
+
+    def start(self) -> None:
+        """Make the topic if it is missing and read all of it. Raises log_unavailable."""
+        ensure_topic(self._bootstrap, self._topic, self._timeout)
+        self._reader = SchemaReader(self._bootstrap, self._topic)
+        self._thread = threading.Thread(
+            target=self._follow, args=(self._reader,), name="schemas", daemon=True
+        )
+        self._thread.start()
+        try:
+            self._read_to_end(self._timeout)
+        except HeadraceError:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop following the log; what was read can still be asked for."""
+        with self._progress:
+            self._stopping = True
+            self._progress.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        with self._registering:
+            self._writer.close()
+
+    def register(self, subject: str, schema_text: str, schema_type: str = AVRO) -> int:
+        """The id of the schema under this subject, new or not. Raises invalid_schema, log_unavailable."""
+        if schema_type != AVRO:
+            raise _unsupported_type(schema_type)
+        schema = read_avro(schema_text)
+        deadline = time.monotonic() + self._timeout
+        with self._registering:
+            while True:
+                with self._progress:
+                    found = self._state.find(subject, schema.identity)
+                if found is not None:
+                    return found.id
+                if time.monotonic() >= deadline:
+                    raise self._late("write the schema")
+                if not self._writer.is_open:
+                    self._writer.open(self._timeout)
+                    self._read_to_end(self._timeout)
+                with self._progress:
+                    record = decide_registration(self._state, subject, schema)
+                if record is not None:
+                    self._write(record)
+
+    def schema_by_id(self, schema_id: int) -> str:
+        return self.schema(schema_id).schema
+
+    def schema(self, schema_id: int) -> SchemaRecord:
+        """A version with this schema id. Raises schema_not_found."""
+        return self._find(
+            lambda: self._state.schema(schema_id),
+            HeadraceError("schema_not_found", f"Schema {schema_id} not found."),
+        )
+
+    def usages(self, schema_id: int) -> list[SchemaRecord]:
+        """The versions that have this schema. Raises schema_not_found."""
+        self.schema(schema_id)
+        with self._progress:
+            return self._state.usages(schema_id)
+
+    def subjects(self) -> list[str]:
+        with self._progress:
+            return self._state.subjects()
+
+    def versions(self, subject: str) -> list[int]:
+        """The version numbers of a subject. Raises subject_not_found."""
+        found = self._find(lambda: self._state.versions(subject) or None, _no_subject(subject))
+        return [record.version for record in found]
+
+    def version(self, subject: str, version: int | str = LATEST) -> SchemaRecord:
+        """One version of a subject, or its latest. Raises subject_not_found, version_not_found."""
+        numbers = self.versions(subject)
+        wanted = numbers[-1] if version == LATEST else version
+
+        def look() -> SchemaRecord | None:
+            return next(
+                (record for record in self._state.versions(subject) if record.version == wanted), None
+            )
+
+        return self._find(look, HeadraceError("version_not_found", f"Version {version} not found."))
+
+    def lookup(self, subject: str, schema_text: str, schema_type: str = AVRO) -> SchemaRecord:
+        """The version of the subject that has this schema. Raises subject_not_found, schema_not_found."""
+        if schema_type != AVRO:
+            raise _unsupported_type(schema_type)
+        identity = read_avro(schema_text).identity
+        self.versions(subject)
+        return self._find(
+            lambda: self._state.find(subject, identity),
+            HeadraceError("schema_not_found", "Schema not found."),
+        )
+
+    def _write(self, record: SchemaRecord) -> None:
+        """Write it and wait until it was read back; if the writer lost its place, the next round decides."""
+        try:
+            offset = self._writer.write(encode_key(record), encode_value(record), self._timeout)
+        except WriterReplacedError as error:
+            _log.info("the schema of %s is decided on again: %s", record.subject, error)
+            return
+        self._wait_until_read(offset + 1, self._timeout)
+
+    def _find(self, look: Callable[[], _Found | None], missing: HeadraceError) -> _Found:
+        with self._progress:
+            found = look()
+        if found is None:
+            try:
+                self._read_to_end(self._timeout)
+            except HeadraceError as error:
+                # Not found as far as is known; the log cannot be asked for more.
+                raise error from missing
+            with self._progress:
+                found = look()
+        if found is None:
+            raise missing
+        return found
+
+    def _read_to_end(self, timeout: float) -> None:
+        if self._reader is None or self._stopping:
+            raise HeadraceError("log_unavailable", "The registry does not run.")
+        try:
+            end = self._reader.end_offset(timeout)
+        except KafkaException as error:
+            raise unavailable(self._bootstrap, error) from error
+        self._wait_until_read(end, timeout)
+
+    def _wait_until_read(self, offset: int, timeout: float) -> None:
+        with self._progress:
+            self._progress.wait_for(lambda: self._read_to >= offset or self._stopping, timeout)
+            if self._read_to < offset:
+                raise self._late("read the schemas")
+
+    def _late(self, what: str) -> HeadraceError:
+        return HeadraceError(
+            "log_unavailable",
+            f"The registry could not {what} within {self._timeout:g} s.",
+            remedy="Check that the log runs (`headrace status`), then try again.",
+        )
+
+    def _follow(self, reader: SchemaReader) -> None:
+        """Runs in the reading thread."""
+        try:
+            while not self._stopping:
+                message, read_to = reader.poll(_POLL_SECONDS)
+                record = decode_record(message.key(), message.value()) if message is not None else None
+                if isinstance(record, OtherRecord) and record.reason:
+                    _log.warning("a record of %s makes no sense: %s", self._topic, record.reason)
+                if read_to is not None:
+                    with self._progress:
+                        if record is not None:
+                            self._state.replay(record)
+                        self._read_to = max(self._read_to, read_to)
+                        self._progress.notify_all()
+        finally:
+            reader.close()
+
+
+def _no_subject(subject: str) -> HeadraceError:
+    return HeadraceError("subject_not_found", f"Subject '{subject}' not found.")
+
+
+def _unsupported_type(schema_type: str) -> HeadraceError:
+    return HeadraceError(
+        "invalid_schema",
+        f"Schemas of type {schema_type} are not supported.",
+        remedy=f"Register an {AVRO} schema.",
+    )

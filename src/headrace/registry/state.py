@@ -1,0 +1,128 @@
+"""What the registry knows, and what a registration asks to be written. No I/O, no locks, no time.
+
+Invariants: `replay` is the only thing that changes the state, live and at load alike; the last record of a
+key counts, as it does after compaction, so a state read from the compacted topic equals one that saw every
+record. Ids are never given twice while the topic holds them; a subject's versions count up from 1, past
+deleted ones.
+"""
+
+from __future__ import annotations
+
+from headrace.core.errors import HeadraceError
+from headrace.registry.avro import AvroSchema, read_avro
+from headrace.registry.records import AVRO, DeletedSubjectRecord, Record, RemovedVersionRecord, SchemaRecord
+
+
+class RegistryState:
+    """All versions of all subjects."""
+
+    def __init__(self) -> None:
+        self._subjects: dict[str, dict[int, SchemaRecord]] = {}
+        self._usages: dict[int, dict[tuple[str, int], SchemaRecord]] = {}
+        self._identities: dict[int, str] = {}
+        self._ids: dict[str, int] = {}
+        self._highest_id = 0
+
+    def replay(self, record: Record) -> None:
+        """Apply one record of the log."""
+        if isinstance(record, SchemaRecord):
+            self._remove(record.subject, record.version)
+            self._add(record)
+        elif isinstance(record, RemovedVersionRecord):
+            self._remove(record.subject, record.version)
+        elif isinstance(record, DeletedSubjectRecord):
+            for version in list(self._subjects.get(record.subject, ())):
+                if version <= record.version:
+                    self._mark_deleted(record.subject, version)
+
+    def schema(self, schema_id: int) -> SchemaRecord | None:
+        """A version that has this schema, deleted or not: what was written with an id must stay readable."""
+        return next(iter(self._usages.get(schema_id, {}).values()), None)
+
+    def usages(self, schema_id: int) -> list[SchemaRecord]:
+        """The versions that have this schema and are not deleted, by subject."""
+        found = [record for record in self._usages.get(schema_id, {}).values() if not record.deleted]
+        return sorted(found, key=lambda record: (record.subject, record.version))
+
+    def subjects(self) -> list[str]:
+        return sorted(subject for subject in self._subjects if self.versions(subject))
+
+    def versions(self, subject: str) -> list[SchemaRecord]:
+        """The versions of a subject that are not deleted, in order."""
+        held = self._subjects.get(subject, {})
+        return [held[version] for version in sorted(held) if not held[version].deleted]
+
+    def find(self, subject: str, identity: str) -> SchemaRecord | None:
+        """The newest version of the subject with this schema."""
+        matching = [record for record in self.versions(subject) if self._identities[record.id] == identity]
+        return matching[-1] if matching else None
+
+    def id_of(self, identity: str) -> int | None:
+        return self._ids.get(identity)
+
+    def next_id(self) -> int:
+        return self._highest_id + 1
+
+    def next_version(self, subject: str) -> int:
+        return max(self._subjects.get(subject, {0: None})) + 1
+
+    def _add(self, record: SchemaRecord) -> None:
+        identity = _identity(record)
+        self._subjects.setdefault(record.subject, {})[record.version] = record
+        self._usages.setdefault(record.id, {})[record.subject, record.version] = record
+        self._identities[record.id] = identity
+        self._ids.setdefault(identity, record.id)
+        self._highest_id = max(self._highest_id, record.id)
+
+    def _remove(self, subject: str, version: int) -> None:
+        record = self._subjects.get(subject, {}).pop(version, None)
+        if record is None:
+            return
+        if not self._subjects[subject]:
+            del self._subjects[subject]
+        users = self._usages[record.id]
+        del users[subject, version]
+        if not users:
+            del self._usages[record.id]
+            identity = self._identities.pop(record.id)
+            if self._ids.get(identity) == record.id:
+                del self._ids[identity]
+
+    def _mark_deleted(self, subject: str, version: int) -> None:
+        record = self._subjects[subject][version]
+        deleted = SchemaRecord(
+            subject=subject,
+            version=version,
+            id=record.id,
+            schema=record.schema,
+            schema_type=record.schema_type,
+            references=record.references,
+            deleted=True,
+        )
+        self._remove(subject, version)
+        self._add(deleted)
+
+
+def decide_registration(state: RegistryState, subject: str, schema: AvroSchema) -> SchemaRecord | None:
+    """The record that registers the schema under the subject, or None if it stands there already."""
+    if state.find(subject, schema.identity) is not None:
+        return None
+    known_id = state.id_of(schema.identity)
+    known = state.schema(known_id) if known_id is not None else None
+    return SchemaRecord(
+        subject=subject,
+        version=state.next_version(subject),
+        id=known.id if known else state.next_id(),
+        # One id, one text, even where another spelling of the same schema is registered.
+        schema=known.schema if known else schema.text,
+    )
+
+
+def _identity(record: SchemaRecord) -> str:
+    if record.schema_type != AVRO or record.references != "[]":
+        return f"{record.schema_type} {record.references} {record.schema}"
+    try:
+        return read_avro(record.schema).identity
+    except HeadraceError:
+        # Another registry let it through; it is kept under its own text.
+        return record.schema

@@ -1,0 +1,200 @@
+"""The registry on a real Kafka: its topic, reading it again, and two registries on one log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+from headrace.core.errors import HeadraceError
+from headrace.engines.apache_kafka import ApacheKafka
+from headrace.registry.registry import Registry
+from tests.http.events.driving import read_topic
+from tests.ports import free_port
+
+TYPES = ["int", "long", "float", "double", "string", "bytes", "boolean", "null"]
+
+
+@pytest.fixture
+def registry(kafka: ApacheKafka, topic_name: str) -> Iterator[Registry]:
+    started = Registry(kafka.bootstrap, topic=topic_name)
+    started.start()
+    yield started
+    started.stop()
+
+
+def raised(code: str, call: object, *arguments: object) -> str:
+    assert callable(call)
+    with pytest.raises(HeadraceError) as caught:
+        call(*arguments)
+    assert caught.value.code == code
+    return caught.value.message
+
+
+def test_what_is_registered_is_found_and_kept_in_a_compacted_topic(
+    registry: Registry, kafka: ApacheKafka, topic_name: str
+) -> None:
+    assert registry.register("clicks-value", '{"type" : "string"}') == 1
+    assert registry.register("clicks-value", '"string"') == 1
+    assert registry.register("clicks-value", '"int"') == 2
+    assert registry.register("views-value", '"int"') == 2
+
+    assert registry.subjects() == ["clicks-value", "views-value"]
+    assert registry.versions("clicks-value") == [1, 2]
+    assert registry.schema_by_id(1) == '{"type":"string"}'
+    assert registry.version("clicks-value", 1).id == 1
+    assert registry.version("clicks-value", "latest").id == 2
+    assert registry.lookup("clicks-value", ' "string" ').version == 1
+    assert [(record.subject, record.version) for record in registry.usages(2)] == [
+        ("clicks-value", 2),
+        ("views-value", 1),
+    ]
+
+    records = read_topic(kafka.bootstrap, topic_name, 0, 3)
+    assert records[0].key() == b'{"keytype":"SCHEMA","subject":"clicks-value","version":1,"magic":1}'
+    assert records[2].value() == (
+        b'{"subject":"views-value","version":1,"id":2,"schema":"\\"int\\"","deleted":false}'
+    )
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic_name)
+    assert admin.describe_configs([resource])[resource].result()["cleanup.policy"].value == "compact"
+    assert len(admin.list_topics(topic_name).topics[topic_name].partitions) == 1
+
+
+def test_what_is_not_there_is_said_with_its_own_code(registry: Registry) -> None:
+    registry.register("a", '"int"')
+    assert raised("schema_not_found", registry.schema_by_id, 99) == "Schema 99 not found."
+    assert raised("subject_not_found", registry.versions, "b") == "Subject 'b' not found."
+    assert raised("subject_not_found", registry.version, "b", "latest")
+    assert raised("version_not_found", registry.version, "a", 2) == "Version 2 not found."
+    assert raised("subject_not_found", registry.lookup, "b", '"int"')
+    assert raised("schema_not_found", registry.lookup, "a", '"long"')
+    assert raised("invalid_schema", registry.register, "a", '"nope"')
+    assert raised("invalid_schema", registry.register, "a", "{}", "JSON")
+    assert registry.versions("a") == [1]
+
+
+def test_a_registry_that_starts_again_knows_everything(kafka: ApacheKafka, topic_name: str) -> None:
+    first = Registry(kafka.bootstrap, topic=topic_name)
+    first.start()
+    ids = {name: first.register(f"{name}-value", f'"{name}"') for name in TYPES}
+    first.stop()
+    # What a real registry leaves between its schemas, and what nobody can read.
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(topic_name, key=b'{"keytype":"NOOP","magic":0}')
+    producer.produce(topic_name, key=b"no json", value=b"no json")
+    assert producer.flush(10) == 0
+
+    second = Registry(kafka.bootstrap, topic=topic_name)
+    second.start()
+    try:
+        assert second.subjects() == sorted(f"{name}-value" for name in TYPES)
+        for name, schema_id in ids.items():
+            assert second.schema_by_id(schema_id) == f'"{name}"'
+            assert second.register(f"{name}-value", f'"{name}"') == schema_id
+        assert second.register("new-value", '{"type":"array","items":"int"}') == len(TYPES) + 1
+    finally:
+        second.stop()
+
+
+def test_two_registries_on_one_log_give_one_id_to_one_schema_and_never_one_to_two(
+    kafka: ApacheKafka, topic_name: str
+) -> None:
+    registries = [Registry(kafka.bootstrap, topic=topic_name, timeout=60) for _ in range(2)]
+    for each in registries:
+        each.start()
+    together = threading.Barrier(2)
+
+    def register_all(registry: Registry, order: list[str]) -> dict[str, int]:
+        ids = {}
+        for name in order:
+            together.wait(60)
+            ids[name] = registry.register("shared", f'"{name}"')
+        return ids
+
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            futures = [
+                pool.submit(register_all, registry, order)
+                for registry, order in zip(registries, (TYPES[:5], TYPES[4::-1]), strict=True)
+            ]
+            one, other = (future.result() for future in futures)
+        assert one == other
+        assert sorted(one.values()) == [1, 2, 3, 4, 5]
+        # An id that the other one has just given is found, even if its record was not read yet.
+        fresh = registries[0].register("fresh", '"null"')
+        assert registries[1].schema_by_id(fresh) == '"null"'
+    finally:
+        for each in registries:
+            each.stop()
+    reader = Registry(kafka.bootstrap, topic=topic_name)
+    reader.start()
+    try:
+        assert reader.versions("shared") == [1, 2, 3, 4, 5]
+        assert {reader.schema_by_id(schema_id) for schema_id in one.values()} == {
+            f'"{name}"' for name in TYPES[:5]
+        }
+    finally:
+        reader.stop()
+
+
+def test_many_threads_register_at_once(registry: Registry) -> None:
+    names = TYPES * 4
+    with ThreadPoolExecutor(8) as pool:
+        ids = list(pool.map(lambda name: registry.register("busy", f'"{name}"'), names))
+    assert dict(zip(names, ids, strict=True)).keys() == set(TYPES)
+    assert len({*zip(names, ids, strict=True)}) == len(TYPES)
+    assert sorted(set(ids)) == list(range(1, len(TYPES) + 1))
+
+
+def test_a_topic_that_forgets_schemas_is_refused(kafka: ApacheKafka, topic_name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(topic_name, 1, 1)])[topic_name].result()
+    assert "cleanup.policy=delete" in raised(
+        "invalid_setting", Registry(kafka.bootstrap, topic=topic_name).start
+    )
+
+
+def test_without_a_log_a_start_fails_in_bounded_time() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    registry = Registry(address, timeout=0.5)
+    assert address in raised("log_unavailable", registry.start)
+    registry.stop()
+
+
+def test_a_log_that_stops_answering_fails_a_registration_in_bounded_time_and_leaves_no_second_one(
+    kafka: ApacheKafka, topic_name: str
+) -> None:
+    registry = Registry(kafka.bootstrap, topic=topic_name, timeout=1)
+    registry.start()
+    try:
+        assert registry.register("a", '"int"') == 1
+        for pid in kafka.pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            raised("log_unavailable", registry.register, "a", '"long"')
+            # What is known can still be asked for.
+            assert registry.register("a", '"int"') == 1
+            assert registry.schema_by_id(1) == '"int"'
+        finally:
+            for pid in kafka.pids:
+                os.kill(pid, signal.SIGCONT)
+        assert _register_when_it_answers(registry, "a", '"long"') == 2
+        assert registry.versions("a") == [1, 2]
+    finally:
+        registry.stop()
+
+
+def _register_when_it_answers(registry: Registry, subject: str, schema: str) -> int:
+    for _ in range(30):
+        try:
+            return registry.register(subject, schema)
+        except HeadraceError as error:
+            last = error
+    raise last

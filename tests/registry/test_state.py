@@ -1,0 +1,186 @@
+"""The pure part: what records mean, and which record a registration asks for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.registry.avro import read_avro
+from headrace.registry.records import (
+    DeletedSubjectRecord,
+    OtherRecord,
+    Record,
+    RemovedVersionRecord,
+    SchemaRecord,
+    decode_record,
+    encode_key,
+    encode_value,
+)
+from headrace.registry.state import RegistryState, decide_registration
+
+
+def version(subject: str, number: int, schema_id: int, schema: str, **more: Any) -> SchemaRecord:
+    return SchemaRecord(subject=subject, version=number, id=schema_id, schema=schema, **more)
+
+
+def test_records_have_confluents_format() -> None:
+    record = version("events_avro-value", 3, 7, '"string"')
+    assert encode_key(record) == b'{"keytype":"SCHEMA","subject":"events_avro-value","version":3,"magic":1}'
+    assert encode_value(record) == (
+        b'{"subject":"events_avro-value","version":3,"id":7,"schema":"\\"string\\"","deleted":false}'
+    )
+
+
+@given(
+    st.builds(
+        SchemaRecord,
+        subject=st.text(min_size=1),
+        version=st.integers(1, 2**31 - 1),
+        id=st.integers(1, 2**31 - 1),
+        schema=st.text(),
+        schema_type=st.sampled_from(["AVRO", "JSON", "PROTOBUF"]),
+        references=st.sampled_from(["[]", '[{"name": "a", "subject": "b", "version": 1}]']),
+        deleted=st.booleans(),
+    )
+)
+def test_what_is_written_is_read_back(record: SchemaRecord) -> None:
+    assert decode_record(encode_key(record), encode_value(record)) == record
+
+
+def test_records_of_a_real_registry_are_understood() -> None:
+    key = b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'
+    value = b'{"subject":"s","version":1,"id":4,"md5":"x","schema":"\\"int\\"","deleted":true,"guid":"g"}'
+    assert decode_record(key, value) == version("s", 1, 4, '"int"', deleted=True)
+    assert decode_record(key, None) == RemovedVersionRecord(subject="s", version=1)
+    delete = b'{"keytype":"DELETE_SUBJECT","subject":"s","magic":0}'
+    assert decode_record(delete, b'{"subject":"s","version":2}') == DeletedSubjectRecord(
+        subject="s", version=2
+    )
+    for other in (b'{"keytype":"NOOP","magic":0}', b'{"keytype":"CONFIG","subject":null,"magic":0}'):
+        assert decode_record(other, b'{"compatibilityLevel":"FULL"}') == OtherRecord()
+
+
+@given(
+    st.none() | st.binary() | st.sampled_from([b'{"keytype":"SCHEMA"}', b"[]", b"1"]), st.none() | st.binary()
+)
+def test_whatever_stands_in_the_topic_can_be_read(key: bytes | None, value: bytes | None) -> None:
+    decoded = decode_record(key, value)
+    assert isinstance(decoded, OtherRecord)
+
+
+def register(state: RegistryState, subject: str, schema: str) -> int:
+    record = decide_registration(state, subject, read_avro(schema))
+    if record is not None:
+        state.replay(record)
+    found = state.find(subject, read_avro(schema).identity)
+    assert found is not None
+    return found.id
+
+
+def test_ids_and_versions_count_up_and_a_schema_has_one_id() -> None:
+    state = RegistryState()
+    assert register(state, "a", '"int"') == 1
+    assert register(state, "a", '"long"') == 2
+    assert register(state, "a", '{"type":"int"}') == 1
+    assert register(state, "b", '"long"') == 2
+    assert [record.version for record in state.versions("a")] == [1, 2]
+    assert [(record.subject, record.version) for record in state.usages(2)] == [("a", 2), ("b", 1)]
+    assert state.subjects() == ["a", "b"]
+
+
+def test_deciding_changes_nothing() -> None:
+    state = RegistryState()
+    assert decide_registration(state, "a", read_avro('"int"')) == version("a", 1, 1, '"int"')
+    assert decide_registration(state, "a", read_avro('"int"')) == version("a", 1, 1, '"int"')
+    assert state.subjects() == []
+
+
+def test_one_id_has_one_text_whatever_spelling_came_second() -> None:
+    state = RegistryState()
+    register(state, "a", '{"type":"string"}')
+    register(state, "b", '"string"')
+    assert {record.schema for record in state.usages(1)} == {'{"type":"string"}'}
+
+
+def test_a_deleted_version_is_not_listed_but_its_id_stays_readable() -> None:
+    state = RegistryState()
+    register(state, "a", '"int"')
+    register(state, "a", '"long"')
+    state.replay(version("a", 1, 1, '"int"', deleted=True))
+    assert [record.version for record in state.versions("a")] == [2]
+    assert state.schema(1) is not None
+    assert state.usages(1) == []
+    # Registered again it keeps its id and gets a version of its own.
+    assert register(state, "a", '"int"') == 1
+    assert [record.version for record in state.versions("a")] == [2, 3]
+
+
+def test_a_deleted_subject_is_not_listed_and_its_versions_are_not_used_again() -> None:
+    state = RegistryState()
+    register(state, "a", '"int"')
+    register(state, "a", '"long"')
+    state.replay(DeletedSubjectRecord(subject="a", version=2))
+    assert state.subjects() == []
+    assert register(state, "a", '"float"') == 3
+    assert [record.version for record in state.versions("a")] == [3]
+
+
+def test_a_version_removed_for_good_takes_its_schema_along_unless_another_has_it() -> None:
+    state = RegistryState()
+    register(state, "a", '"int"')
+    register(state, "b", '"int"')
+    state.replay(RemovedVersionRecord(subject="a", version=1))
+    assert state.schema(1) is not None
+    state.replay(RemovedVersionRecord(subject="b", version=1))
+    assert state.schema(1) is None
+    assert state.subjects() == []
+    assert register(state, "a", '"int"') == 2
+
+
+records = st.one_of(
+    st.builds(
+        version,
+        st.sampled_from(["a", "b"]),
+        st.integers(1, 3),
+        st.integers(1, 4),
+        st.sampled_from(['"int"', '"long"', '{"type":"int"}', "no avro"]),
+        deleted=st.booleans(),
+    ),
+    st.builds(RemovedVersionRecord, subject=st.sampled_from(["a", "b"]), version=st.integers(1, 3)),
+)
+
+
+def observed(state: RegistryState) -> Any:
+    subjects = {subject: state.versions(subject) for subject in state.subjects()}
+    return subjects, {schema_id: state.usages(schema_id) for schema_id in range(1, 5)}
+
+
+@given(st.lists(records, max_size=20))
+def test_a_compacted_log_gives_the_same_state(history: list[Record]) -> None:
+    full = RegistryState()
+    last: dict[tuple[str, int], Record] = {}
+    for record in history:
+        full.replay(record)
+        assert isinstance(record, SchemaRecord | RemovedVersionRecord)
+        key = (record.subject, record.version)
+        last.pop(key, None)
+        last[key] = record
+    compacted = RegistryState()
+    for record in last.values():
+        compacted.replay(record)
+    assert observed(full) == observed(compacted)
+    for schema_id in range(1, 5):
+        assert (full.schema(schema_id) is None) == (compacted.schema(schema_id) is None)
+
+
+def test_schemas_of_other_types_are_kept_and_handed_on() -> None:
+    state = RegistryState()
+    references = json.dumps([{"name": "x", "subject": "y", "version": 1}])
+    state.replay(version("p", 1, 1, 'syntax = "proto3";', schema_type="PROTOBUF", references=references))
+    held = state.schema(1)
+    assert held is not None
+    assert (held.schema_type, held.references) == ("PROTOBUF", references)
+    assert register(state, "a", '"int"') == 2
