@@ -1,0 +1,1 @@
+"""The HTTP API of Confluent's Schema Registry in front of `headrace.registry`."""

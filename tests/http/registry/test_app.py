@@ -1,0 +1,206 @@
+"""The registry over HTTP: Confluent's own client, and the shapes of answers and errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from headrace.engines.apache_kafka import ApacheKafka
+from headrace.http.registry.app import MEDIA_TYPE, create_registry_app
+from headrace.registry.registry import Registry
+from tests.http.registry.serving import served
+from tests.ports import free_port
+
+EVENT_SCHEMA = json.dumps(
+    {
+        "type": "record",
+        "name": "Event",
+        "fields": [
+            {"name": "EVENT_TYPE", "type": ["null", "string"], "default": None},
+            {"name": "COUNT", "type": "long"},
+        ],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def address(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    registry = Registry(kafka.bootstrap, topic=f"_schemas_{tmp_path_factory.getbasetemp().name}_http")
+    registry.start()
+    try:
+        with served(create_registry_app(registry)) as url:
+            yield url
+    finally:
+        registry.stop()
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address, headers={"content-type": MEDIA_TYPE}, timeout=30) as opened:
+        yield opened
+
+
+def register(client: httpx.Client, subject: str, schema: str) -> int:
+    answer = client.post(f"/subjects/{subject}/versions", json={"schema": schema})
+    assert answer.status_code == 200, answer.text
+    return int(answer.json()["id"])
+
+
+def test_confluents_serializer_and_deserializer_work_against_it(
+    address: str, kafka: ApacheKafka, topic_name: str
+) -> None:
+    registry = SchemaRegistryClient({"url": address})
+    serialize = AvroSerializer(registry, EVENT_SCHEMA)
+    context = SerializationContext(topic_name, MessageField.VALUE)
+    events: list[dict[str, Any]] = [
+        {"EVENT_TYPE": "ListingView", "COUNT": 1},
+        {"EVENT_TYPE": None, "COUNT": 2},
+    ]
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for event in events:
+        producer.produce(topic_name, serialize(event, context))
+    assert producer.flush(10) == 0
+
+    # A client of its own, so that the schema comes from the registry and not from a cache.
+    deserialize = AvroDeserializer(SchemaRegistryClient({"url": address}))
+    consumer = Consumer(
+        {"bootstrap.servers": kafka.bootstrap, "group.id": topic_name, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic_name])
+    read: list[Any] = []
+    try:
+        while len(read) < len(events):
+            (message,) = consumer.consume(1, timeout=20)
+            assert message.error() is None
+            read.append(deserialize(message.value(), context))
+    finally:
+        consumer.close()
+    assert read == events
+
+
+def test_confluents_client_sees_subjects_versions_and_schemas(address: str, topic_name: str) -> None:
+    client = SchemaRegistryClient({"url": address})
+    subject = f"{topic_name}-value"
+    first = client.register_schema(subject, Schema(EVENT_SCHEMA, "AVRO"))
+    assert client.register_schema(subject, Schema(EVENT_SCHEMA, "AVRO")) == first
+    second = client.register_schema(subject, Schema('"string"', "AVRO"))
+    assert subject in client.get_subjects()
+    assert client.get_versions(subject) == [1, 2]
+    latest = client.get_latest_version(subject)
+    assert (latest.version, latest.schema_id, latest.schema.schema_str) == (2, second, '"string"')
+    assert client.get_version(subject, 1).schema_id == first
+    assert client.lookup_schema(subject, Schema(EVENT_SCHEMA, "AVRO")).version == 1
+    by_id = client.get_schema(first)
+    assert json.loads(by_id.schema_str or "") == json.loads(EVENT_SCHEMA)
+    assert client.get_compatibility() == "NONE"
+    with pytest.raises(SchemaRegistryError) as caught:
+        client.get_latest_version("missing-value")
+    assert (caught.value.http_status_code, caught.value.error_code) == (404, 40401)
+
+
+def test_answers_have_confluents_shapes(client: httpx.Client, topic_name: str) -> None:
+    text = '{"type":"fixed","name":"F_' + topic_name + '","size":4}'
+    schema_id = register(client, topic_name, json.dumps(json.loads(text), indent=1))
+    other = f"{topic_name}_other"
+    assert register(client, other, text) == schema_id
+    version = {"subject": topic_name, "version": 1, "id": schema_id, "schema": text}
+    assert client.get("/").json() == {}
+    assert client.get("/schemas/types").json() == ["AVRO"]
+    assert client.get("/config").json() == {"compatibilityLevel": "NONE"}
+    assert client.get("/mode").json() == {"mode": "READWRITE"}
+    assert client.get("/subjects", params={"subjectPrefix": topic_name}).json() == [topic_name, other]
+    assert client.get(f"/subjects/{topic_name}/versions").json() == [1]
+    for number in ("1", "latest", "-1"):
+        assert client.get(f"/subjects/{topic_name}/versions/{number}").json() == version
+    assert client.get(f"/subjects/{topic_name}/versions/1/schema").text == text
+    assert client.post(f"/subjects/{topic_name}", json={"schema": text}).json() == version
+    assert client.get(f"/schemas/ids/{schema_id}").json() == {"schema": text}
+    assert client.get(f"/schemas/ids/{schema_id}/schema").text == text
+    assert client.get(f"/schemas/ids/{schema_id}/subjects").json() == [topic_name, other]
+    assert client.get(f"/schemas/ids/{schema_id}/versions").json() == [
+        {"subject": topic_name, "version": 1},
+        {"subject": other, "version": 1},
+    ]
+    assert client.get("/subjects").headers["content-type"] == MEDIA_TYPE
+
+
+@pytest.mark.parametrize(
+    "content_type", [MEDIA_TYPE, "application/json", "application/vnd.schemaregistry+json", ""]
+)
+def test_requests_of_every_json_type_are_taken(
+    client: httpx.Client, topic_name: str, content_type: str
+) -> None:
+    answer = client.post(
+        f"/subjects/{topic_name}/versions",
+        content=b'{"schema": "\\"string\\"", "schemaType": "AVRO", "references": []}',
+        headers={"content-type": content_type},
+    )
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code"),
+    [
+        ("GET", "/subjects/missing/versions", None, 40401),
+        ("GET", "/subjects/missing/versions/1", None, 40401),
+        ("GET", "/subjects/present/versions/2", None, 40402),
+        ("GET", "/subjects/present/versions/0", None, 42202),
+        ("GET", "/subjects/present/versions/first", None, 42202),
+        ("GET", "/subjects/present/versions/99999999999", None, 42202),
+        ("GET", "/schemas/ids/999999", None, 40403),
+        ("GET", "/schemas/ids/999999/versions", None, 40403),
+        ("GET", "/schemas/ids/first", None, 404),
+        ("POST", "/subjects/missing", '{"schema": "\\"int\\""}', 40401),
+        ("POST", "/subjects/present", '{"schema": "\\"bytes\\""}', 40403),
+        ("POST", "/subjects/present/versions", '{"schema": "\\"nope\\""}', 42201),
+        ("POST", "/subjects/present/versions", '{"schema": {"type": "int"}}', 42201),
+        ("POST", "/subjects/present/versions", "{}", 42201),
+        ("POST", "/subjects/present/versions", '{"schema": "{}", "schemaType": "JSON"}', 42201),
+        (
+            "POST",
+            "/subjects/present/versions",
+            '{"schema": "\\"int\\"", "references": [{"name": "a", "subject": "b", "version": 1}]}',
+            42201,
+        ),
+        ("POST", "/subjects/present/versions", "no json", 400),
+        ("POST", "/subjects/present/versions", "[]", 400),
+        ("GET", "/nothing/here", None, 404),
+        ("DELETE", "/subjects/present", None, 405),
+        ("PUT", "/config", '{"compatibility": "FULL"}', 405),
+    ],
+)
+def test_errors_have_confluents_shape(
+    client: httpx.Client, method: str, path: str, body: str | None, code: int
+) -> None:
+    register(client, "present", '"int"')
+    answer = client.request(method, path, content=body)
+    assert answer.json()["error_code"] == code
+    assert answer.json()["message"]
+    assert set(answer.json()) == {"error_code", "message"}
+    assert answer.status_code == (code if code < 1000 else code // 100)
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    assert ("allow" in answer.headers) == (code == 405)
+    assert client.get("/subjects/present/versions").json() == [1]
+
+
+def test_a_registry_without_its_log_says_so() -> None:
+    with served(create_registry_app(Registry(f"127.0.0.1:{free_port()}", timeout=0.3))) as url:
+        answer = httpx.get(f"{url}/schemas/ids/1")
+    assert (answer.status_code, answer.json()["error_code"]) == (500, 50001)
+
+
+def test_subjects_may_have_unusual_names(client: httpx.Client) -> None:
+    subject = "com.example:Größe 1%"
+    path = "com.example%3AGr%C3%B6%C3%9Fe%201%25"
+    register(client, path, '"double"')
+    assert subject in client.get("/subjects").json()
+    assert client.get(f"/subjects/{path}/versions/1").json()["subject"] == subject
