@@ -1,1 +1,2 @@
-"""The console: server-rendered pages, live over server-sent events, and the JSON doors of `http/query` on the same port."""
+"""The console: server-rendered pages, live over server-sent events, and the JSON doors of `http/query` on
+the same port."""

@@ -1,8 +1,9 @@
 """Which files the console serves: our own in `static/`, other people's in `static/vendor/`.
 
-The vendor files come from the npm registry at build time (`python -m headrace.console.build_assets`), are not in git, and are
-shipped in the wheel. Invariants: `VENDOR_FILES` is the only list of them, used by the build and by the check at run time; a
-page never names a host other than its own. Never fetches anything at run time.
+The vendor files come from the npm registry at build time (`python -m headrace.console.build_assets`), are
+not in git, and are shipped in the wheel. Invariants: `VENDOR_FILES` is the only list of them, used by the
+build and by the check at run time; a page never names a host other than its own. Never fetches anything at
+run time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ VENDOR_DIR: Final = STATIC_DIR / "vendor"
 STATIC_PATH: Final = "/console/static"
 BUILD_COMMAND: Final = "python -m headrace.console.build_assets"
 
-# Name in `vendor/` -> file in `node_modules/`. The licences go along because the wheel redistributes the files.
+# Name in `vendor/` -> file in `node_modules/`. The licences go along: the wheel redistributes the files.
 VENDOR_FILES: Final[dict[str, str]] = {
     "htmx.min.js": "htmx.org/dist/htmx.min.js",
     "htmx.LICENSE": "htmx.org/LICENSE",
@@ -35,7 +36,7 @@ def missing_assets(vendor_dir: Path = VENDOR_DIR) -> tuple[str, ...]:
 
 
 class AssetAddresses:
-    """Address of each static file, with a part that changes with its content, so that browsers may keep it for ever."""
+    """Address of each static file; a part of it changes with the content, so browsers may keep it."""
 
     def __init__(self, static_dir: Path = STATIC_DIR) -> None:
         self._versions = {

@@ -1,8 +1,9 @@
 """Builds the console's assets: `npm ci` from the lock file, then a copy of the few files that pages need.
 
-Run as `python -m headrace.console.build_assets`. Does nothing when the files are there and were made from this lock file and
-this list (a stamp beside them says so). npm works in a temporary folder and scripts of packages do not run, so the source
-tree gets the vendor files and nothing else. A build that is broken off leaves the old stamp off: the next one starts anew.
+Run as `python -m headrace.console.build_assets`. Does nothing when the files are there and were made from
+this lock file and this list (a stamp beside them says so). npm works in a temporary folder and scripts of
+packages do not run, so the source tree gets the vendor files and nothing else. A build that is broken off
+leaves the old stamp off: the next one starts anew.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def _npm_ci(work_dir: Path) -> None:
         raise HeadraceError(
             "assets_not_built",
             "The console's assets cannot be built: there is no `npm` on the PATH.",
-            remedy=f"Install Node.js 18 or newer with npm (Debian: apt-get install nodejs npm), then run `{BUILD_COMMAND}`.",
+            remedy="Install Node.js 18 or newer with npm (Debian: apt-get install nodejs npm), "
+            f"then run `{BUILD_COMMAND}`.",
         )
     command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
     finished = subprocess.run(command, cwd=work_dir, capture_output=True, text=True, check=False)
@@ -64,7 +66,8 @@ def _npm_ci(work_dir: Path) -> None:
         raise HeadraceError(
             "assets_not_built",
             f"`npm ci` failed with exit code {finished.returncode}:\n{finished.stderr.strip()}\n",
-            remedy=f"Check that the npm registry can be reached (`npm ping`), then run `{BUILD_COMMAND}` again.",
+            remedy="Check that the npm registry can be reached (`npm ping`), "
+            f"then run `{BUILD_COMMAND}` again.",
         )
 
 

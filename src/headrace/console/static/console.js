@@ -1,0 +1,15 @@
+// What every page does: say whether it is live. Server-sent events carry the rest (see streams.py).
+"use strict";
+
+(() => {
+  const status = document.getElementById("live-status");
+  if (!status) return;
+
+  const show = (state, text) => {
+    status.dataset.state = state;
+    status.querySelector(".live__text").textContent = text;
+  };
+  document.addEventListener("htmx:sseOpen", () => show("live", "live"));
+  document.addEventListener("htmx:sseError", () => show("lost", "reconnecting"));
+  document.addEventListener("htmx:sseClose", () => show("lost", "closed"));
+})();
