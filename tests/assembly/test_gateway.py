@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 from headrace.assembly.processes import gateway
-from headrace.console.live import LiveFlow
 from headrace.core.errors import HeadraceError
 from headrace.engines.apache_kafka import ApacheKafka
 from tests.gateway_process import GatewayProcess, eventually, gateway_settings, run_gateway
@@ -69,12 +68,17 @@ def test_it_stays_within_its_memory_budget(running: GatewayProcess) -> None:
 def test_it_ends_at_once_when_told_to_although_a_page_is_open(kafka: ApacheKafka, tmp_path: Path) -> None:
     with run_gateway(gateway_settings(tmp_path, kafka.bootstrap)) as process:
         process.wait_until("ready")
-        with httpx.stream("GET", f"{process.console}/console/live/topics", timeout=20) as stream:
-            lines = stream.iter_lines()
-            assert next(lines).startswith("event: ")
+        with (
+            httpx.stream("GET", f"{process.console}/console/live/topics", timeout=20) as page,
+            httpx.stream("GET", f"{process.console}/flow/stream", timeout=20) as flow,
+        ):
+            streams = [page.iter_lines(), flow.iter_lines()]
+            for lines in streams:
+                assert next(lines).startswith("event: ")
             process.process.send_signal(signal.SIGTERM)
-            for _ in lines:  # the stream ends in order: a cut connection would raise
-                pass
+            for lines in streams:
+                for _ in lines:  # the stream ends in order: a cut connection would raise
+                    pass
         # Less than the servers' patience with connections: nothing had to be cut.
         assert process.process.wait(gateway.DRAIN_SECONDS) == 0
 
@@ -112,7 +116,7 @@ def test_its_patience_with_the_log_is_bounded(tmp_path: Path, monkeypatch: pytes
 def test_a_server_that_ends_by_itself_takes_the_other_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = []
+    ended: list[str] = []
 
     async def serve(
         application: str, _: object, *, shutdown_trigger: Callable[[], Awaitable[object]]
@@ -129,9 +133,11 @@ def test_a_server_that_ends_by_itself_takes_the_other_with_it(
     )
 
     async def scenario() -> None:
-        live = LiveFlow(lambda: pytest.fail("no page is open"))
+        async def end_streams() -> None:
+            ended.append("streams")
+
         with pytest.raises(HeadraceError, match="The server of the registry ended by itself"):
-            await gateway.serve_all(settings, doors, live, asyncio.Event())
+            await gateway.serve_all(settings, doors, asyncio.Event(), end_streams)
 
     asyncio.run(asyncio.wait_for(scenario(), 20))
-    assert ended == ["registry", "console"]
+    assert sorted(ended) == ["console", "registry", "streams"]

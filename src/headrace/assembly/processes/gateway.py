@@ -1,0 +1,224 @@
+"""The gateway process: the schema registry and the console (with its JSON doors), each on its own port.
+
+Owns two HTTP servers on one event loop (HTTP/1.1, and HTTP/2 without TLS), and the parts behind them.
+Invariants: it says `ready` only after both servers have answered a request; a server that ends by itself
+ends the process, so that the supervisor starts it anew; on SIGTERM the open pages' streams end first, then
+the servers, then what they stand on. Never serves half of its doors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import http.client
+import logging
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import uvloop
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+
+from headrace.assembly.announcements import announce
+from headrace.console.app import create_console_app
+from headrace.console.assets import BUILD_COMMAND, missing_assets
+from headrace.console.live import LiveFlow
+from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
+from headrace.http.query.app import QueryServices
+from headrace.http.registry.app import create_registry_app
+from headrace.query.flow import FlowWatcher
+from headrace.query.sql import LakeQuery
+from headrace.query.topics import TopicBrowser
+from headrace.registry.registry import Registry
+
+PROCESS: Final = "gateway"
+# The supervisor starts the gateway when the log serves; an external cluster may need a moment longer.
+LOG_PATIENCE_SECONDS: Final = 60.0
+ANSWER_PATIENCE_SECONDS: Final = 30.0
+# Less than the supervisor's grace for the whole process.
+DRAIN_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.1
+_WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """One server: what it is called, its application, where it listens, and a path that must answer."""
+
+    name: str
+    application: Any
+    host: str
+    port: int
+    setting: str
+    probe: str
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    missing = missing_assets()
+    if missing:
+        # The registry and SQL need no assets: serve, and say on every page what to do.
+        _log.error(
+            "The console's assets are not built, so its pages do not move: run `%s`. Missing: %s.",
+            BUILD_COMMAND,
+            ", ".join(missing),
+        )
+    uvloop.run(_run(settings))
+    return 0
+
+
+async def _run(settings: Settings) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    announce(settings, PROCESS, state="starting", detail=f"waiting for the log at {settings.bootstrap}")
+    if not await _wait_for_log(settings.bootstrap, stopping):
+        return
+    async with _parts(settings) as (registry, services):
+        live = LiveFlow(services.flow.snapshot)
+        doors = (
+            Door(
+                name="registry",
+                application=create_registry_app(registry),
+                host=settings.host,
+                port=settings.registry_port,
+                setting="registry_port",
+                probe="/subjects",
+            ),
+            Door(
+                name="console",
+                application=create_console_app(services, live=live),
+                host=settings.host,
+                port=settings.console_port,
+                setting="console_port",
+                probe="/flow",
+            ),
+        )
+
+        async def end_streams() -> None:
+            # A stream never ends by itself: without this the servers would wait for open ones in vain.
+            live.close()
+            await asyncio.to_thread(services.flow.stop)
+
+        await serve_all(settings, doors, stopping, end_streams)
+
+
+@contextlib.asynccontextmanager
+async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, QueryServices]]:
+    """What the doors stand on, started; stopped in the opposite order."""
+    registry = Registry(settings.bootstrap)
+    flow = FlowWatcher(settings.bootstrap, settings.lake_dir, settings.events_topic)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(asyncio.to_thread, registry.stop)
+        await asyncio.to_thread(registry.start)
+        stack.push_async_callback(asyncio.to_thread, flow.stop)
+        await asyncio.to_thread(flow.start)
+        sql = LakeQuery(settings.lake_dir)
+        stack.push_async_callback(asyncio.to_thread, sql.close)
+        topics = TopicBrowser(settings.bootstrap, registry.schema_by_id)
+        yield registry, QueryServices(sql=sql, topics=topics, flow=flow)
+
+
+async def serve_all(
+    settings: Settings,
+    doors: tuple[Door, ...],
+    stopping: asyncio.Event,
+    end_streams: Callable[[], Awaitable[None]],
+) -> None:
+    """Serve all doors until `stopping`; raises when one of them ends before that."""
+    stopped = asyncio.create_task(stopping.wait(), name="stopping")
+    servers = {asyncio.create_task(_serve(door, stopping), name=door.name) for door in doors}
+    ready = asyncio.create_task(_say_ready(settings, doors), name="ready")
+    try:
+        pending: set[asyncio.Task[Any]] = {stopped, ready, *servers}
+        while not stopping.is_set():
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+                if task in servers and not stopping.is_set():
+                    raise HeadraceError(
+                        "process_failed", f"The server of the {task.get_name()} ended by itself."
+                    )
+    finally:
+        stopping.set()
+        await end_streams()
+        ready.cancel()
+        results = await asyncio.gather(stopped, ready, *servers, return_exceptions=True)
+        for failure in results:
+            if isinstance(failure, Exception):
+                _log.warning("While stopping: %s", failure)
+
+
+async def _serve(door: Door, stopping: asyncio.Event) -> None:
+    config = Config()
+    config.bind = [f"[{door.host}]:{door.port}" if ":" in door.host else f"{door.host}:{door.port}"]
+    config.errorlog = logging.getLogger(f"headrace.gateway.{door.name}")
+    config.graceful_timeout = DRAIN_SECONDS
+    config.include_server_header = False
+    try:
+        await serve(door.application, config, shutdown_trigger=stopping.wait)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise HeadraceError(
+            "port_in_use",
+            f"Port {door.port} (setting `{door.setting}`) is in use.",
+            remedy=f"Choose another with the setting `{door.setting}`, or stop who holds it.",
+        ) from error
+
+
+async def _say_ready(settings: Settings, doors: tuple[Door, ...]) -> None:
+    """Announce `ready` once every door has answered."""
+    deadline = time.monotonic() + ANSWER_PATIENCE_SECONDS
+    for door in doors:
+        while (failure := await asyncio.to_thread(_probe, door)) is not None:
+            if time.monotonic() > deadline:
+                raise HeadraceError(
+                    "process_failed", f"The {door.name} does not answer on port {door.port}: {failure}."
+                )
+            await asyncio.sleep(_LOOK_SECONDS)
+    where = ", ".join(f"{door.name} on port {door.port}" for door in doors)
+    announce(settings, PROCESS, state="ready", detail=where)
+    _log.info("Ready: %s.", where)
+
+
+def _probe(door: Door) -> str | None:
+    """Why the door does not answer as it should; None when it does."""
+    connection = http.client.HTTPConnection(_WILDCARDS.get(door.host, door.host), door.port, timeout=5)
+    try:
+        connection.request("GET", door.probe)
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        return str(error)
+    finally:
+        connection.close()
+    return None if status == http.HTTPStatus.OK else f"GET {door.probe} gave {status}"
+
+
+async def _wait_for_log(bootstrap: str, stopping: asyncio.Event) -> bool:
+    """True when the log answers, False when told to stop before; raises after `LOG_PATIENCE_SECONDS`."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    deadline = time.monotonic() + LOG_PATIENCE_SECONDS
+    while not stopping.is_set():
+        try:
+            await asyncio.to_thread(admin.list_topics, timeout=2)
+        except KafkaException as error:
+            if time.monotonic() > deadline:
+                raise HeadraceError(
+                    "log_unavailable",
+                    f"The log at {bootstrap} did not answer for {LOG_PATIENCE_SECONDS:.0f} seconds: {error}.",
+                    remedy='See `headrace status`; with `engine = "external"`, check `bootstrap_servers`.',
+                ) from error
+        else:
+            return True
+    return False
