@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator
@@ -39,6 +40,13 @@ def test_it_is_ready_when_both_doors_answer(running: GatewayProcess) -> None:
     assert httpx.get(f"{running.registry}/subjects").status_code == 200
     assert httpx.get(f"{running.console}/health").status_code == 200
     assert "Headrace" in httpx.get(f"{running.console}/").text
+
+
+def test_what_it_logs_has_the_format_of_all_processes(running: GatewayProcess) -> None:
+    lines = running.output.read_text().splitlines()
+    assert any("Ready: registry on port" in line for line in lines)
+    odd = [line for line in lines if not re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z [A-Z]+ \S+ ", line)]
+    assert odd == []
 
 
 def test_both_doors_speak_http2_without_tls(running: GatewayProcess) -> None:

@@ -26,6 +26,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from headrace.assembly.announcements import announce
+from headrace.assembly.process_logging import configure_logging
 from headrace.console.app import create_console_app
 from headrace.console.assets import BUILD_COMMAND, missing_assets
 from headrace.console.live import LiveFlow
@@ -104,6 +105,8 @@ async def _run(settings: Settings) -> None:
                 probe="/flow",
             ),
         )
+        # Making a Litestar application may set the root logger's handlers; this process has its own format.
+        configure_logging()
 
         async def end_streams() -> None:
             # A stream never ends by itself: without this the servers would wait for open ones in vain.
