@@ -173,7 +173,7 @@ def _percentiles(latency: dict[str, float | None]) -> str:
 
 
 def _answer_table(answer: QueryResult) -> Table:
-    table = Table(title="Clicks on ListingView, today against yesterday")
+    table = Table(title="Clicks on ListingView, today against yesterday", min_width=46)
     for name in answer.columns:
         table.add_column(name, justify="right")
     for row in answer.rows:

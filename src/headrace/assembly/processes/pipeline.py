@@ -30,6 +30,9 @@ _LOOK_SECONDS = 0.2
 
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT."""
+    for name in ("py4j", "httpx"):
+        # Both log every call at the level of information.
+        logging.getLogger(name).setLevel(logging.WARNING)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
