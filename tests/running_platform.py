@@ -59,7 +59,7 @@ class Platform:
         """Until so many different users with that prefix have a row."""
         question = f"SELECT count(DISTINCT USER_ID) FROM events WHERE USER_ID LIKE '{prefix}-%'"
         wait_for(
-            lambda: self.settings.lake_dir.exists() and self.sql(question)[0][0] == count,
+            lambda: self.sql(question)[0][0] == count,
             f"{count} users {prefix}-* are in the lake",
             explain=lambda: str(self.sql(question)),
         )

@@ -18,6 +18,7 @@ from headrace.pipeline.registry_client import RegistryClient
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.queries import LakeQuery, Query, TranscodeQuery
 from headrace.pipeline.spark.session import create_session
+from headrace.pipeline.spark.warm_up import warm_up
 from headrace.pipeline.status import QueryStatus, StatusLog
 from headrace.pipeline.topics import TopicDirectory
 
@@ -46,7 +47,7 @@ def run(settings: Settings) -> int:
     registry = RegistryClient(f"http://{settings.host}:{settings.registry_port}")
     directory = TopicDirectory(settings.bootstrap)
     statuses = StatusLog(settings.bootstrap, directory)
-    lake = lake_flow(settings)
+    transcode, lake = transcode_flow(settings), lake_flow(settings)
 
     def on_batch(batch: int, written: WrittenBatch) -> None:
         statuses.write(
@@ -62,8 +63,13 @@ def run(settings: Settings) -> int:
             )
         )
 
+    # Before the first event, so that a question asked early gets an empty answer and not an error.
+    spark.sql(lake.table.definition())
+    if not directory.lookup([transcode.source_topic]):
+        announce(settings, "pipeline", state="starting", detail="warming up")
+        warm_up(spark, transcode, lake, scratch=settings.data_dir / "pipeline", stopping=stopping.is_set)
     queries: tuple[Query, ...] = (
-        TranscodeQuery(spark, transcode_flow(settings), settings, registry),
+        TranscodeQuery(spark, transcode, settings, registry),
         LakeQuery(spark, lake, settings, registry, on_batch),
     )
     keepers = [
