@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from headrace.core.errors import HeadraceError
 from headrace.engines.apache_kafka import ApacheKafka
+from headrace.registry.log import SchemaReader
 from headrace.registry.registry import Registry
 from tests.http.events.driving import read_topic
 from tests.ports import free_port
@@ -142,6 +143,44 @@ def test_two_registries_on_one_log_give_one_id_to_one_schema_and_never_one_to_tw
         }
     finally:
         reader.stop()
+
+
+class _LaggingReader(SchemaReader):
+    """Reads nothing more, once told to lag, until somebody asks where the log ends."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(bootstrap, topic)
+        self.may_read = threading.Event()
+        self.may_read.set()
+
+    def poll(self, timeout: float) -> tuple[Message | None, int | None]:
+        return super().poll(timeout) if self.may_read.wait(timeout) else (None, None)
+
+    def end_offset(self, timeout: float) -> int:
+        self.may_read.set()
+        return super().end_offset(timeout)
+
+
+def test_a_registry_that_lags_behind_decides_on_what_is_in_the_log_not_on_what_it_knows(
+    kafka: ApacheKafka, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.registry.registry.SchemaReader", _LaggingReader)
+    ahead, behind = Registry(kafka.bootstrap, topic=topic_name), Registry(kafka.bootstrap, topic=topic_name)
+    ahead.start()
+    behind.start()
+    try:
+        reader = behind._reader
+        assert isinstance(reader, _LaggingReader)
+        for number, name in enumerate(TYPES[:4], start=1):
+            # Alternately the writer of `behind` was never opened, or has been fenced.
+            reader.may_read.clear()
+            assert ahead.register("shared", f'"{name}"') == 2 * number - 1
+            assert behind.register("shared", f'{{"type":"array","items":"{name}"}}') == 2 * number
+        assert ahead.register("other", '{"type":"array","items":"int"}') == 2
+        assert behind.versions("shared") == list(range(1, 9))
+    finally:
+        ahead.stop()
+        behind.stop()
 
 
 def test_many_threads_register_at_once(registry: Registry) -> None:

@@ -99,6 +99,8 @@ def ingest(kafka: ApacheKafka, topic_name: str, tmp_path: Path) -> Iterator[Inge
             running.process.kill()
         running.process.wait(SECONDS)
         _, alive = psutil.wait_procs(workers, SECONDS)
+        for worker in alive:
+            worker.kill()
         assert not alive, "workers outlived the process"
 
 
