@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.pipeline.topics import TopicDirectory
+from tests.browser import browser, chromium_path  # noqa: F401 - fixtures
 from tests.running_platform import Platform, running_platform
 
 
