@@ -10,6 +10,7 @@ records only. Never interprets a record.
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from typing import Any, Final
 
@@ -40,6 +41,16 @@ MAX_REPLICAS: Final = 3
 # What a writer that died left open is aborted after this time, or by the next writer.
 _TRANSACTION_TIMEOUT_MS: Final = 10_000
 _SEND_TIMEOUT_MS: Final = 8_000
+# Right after a topic was made, and while its partition moves to another broker.
+_NO_LEADER_YET: Final = frozenset(
+    {
+        KafkaError._NOENT,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+_LEADER_PAUSE_SECONDS: Final = 0.05
 # A committed record becomes visible when the broker looks at a waiting fetch again, at the latest.
 _FETCH_WAIT_MS: Final = 100
 
@@ -139,13 +150,23 @@ class SchemaReader:
 
     def end_offset(self, timeout: float) -> int:
         """Where the committed records end now. Raises KafkaException."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                return self._ask_for_end(max(0.1, deadline - time.monotonic()))
+            except KafkaException as error:
+                if error.args[0].code() not in _NO_LEADER_YET or time.monotonic() > deadline:
+                    raise
+            time.sleep(_LEADER_PAUSE_SECONDS)
+
+    def _ask_for_end(self, timeout: float) -> int:
         # Not asked of the consumer: that would wait for ever while another thread polls it.
         found = self._admin.list_offsets(
             {self._partition: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=timeout,
         )
-        return int(found[self._partition].result(timeout).offset)
+        return int(found[self._partition].result().offset)
 
     def close(self) -> None:
         self._consumer.close()

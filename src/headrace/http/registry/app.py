@@ -58,6 +58,8 @@ def create_registry_app(registry: Registry) -> Litestar:
             Exception: _unexpected,
         },
         openapi_config=None,
+        # Logging belongs to the process that serves this.
+        logging_config=None,
     )
 
 
