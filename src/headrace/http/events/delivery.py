@@ -319,12 +319,11 @@ def _configuration(options: LogWriterOptions) -> dict[str, Any]:
         "partitioner": "murmur2_random",
         # A partition that knows nothing of this producer yet takes whatever batch comes first. With several
         # under way, a first one that fails and a second one that does not make librdkafka take the first
-        # for written ("implicitly acked"), which it is not. One at a time is as fast: batches fill better.
+        # for written ("implicitly acked"), which it is not.
         "max.in.flight.requests.per.connection": 1,
-        # Measured on two cores: waiting even a millisecond for company triples the time of a lone event, and
-        # batches fill by themselves while earlier ones are under way.
+        # A lone event does not wait for company; batches fill while the one before is under way.
         "linger.ms": 0,
-        # As fast as none, and a batch of events shrinks to a fraction.
+        # Events of a batch are much alike.
         "compression.type": "lz4",
         "delivery.timeout.ms": options.timeout_ms,
         "request.timeout.ms": options.timeout_ms,
