@@ -15,12 +15,15 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headrace.core.settings import Settings
 from headrace.lake.writer import WrittenBatch
+from headrace.pipeline.incarnations import TakenRange, taken_under_former_ids
 from headrace.pipeline.plan import LakeFlow, TranscodeFlow
 from headrace.pipeline.registry_client import RegistryClient
 from headrace.pipeline.spark.lake_rows import lake_rows
@@ -94,6 +97,11 @@ class TranscodeQuery:
         source, sink = topics[flow.source_topic], topics[flow.sink_topic]
         schema_id = self._registry.register(flow.subject, flow.avro_schema)
         records = _kafka_records(self._spark, source, self._settings).load()
+        for taken in self._taken(topics):
+            in_range = (F.col("partition") == taken.partition) & F.col("offset").between(
+                taken.first, taken.last
+            )
+            records = records.filter(~in_range)
         writer = (
             transcoded(records, flow, source=source, sink=sink, schema_id=schema_id)
             .writeStream.queryName(flow.query)
@@ -111,6 +119,29 @@ class TranscodeQuery:
             writer = writer.trigger(processingTime="0 seconds")
         # A real-time batch that is cut short is repeated; there is no moment between batches to wait for.
         return RunningQuery(writer.start(), mode, nullcontext())
+
+    def _taken(self, topics: Mapping[str, TopicIdentity]) -> tuple[TakenRange, ...]:
+        """What was passed on under a former id of the source; found out once per incarnation, then
+        remembered.
+        """
+        flow = self._flow
+        source, sink = topics[flow.source_topic], topics[flow.sink_topic]
+        memory = _checkpoint(self._settings, flow.query, source, sink).with_suffix(".taken.json")
+        if memory.exists():
+            return msgspec.json.decode(memory.read_bytes(), type=tuple[TakenRange, ...])
+        taken = taken_under_former_ids(
+            self._settings.bootstrap,
+            query=flow.query,
+            source=source,
+            derived=[topics[t] for t in self.written_topics],
+        )
+        if taken:
+            logger.warning(
+                "Query %s leaves out what it took under a former id of its source: %s", self.name, taken
+            )
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        memory.write_bytes(msgspec.json.encode(taken))
+        return taken
 
     def _mode(self, source: TopicIdentity) -> str:
         slots = self._settings.pipeline_slots - _SLOTS_FOR_BATCHES

@@ -1,0 +1,83 @@
+"""A topic made again under a running query: what was taken under the former id is found, and nothing else."""
+
+from __future__ import annotations
+
+from confluent_kafka import Producer
+
+from headrace.engines.apache_kafka import ApacheKafka
+from headrace.lake.coordinates import SourceCoordinates
+from headrace.pipeline.incarnations import TakenRange, taken_under_former_ids
+from headrace.pipeline.topics import TopicDirectory
+from tests.running_platform import wait_for
+
+POSTED = 1_773_489_600_000
+
+
+class Log:
+    """A source and a derived topic, and records in both."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self.bootstrap = bootstrap
+        directory = TopicDirectory(bootstrap)
+        directory.ensure(name, partitions=2)
+        directory.ensure(f"{name}_avro", partitions=1)
+        names = [name, f"{name}_avro"]
+        wait_for(lambda: len(directory.lookup(names)) == len(names), "both topics are known")
+        topics = directory.lookup(names)
+        self.source, self.derived = topics[name], topics[f"{name}_avro"]
+        self._producer = Producer({"bootstrap.servers": bootstrap})
+
+    def event(self, partition: int, key: str, *, posted_at: int) -> None:
+        self._producer.produce(self.source.name, "{}", key, partition=partition, timestamp=posted_at)
+
+    def passed_on(
+        self, topic_id: str, partition: int, offset: int, key: str, *, posted_at: int, query: str = "q"
+    ) -> None:
+        source = SourceCoordinates(
+            query=query, topic_id=topic_id, partition=partition, offset=offset, ordinal=0
+        )
+        headers = [("headrace-source", source.as_header()), ("headrace-posted-at", str(posted_at).encode())]
+        self._producer.produce(self.derived.name, b"avro", key, headers=headers)
+
+    def taken(self) -> tuple[TakenRange, ...]:
+        self._producer.flush()
+        return taken_under_former_ids(self.bootstrap, query="q", source=self.source, derived=[self.derived])
+
+
+def test_records_taken_under_a_former_id_are_found(kafka: ApacheKafka, topic_name: str) -> None:
+    log = Log(kafka.bootstrap, topic_name)
+    for offset in range(10):
+        log.event(1, f"new-{offset}", posted_at=POSTED + 1000 + offset)
+    # The former incarnation had come to offset 4; then the consumer read on in the new one.
+    for offset in range(4):
+        log.passed_on("former", 1, offset, f"old-{offset}", posted_at=POSTED + offset)
+    for offset in range(4, 8):
+        log.passed_on("former", 1, offset, f"new-{offset}", posted_at=POSTED + 1000 + offset)
+    assert log.taken() == (TakenRange(partition=1, first=4, last=7),)
+
+
+def test_records_of_the_former_incarnation_alone_are_no_reason_to_leave_anything_out(
+    kafka: ApacheKafka, topic_name: str
+) -> None:
+    log = Log(kafka.bootstrap, topic_name)
+    for offset in range(3):
+        log.event(0, f"user-{offset}", posted_at=POSTED + 1000 + offset)
+        # The same people, at the same offsets, at another time; and the same time with another key.
+        log.passed_on("former", 0, offset, f"user-{offset}", posted_at=POSTED + offset)
+        log.passed_on("older", 0, offset, f"other-{offset}", posted_at=POSTED + 1000 + offset)
+    assert log.taken() == ()
+
+
+def test_what_this_incarnation_or_another_query_passed_on_does_not_count(
+    kafka: ApacheKafka, topic_name: str
+) -> None:
+    log = Log(kafka.bootstrap, topic_name)
+    log.event(0, "a", posted_at=POSTED)
+    log.passed_on(log.source.topic_id, 0, 0, "a", posted_at=POSTED)
+    log.passed_on("former", 0, 0, "a", posted_at=POSTED, query="another")
+    log.passed_on("former", 7, 0, "a", posted_at=POSTED)
+    assert log.taken() == ()
+
+
+def test_nothing_there_is_nothing_taken(kafka: ApacheKafka, topic_name: str) -> None:
+    assert Log(kafka.bootstrap, topic_name).taken() == ()
