@@ -107,6 +107,16 @@ def test_a_bad_record_in_the_log_becomes_a_dead_letter_and_harms_no_other(platfo
     assert headers["headrace-source"].startswith(b"events-to-avro/")
 
 
+def test_an_event_of_the_largest_size_goes_all_the_way(platform: Platform) -> None:
+    prefix = new_prefix()
+    large = event(f"{prefix}-0", Listing_ID="")
+    room = platform.settings.max_event_bytes - len(json.dumps(large, separators=(",", ":")))
+    large["Listing_ID"] = "l" * room
+    assert platform.post(large).status_code == 200
+    platform.wait_in_lake(prefix, 1)
+    assert platform.sql(f"SELECT length(LISTING_ID) FROM events WHERE USER_ID = '{prefix}-0'") == [(room,)]
+
+
 def test_flow_and_latency_are_reported(platform: Platform) -> None:
     prefix = new_prefix()
     before = platform.settled_flow()

@@ -19,7 +19,7 @@ from headrace.pipeline.flows import lake_flow
 from headrace.pipeline.plan import LakeFlow, avro_schema
 from headrace.pipeline.spark.lake_rows import lake_rows
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter, SchemaLearned
-from headrace.pipeline.topics import TopicDirectory, TopicIdentity
+from headrace.pipeline.topics import TopicDirectory, TopicIdentity, largest_message
 from tests.pipeline.records import Record, avro, frame
 
 TOPIC = TopicIdentity(name="events_avro", topic_id="avroid", partitions=1)
@@ -33,6 +33,7 @@ class Lake:
         self.spark = spark
         self.flow = flow
         self.bootstrap = bootstrap
+        self.settings = dataclasses.replace(Settings(), engine="external", bootstrap_servers=bootstrap)
         self.schemas = {SCHEMA_ID: flow.reader_schema}
         self.registry: dict[int, str] = {}
         self.restart()
@@ -40,7 +41,7 @@ class Lake:
     def restart(self, topic: TopicIdentity = TOPIC) -> None:
         self.topic = topic
         self.writer = DeltaLakeWriter(
-            self.spark, self.flow, topic=topic, bootstrap=self.bootstrap, learn_schema=self._learn
+            self.spark, self.flow, topic=topic, settings=self.settings, learn_schema=self._learn
         )
 
     def write(self, *records: Record) -> WrittenBatch:
@@ -184,7 +185,8 @@ def test_an_unknown_schema_is_learned_and_evolved_fields_are_read(lake: Lake) ->
 
 
 def test_what_cannot_be_read_goes_to_the_dead_letters_and_harms_no_other(lake: Lake) -> None:
-    TopicDirectory(lake.bootstrap).ensure(lake.flow.dead_letter_topic, partitions=1)
+    room = {"max.message.bytes": largest_message(lake.settings)}
+    TopicDirectory(lake.bootstrap).ensure(lake.flow.dead_letter_topic, partitions=1, config=room)
     huge_string = b"\x00\x00\x00\x00\x07\x02\xfe\xff\xff\xff\x0f"
     bad = [
         (None, "null"),
@@ -194,6 +196,7 @@ def test_what_cannot_be_read_goes_to_the_dead_letters_and_harms_no_other(lake: L
         (b"\x00\x00\x00\x00\x63abc", "no schema with id 99"),
         (b"\x00\x00\x00\x00\x07\xff\xff", "cannot be read"),
         (huge_string, "cannot be read"),
+        (b"x" * 1_500_000, "wire format"),
     ]
     records = [Record(value=value, offset=number, key=b"k") for number, (value, _) in enumerate(bad)]
     written = lake.write(*records, _event(50, offset=50))

@@ -13,8 +13,18 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
 
 _REQUEST_SECONDS = 10.0
+_BESIDE_THE_EVENT = 1024 * 1024
+
+
+def largest_message(settings: Settings) -> str:
+    """How large a message of a derived topic may be, as Kafka's settings take it.
+
+    A dead letter holds the whole event, its key is a part of it once more, and headers come on top.
+    """
+    return str(2 * settings.max_event_bytes + _BESIDE_THE_EVENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,6 +102,7 @@ class FlowReader:
         self._queries: dict[bytes, QueryStatus] = {}
         self._followed: dict[str, _Followed] = {}
         self._assigned: dict[str, TopicIdentity] = {}
+        self._connection_lost = False
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._read_until_stopped, name="flow-reader", daemon=True)
@@ -235,6 +236,7 @@ class FlowReader:
                 if error is not None:
                     self._take_error(error, topic, partition)
                     continue
+                self._connection_lost = False
                 followed = self._followed[topic]
                 # Before it is taken: a record that cannot be taken is left behind, not read again and again.
                 followed.next_offsets[partition] = record.offset() + 1
@@ -291,7 +293,10 @@ class FlowReader:
 
     def _on_error(self, error: KafkaError) -> None:
         """Called inside a poll of our thread where a connection is lost; librdkafka connects again itself."""
-        _logger.info("The connection to the log was lost: %s", error.str())
+        if not self._connection_lost:
+            # Once for each loss: the client tries again many times a second.
+            _logger.info("The connection to the log was lost: %s", error.str())
+        self._connection_lost = True
         # What is read after a break may have lain there: it says nothing of how fast it came.
         for followed in self._followed.values():
             followed.live.clear()

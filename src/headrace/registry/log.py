@@ -129,10 +129,13 @@ class SchemaReader:
                 "auto.offset.reset": "earliest",
                 "fetch.wait.max.ms": _FETCH_WAIT_MS,
                 "reconnect.backoff.max.ms": 1_000,
+                # While the log is away the client says so at every attempt; `poll` says it once.
+                "log_level": 2,
             },
             logger=_log,
         )
         self._consumer.assign([self._partition])
+        self._in_trouble = False
 
     def poll(self, timeout: float) -> tuple[Message | None, int | None]:
         """The next record, if one came, and the offset up to which all has been read, if that is news."""
@@ -141,11 +144,15 @@ class SchemaReader:
             return None, None
         error = message.error()
         if error is None:
+            self._in_trouble = False
             return message, (message.offset() or 0) + 1
         if error.code() == KafkaError._PARTITION_EOF:
+            self._in_trouble = False
             return None, message.offset() or 0
         # librdkafka goes on by itself; the reader only falls behind meanwhile.
-        _log.warning("reading schemas: %s", error.str())
+        if not self._in_trouble:
+            _log.warning("reading schemas: %s", error.str())
+        self._in_trouble = True
         return None, None
 
     def end_offset(self, timeout: float) -> int:

@@ -67,7 +67,7 @@ def run(settings: Settings) -> int:
     spark.sql(lake.table.definition())
     if not directory.lookup([transcode.source_topic]):
         announce(settings, "pipeline", state="starting", detail="warming up")
-        warm_up(spark, transcode, lake, scratch=settings.data_dir / "pipeline", stopping=stopping.is_set)
+        warm_up(spark, transcode, lake, settings=settings, stopping=stopping.is_set)
     queries: tuple[Query, ...] = (
         TranscodeQuery(spark, transcode, settings, registry),
         LakeQuery(spark, lake, settings, registry, on_batch),
@@ -76,7 +76,7 @@ def run(settings: Settings) -> int:
         QueryKeeper(
             query,
             directory=directory,
-            partitions=settings.default_partitions,
+            settings=settings,
             on_status=statuses.write,
             wall_clock_ms=_wall_clock_ms,
         )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
 from headrace.pipeline.spark.queries import Query, RunningQuery, make_written_topics
 from headrace.pipeline.status import QueryState, QueryStatus
 from headrace.pipeline.topics import TopicDirectory, TopicIdentity
@@ -34,13 +35,13 @@ class QueryKeeper:
         query: Query,
         *,
         directory: TopicDirectory,
-        partitions: int,
+        settings: Settings,
         on_status: StatusListener,
         wall_clock_ms: Callable[[], int],
     ) -> None:
         self._query = query
         self._directory = directory
-        self._partitions = partitions
+        self._settings = settings
         self._on_status = on_status
         self._wall_clock_ms = wall_clock_ms
         self._running: RunningQuery | None = None
@@ -82,7 +83,7 @@ class QueryKeeper:
         if self._query.source_topic not in mine:
             self._say("WAITING", f"topic {self._query.source_topic} does not exist yet")
         elif len(mine) < len(self.topic_names):
-            make_written_topics(self._directory, self._query, partitions=self._partitions)
+            make_written_topics(self._directory, self._query, self._settings)
         else:
             self._start(mine, now)
 

@@ -21,6 +21,7 @@ from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.storagelevel import StorageLevel
 
+from headrace.core.settings import Settings
 from headrace.lake import layout
 from headrace.lake.coordinates import ERROR_HEADER, POSTED_AT_HEADER, SOURCE_HEADER
 from headrace.lake.history import cached_marks
@@ -29,7 +30,7 @@ from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.plan import LakeFlow
 from headrace.pipeline.spark.lake_rows import KEY, LATENCY, REASON, SCHEMA_ID, VALUE
 from headrace.pipeline.spark.marks_filter import IS_REPEATED, IS_SUSPECT, SOURCE_COLUMNS, with_marks
-from headrace.pipeline.topics import TopicIdentity
+from headrace.pipeline.topics import TopicIdentity, largest_message
 
 logger = logging.getLogger(__name__)
 
@@ -56,13 +57,13 @@ class DeltaLakeWriter:
         flow: LakeFlow,
         *,
         topic: TopicIdentity,
-        bootstrap: str,
+        settings: Settings,
         learn_schema: LearnSchema,
     ) -> None:
         self._spark = spark
         self._flow = flow
         self._topic = topic
-        self._bootstrap = bootstrap
+        self._settings = settings
         self._learn_schema = learn_schema
         spark.sql(flow.table.definition())
         marks = cached_marks(flow.table.path) or self._marks_of_rows()
@@ -77,12 +78,13 @@ class DeltaLakeWriter:
         decoded again.
         """
         totals = Observation()
-        fresh = self._fresh_rows(batch, totals).persist(StorageLevel.MEMORY_AND_DISK)
+        kept = self._fresh_rows(batch, totals).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            summary, quantiles = self._summarise(fresh)
+            summary, quantiles = self._summarise(kept)
             self._learn_schemas(summary)
+            fresh = kept
             if any(row["suspects"] for row in summary):
-                fresh = self._without_known_suspects(fresh)
+                fresh = self._without_known_suspects(kept)
                 summary, quantiles = self._summarise(fresh)
             good = [row for row in summary if not row["is_bad"]]
             rows = sum(row["rows"] for row in good)
@@ -92,7 +94,7 @@ class DeltaLakeWriter:
             if dead_letters:
                 self._send_dead_letters(fresh)
         finally:
-            fresh.unpersist()
+            kept.unpersist()
         counted = totals.get
         return WrittenBatch(
             rows=rows,
@@ -159,9 +161,7 @@ class DeltaLakeWriter:
         logger.info(
             "Looking up rows between source offsets %s and %s: the topic's layout changed.", lowest, highest
         )
-        return (
-            fresh.join(known, on=_COORDINATES, how="left_anti").withColumn(IS_SUSPECT, F.lit(False)).persist()
-        )
+        return fresh.join(known, on=_COORDINATES, how="left_anti").withColumn(IS_SUSPECT, F.lit(False))
 
     def _commit(self, fresh: DataFrame, marks: Marks) -> None:
         (
@@ -185,7 +185,8 @@ class DeltaLakeWriter:
             fresh.filter(F.col(REASON).isNotNull())
             .select(F.col(KEY).alias("key"), F.col(VALUE).alias("value"), headers.alias("headers"))
             .write.format("kafka")
-            .option("kafka.bootstrap.servers", self._bootstrap)
+            .option("kafka.bootstrap.servers", self._settings.bootstrap)
+            .option("kafka.max.request.size", largest_message(self._settings))
             .option("topic", self._flow.dead_letter_topic)
             .save()
         )

@@ -30,16 +30,13 @@ from headrace.pipeline.spark.lake_rows import lake_rows
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
 from headrace.pipeline.spark.transcode import transcoded
 from headrace.pipeline.spark.writer_lock import hold_writer_lock
-from headrace.pipeline.topics import TopicDirectory, TopicIdentity
+from headrace.pipeline.topics import TopicDirectory, TopicIdentity, largest_message
 
 logger = logging.getLogger(__name__)
 
 # Slots that stay free for the lake's micro-batches when a real-time query holds the others for good.
 _SLOTS_FOR_BATCHES = 2
 _LARGEST_BATCH = 200_000
-# A dead letter is as large as the event and has headers on top; an Avro record is hardly larger than its
-# JSON.
-_TOPIC_MESSAGE_BYTES = str(4 * 1024 * 1024)
 
 BatchListener = Callable[[int, WrittenBatch], None]
 
@@ -108,7 +105,7 @@ class TranscodeQuery:
             .format("kafka")
             .outputMode("update")
             .option("kafka.bootstrap.servers", self._settings.bootstrap)
-            .option("kafka.max.request.size", str(16 * 1024 * 1024))
+            .option("kafka.max.request.size", largest_message(self._settings))
             .option("checkpointLocation", str(_checkpoint(self._settings, flow.query, source, sink)))
         )
         mode = self._mode(source)
@@ -185,11 +182,7 @@ class LakeQuery:
         topic = topics[flow.topic]
         hold_writer_lock(self._spark, flow.table.path.parent / f".{flow.table.name}.writer")
         lake_writer = DeltaLakeWriter(
-            self._spark,
-            flow,
-            topic=topic,
-            bootstrap=self._settings.bootstrap,
-            learn_schema=self._learn_schema,
+            self._spark, flow, topic=topic, settings=self._settings, learn_schema=self._learn_schema
         )
         if not self._schemas:
             self._schemas = self._registry.schemas_of(flow.subject)
@@ -235,10 +228,11 @@ class LakeQuery:
         return schema is not None
 
 
-def make_written_topics(directory: TopicDirectory, query: Query, *, partitions: int) -> None:
+def make_written_topics(directory: TopicDirectory, query: Query, settings: Settings) -> None:
     """Make the topics that a query writes to, so that its lanes are fixed before its first record."""
     for name in query.written_topics:
-        directory.ensure(name, partitions=partitions, config={"max.message.bytes": _TOPIC_MESSAGE_BYTES})
+        config = {"max.message.bytes": largest_message(settings)}
+        directory.ensure(name, partitions=settings.default_partitions, config=config)
 
 
 def _kafka_records(spark: SparkSession, topic: TopicIdentity, settings: Settings) -> DataStreamReader:

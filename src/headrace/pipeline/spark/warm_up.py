@@ -14,12 +14,12 @@ import logging
 import shutil
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from headrace.core.settings import Settings
 from headrace.pipeline.plan import LakeFlow, TranscodeFlow
 from headrace.pipeline.spark.lake_rows import lake_rows
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
@@ -38,17 +38,17 @@ def warm_up(
     transcode: TranscodeFlow,
     lake: LakeFlow,
     *,
-    scratch: Path,
+    settings: Settings,
     stopping: Callable[[], bool],
 ) -> None:
     """Send made-up events through both flows, as batches."""
     began = time.monotonic()
-    path = scratch / "warm-up"
+    path = settings.data_dir / "pipeline" / "warm-up"
     shutil.rmtree(path, ignore_errors=True)
     flow = dataclasses.replace(lake, table=dataclasses.replace(lake.table, path=path))
     source = TopicIdentity(name=transcode.source_topic, topic_id="warm-up", partitions=1)
     sink = TopicIdentity(name=transcode.sink_topic, topic_id="warm-up", partitions=1)
-    writer = DeltaLakeWriter(spark, flow, topic=sink, bootstrap="", learn_schema=lambda _: False)
+    writer = DeltaLakeWriter(spark, flow, topic=sink, settings=settings, learn_schema=lambda _: False)
     for number in range(_ROUNDS):
         if stopping():
             break
