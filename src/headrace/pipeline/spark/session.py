@@ -27,7 +27,7 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
     # fixed.
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "1",
-    # Hadoop's own local file system starts a `chmod` process for every file it makes (3 to 10 ms each, 32 and
+    # Hadoop's own local file system starts a `chmod` process for every file it makes (32 and
     # more a batch); this one asks the JVM. It writes no `.crc` beside each file either.
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.NakedLocalFileSystem",
     "spark.sql.streaming.checkpointFileManagerClass": (
