@@ -1,0 +1,187 @@
+"""The header of a record batch (magic 2): reading, checking and patching it in place.
+
+Byte format, all big-endian (61 bytes, then the records, compressed or not):
+
+    0 base_offset i64 | 8 length i32 | 12 leader_epoch i32 | 16 magic i8 | 17 crc u32 | 21 attributes i16
+    23 last_offset_delta i32 | 27 base_timestamp i64 | 35 max_timestamp i64 | 43 producer_id i64
+    51 producer_epoch i16 | 53 base_sequence i32 | 57 record_count i32
+
+`length` counts what follows it, so a batch is `length + 12` bytes. The CRC-32C covers everything from
+`attributes` on: base offset and leader epoch are the broker's to set without computing it again. Attributes:
+bits 0-2 compression, 3 log append time, 4 transactional, 5 control, 6 delete horizon.
+
+Invariants: nothing here copies or looks into the records. A header that was read is a value of the bytes as
+they were; patching the buffer does not change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from headrace.wire.errors import CorruptBatchError, UnsupportedMagicError
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER_SIZE: Final = 61
+LOG_OVERHEAD: Final = 12
+MAGIC: Final = 2
+MAGIC_AT: Final = 16
+CRC_AT: Final = 17
+ATTRIBUTES_AT: Final = 21
+# What the length field holds for a batch without records.
+SMALLEST_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+NO_PRODUCER: Final = -1
+
+_HEADER: Final = Struct(">qiibIhiqqqhii")
+_LENGTH: Final = Struct(">i")
+_BASE_OFFSET: Final = Struct(">q")
+_LEADER_EPOCH: Final = Struct(">i")
+_CRC: Final = Struct(">I")
+_ATTRIBUTES: Final = Struct(">h")
+_TIMESTAMP: Final = Struct(">q")
+_MAX_TIMESTAMP_AT: Final = 35
+
+
+class BatchHeader(NamedTuple):
+    """The fields in the order of the bytes, then where the batch begins in the buffer it was read from."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    position: int = 0
+
+    @property
+    def size(self) -> int:
+        """The whole batch in bytes."""
+        return self.length + LOG_OVERHEAD
+
+    @property
+    def compression(self) -> int:
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def log_append_time(self) -> bool:
+        return bool(self.attributes & LOG_APPEND_TIME)
+
+    @property
+    def transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence numbers wrap to 0 after the largest 32-bit integer."""
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`. Checks the shape of the header, not whether the batch is there as a whole."""
+    if len(buffer) - position < HEADER_SIZE:
+        if len(buffer) - position > MAGIC_AT and buffer[position + MAGIC_AT] != MAGIC:
+            raise UnsupportedMagicError(f"record set of format {buffer[position + MAGIC_AT]}, not {MAGIC}")
+        raise CorruptBatchError(
+            f"{len(buffer) - position} bytes are left, a batch has at least {HEADER_SIZE}"
+        )
+    fields = _HEADER.unpack_from(buffer, position)
+    if fields[3] != MAGIC:
+        raise UnsupportedMagicError(f"record set of format {fields[3]}, not {MAGIC}")
+    if fields[1] < SMALLEST_LENGTH:
+        raise CorruptBatchError(f"a batch says that it is {fields[1] + LOG_OVERHEAD} bytes long")
+    return BatchHeader(*fields, position)
+
+
+def has_valid_checksum(buffer: Buffer, header: BatchHeader) -> bool:
+    """Whether the bytes of the batch are those that the checksum was made of."""
+    start = header.position
+    with memoryview(buffer) as view:
+        return bool(crc32c(view[start + ATTRIBUTES_AT : start + header.size]) == header.crc)
+
+
+def check(buffer: Buffer, header: BatchHeader) -> None:
+    """Raise CorruptBatchError unless the whole batch is in the buffer, with the right checksum."""
+    if header.position + header.size > len(buffer):
+        missing = header.position + header.size - len(buffer)
+        raise CorruptBatchError(f"the batch at offset {header.base_offset} lacks its last {missing} bytes")
+    if not has_valid_checksum(buffer, header):
+        raise CorruptBatchError(f"the checksum of the batch at offset {header.base_offset} is wrong")
+
+
+def scan(buffer: Buffer) -> list[BatchHeader]:
+    """The headers of all batches, each checked. Raises CorruptBatchError, UnsupportedMagicError."""
+    headers = []
+    position = 0
+    while position < len(buffer):
+        header = read_header(buffer, position)
+        check(buffer, header)
+        headers.append(header)
+        position += header.size
+    return headers
+
+
+def headers_in(buffer: Buffer) -> Iterator[BatchHeader]:
+    """The headers of the batches that are whole, unchecked; a batch cut off at the end is left out."""
+    position = 0
+    while position + HEADER_SIZE <= len(buffer):
+        header = read_header(buffer, position)
+        if position + header.size > len(buffer):
+            return
+        yield header
+        position += header.size
+
+
+def assign(buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> None:
+    """Give the batch its place in the log. The checksum does not cover these fields."""
+    _BASE_OFFSET.pack_into(buffer, header.position, base_offset)
+    _LEADER_EPOCH.pack_into(buffer, header.position + LOG_OVERHEAD, leader_epoch)
+
+
+def set_log_append_time(buffer: bytearray | memoryview, header: BatchHeader, timestamp: int) -> BatchHeader:
+    """Give all records of the batch the time of their arrival, as KIP-32 does; the header as it is now."""
+    start = header.position
+    attributes = header.attributes | LOG_APPEND_TIME
+    _ATTRIBUTES.pack_into(buffer, start + ATTRIBUTES_AT, attributes)
+    _TIMESTAMP.pack_into(buffer, start + _MAX_TIMESTAMP_AT, timestamp)
+    with memoryview(buffer) as view:
+        crc = crc32c(view[start + ATTRIBUTES_AT : start + header.size])
+    _CRC.pack_into(buffer, start + CRC_AT, crc)
+    return header._replace(attributes=attributes, max_timestamp=timestamp, crc=crc)
+
+
+def write_header(buffer: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
+    """Write the header and the checksum of what stands behind it; the header with length and checksum set."""
+    start = header.position
+    whole = header._replace(length=len(buffer) - start - LOG_OVERHEAD, magic=MAGIC, crc=0)
+    _HEADER.pack_into(buffer, start, *whole[:13])
+    with memoryview(buffer) as view:
+        crc = crc32c(view[start + ATTRIBUTES_AT :])
+    _CRC.pack_into(buffer, start + CRC_AT, crc)
+    return whole._replace(crc=crc)
