@@ -40,8 +40,8 @@ class CorruptRecordError(LogError):
     """Records whose length, checksum or content cannot be right."""
 
 
-class RecordErrors(LogError):
-    """The base of errors that can name the records at fault: `records` holds (index in the batch, message)."""
+class RefusedRecordsError(LogError):
+    """The base of errors that can name the records at fault: `records` holds (index, message) pairs."""
 
     def __init__(self, message: str, records: Iterable[tuple[int, str]] = ()) -> None:
         super().__init__(message)
@@ -49,11 +49,11 @@ class RecordErrors(LogError):
         self.records: tuple[tuple[int, str], ...] = tuple(records)
 
 
-class InvalidRecordError(RecordErrors):
+class InvalidRecordError(RefusedRecordsError):
     """A record set that the topic does not take: none or several batches, a missing key, bad deltas."""
 
 
-class InvalidTimestampError(RecordErrors):
+class InvalidTimestampError(RefusedRecordsError):
     """Timestamps outside of what message.timestamp.before.max.ms and after.max.ms allow."""
 
 
