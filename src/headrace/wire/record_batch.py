@@ -116,7 +116,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise UnsupportedMagicError(f"record set of format {fields[3]}, not {MAGIC}")
     if fields[1] < SMALLEST_LENGTH:
         raise CorruptBatchError(f"a batch says that it is {fields[1] + LOG_OVERHEAD} bytes long")
-    return BatchHeader(*fields, position)
+    return BatchHeader._make((*fields, position))
 
 
 def has_valid_checksum(buffer: Buffer, header: BatchHeader) -> bool:

@@ -1,0 +1,74 @@
+"""The broker as its APIs see it: the logs, the configs, who waits for records, and who it is itself.
+
+Invariants: everything here runs on one event loop; a change of topics goes through this class, so that
+waiting fetches learn of it. Never touches a socket.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.configs import ConfigStore
+from headrace.broker.fetch_sessions import FetchSessions
+from headrace.broker.waiting_fetches import WaitingFetches
+from headrace.log.data_folder import DataFolder, Topic
+from headrace.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from headrace.broker.group_commit import GroupCommit
+    from headrace.broker.settings import BrokerSettings
+
+
+class Broker:
+    """One node that leads every partition of its data folder."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        logs: DataFolder,
+        configs: ConfigStore,
+        group_commit: GroupCommit,
+    ) -> None:
+        self.settings: Final = settings
+        self.logs: Final = logs
+        self.configs: Final = configs
+        self.group_commit: Final = group_commit
+        self.sessions: Final = FetchSessions()
+        self.waiting: Final = WaitingFetches()
+        self.node_id: Final = settings.node_id
+        self.host = settings.advertised_host or settings.host
+        self.port = settings.port
+
+    @property
+    def cluster_id(self) -> str:
+        return self.logs.cluster_id
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def wake(self, log: PartitionLog, appended_bytes: int = 0) -> None:
+        """Say that there is more to read, or something else to know, in a partition."""
+        self.waiting.wake(log, appended_bytes)
+
+    def create_topic(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
+        """Make a topic. Names, counts and configs are the caller's to check. Raises LogError."""
+        return self.logs.create_topic(name, partitions, dict(overrides), self.configs.log_config(overrides))
+
+    def add_partitions(self, name: str, total: int) -> Topic:
+        """Raises LogError."""
+        self.logs.add_partitions(name, total)
+        return self.logs.topics[name]
+
+    def delete_topic(self, name: str) -> None:
+        """Raises LogError."""
+        partitions = self.logs.topics[name].partitions
+        self.logs.delete_topic(name)
+        for log in partitions:
+            self.wake(log)
+
+    def partition(self, topic: Topic | None, index: int) -> PartitionLog | None:
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        return topic.partitions[index]

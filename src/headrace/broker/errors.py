@@ -1,0 +1,54 @@
+"""How failures become Kafka's error codes: one table.
+
+Invariants: a LogError that is not in the table is a bug, not an UNKNOWN_SERVER_ERROR in silence: the table is
+tested against all LogErrors there are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.log import errors as log
+from headrace.wire import errors as wire
+
+
+class ApiError(Exception):
+    """A request, or one item of it, that is refused with this code and this message."""
+
+    def __init__(self, code: ErrorCode, message: str = "") -> None:
+        super().__init__(message or code.name)
+        self.code: Final = code
+        self.message: Final = message
+
+
+KAFKA_CODE: Final[dict[type[Exception], ErrorCode]] = {
+    log.OffsetOutOfRangeError: ErrorCode.offset_out_of_range,
+    log.StorageError: ErrorCode.kafka_storage_error,
+    log.TopicExistsError: ErrorCode.topic_already_exists,
+    log.UnknownTopicError: ErrorCode.unknown_topic_or_partition,
+    log.CorruptRecordError: ErrorCode.corrupt_message,
+    log.InvalidRecordError: ErrorCode.invalid_record,
+    log.InvalidTimestampError: ErrorCode.invalid_timestamp,
+    log.UnsupportedFormatError: ErrorCode.unsupported_for_message_format,
+    log.UnsupportedCompressionError: ErrorCode.unsupported_compression_type,
+    log.RecordTooLargeError: ErrorCode.message_too_large,
+    log.BatchTooLargeError: ErrorCode.record_list_too_large,
+    log.OutOfOrderSequenceError: ErrorCode.out_of_order_sequence_number,
+    log.DuplicateSequenceError: ErrorCode.duplicate_sequence_number,
+    log.InvalidProducerEpochError: ErrorCode.invalid_producer_epoch,
+    log.UnknownProducerIdError: ErrorCode.unknown_producer_id,
+    wire.CorruptBatchError: ErrorCode.corrupt_message,
+    wire.UnsupportedMagicError: ErrorCode.unsupported_for_message_format,
+}
+
+
+def kafka_code(error: Exception) -> ErrorCode:
+    """The code to answer with. Raises KeyError for what nobody has given a code."""
+    if isinstance(error, ApiError):
+        return error.code
+    for kind in type(error).__mro__:
+        if issubclass(kind, Exception) and kind in KAFKA_CODE:
+            return KAFKA_CODE[kind]
+    raise KeyError(f"{type(error).__name__} has no Kafka error code") from error

@@ -1,0 +1,91 @@
+"""Frames out of a stream of bytes: a size (i32), then that many bytes.
+
+`writable` lends the room that the next bytes are received into, `received` says how many came, `next_frame`
+lends the frames that are whole. Nothing is copied but the beginning of a frame that did not fit any more.
+
+Invariants: a frame that was lent is valid until `writable` is asked for again. The buffer grows to the
+largest frame that comes and shrinks again when that was large. A frame above the limit is refused when its
+size is known, before room is made for it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from headrace.wire.errors import FrameTooLargeError
+
+_SIZE: Final = Struct(">i")
+# Most requests are small; a connection that sends batches soon has a buffer for them.
+INITIAL_BYTES: Final = 16 * 1024
+KEPT_BYTES: Final = 1024 * 1024
+
+
+class FrameBuffer:
+    """The incoming half of one connection."""
+
+    __slots__ = ("_buffer", "_end", "_limit", "_start", "_view")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._buffer = bytearray(INITIAL_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = 0
+        self._end = 0
+
+    def writable(self) -> memoryview:
+        """Room for the next bytes, never empty."""
+        if self._start == self._end:
+            self._start = self._end = 0
+            if len(self._buffer) > KEPT_BYTES:
+                self._replace(INITIAL_BYTES)
+        else:
+            needed = self._needed()
+            if self._start + needed > len(self._buffer) or self._end == len(self._buffer):
+                self._make_room(needed)
+        return self._view[self._end :]
+
+    def received(self, count: int) -> None:
+        self._end += count
+
+    def next_frame(self) -> memoryview | None:
+        """A whole frame without its size, if one is there. Raises FrameTooLargeError."""
+        start = self._start
+        available = self._end - start
+        if available < 4:
+            return None
+        size: int = _SIZE.unpack_from(self._buffer, start)[0]
+        if size < 0 or size > self._limit:
+            raise FrameTooLargeError(f"a frame says that it has {size} bytes; the limit is {self._limit}")
+        if available < 4 + size:
+            return None
+        self._start = start + 4 + size
+        return self._view[start + 4 : self._start]
+
+    @property
+    def held(self) -> int:
+        """Bytes that came and were not taken as frames yet."""
+        return self._end - self._start
+
+    def _needed(self) -> int:
+        """How many bytes the frame that has begun will have, with its size."""
+        if self._end - self._start < 4:
+            return 4
+        size: int = _SIZE.unpack_from(self._buffer, self._start)[0]
+        return 4 + max(0, size)
+
+    def _make_room(self, needed: int) -> None:
+        held = self._end - self._start
+        if needed > len(self._buffer) or held == len(self._buffer):
+            # Twice what is held, so that pipelined requests are not received byte by byte.
+            self._replace(max(needed, 2 * held))
+        else:
+            self._view[:held] = self._view[self._start : self._end]
+            self._start, self._end = 0, held
+
+    def _replace(self, size: int) -> None:
+        held = self._view[self._start : self._end]
+        self._buffer = bytearray(max(size, INITIAL_BYTES))
+        self._view = memoryview(self._buffer)
+        self._view[: len(held)] = held
+        self._start, self._end = 0, len(held)
