@@ -1,0 +1,136 @@
+"""Which leader epoch wrote which offsets of a partition (KIP-101), and the file that remembers it.
+
+On one node the epoch changes only when the log is given a new one, but consumers ask for it (KIP-320) to find
+out whether what they have read is still there.
+
+Byte format of `leader-epoch-checkpoint`, text as Apache Kafka writes it: a line with the version (0), a line
+with the number of entries, then one line for each with the epoch and the first offset written under it. For
+example, epoch 0 from offset 0 on and epoch 3 from offset 120 on:
+
+    0
+    2
+    0 0
+    3 120
+
+Invariants: epochs and start offsets both rise from entry to entry. Nothing here touches a file: `to_bytes` and
+`load` are the content of it, and who owns the partition's folder writes it anew as a whole (other file, fsync,
+rename), so a crash leaves the old or the new one. Entries that a crash left too many (the log's end or start
+moved and the file did not) are cut with `truncate_from_end` and `truncate_from_start` when the log opens.
+
+Who may call: the partition log that owns it, from one thread.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+VERSION: Final = 0
+UNDEFINED_EPOCH: Final = -1
+UNDEFINED_OFFSET: Final = -1
+
+
+class CorruptCheckpointError(Exception):
+    """The file is not one that Kafka or this module writes; what it held can be learnt from the batches."""
+
+
+class LeaderEpochs:
+    """The epochs of one partition with their start offsets, oldest first."""
+
+    __slots__ = ("_epochs", "_start_offsets")
+
+    def __init__(self) -> None:
+        self._epochs: list[int] = []
+        self._start_offsets: list[int] = []
+
+    @property
+    def latest(self) -> int | None:
+        """The newest epoch that has an entry."""
+        return self._epochs[-1] if self._epochs else None
+
+    @property
+    def entries(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of epoch and start offset, oldest first."""
+        return tuple(zip(self._epochs, self._start_offsets, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Say that `epoch` writes from `start_offset` on; whether that changed anything.
+
+        Entries that contradict the new one are dropped: those that are not older, and those that begin where
+        it begins or behind (nothing was written under them).
+        """
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"epoch {epoch} from offset {start_offset} on cannot be")
+        epochs, starts = self._epochs, self._start_offsets
+        if epochs and epoch == epochs[-1] and start_offset >= starts[-1]:
+            return False
+        while epochs and (epochs[-1] >= epoch or starts[-1] >= start_offset):
+            epochs.pop()
+            starts.pop()
+        epochs.append(epoch)
+        starts.append(start_offset)
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest epoch not above `epoch`, and where it ends: at the start of the next, or of the log's end.
+
+        (-1, -1) for an epoch that this log has not reached. For one that is older than everything here: that
+        epoch itself with the first known start, so that a reader begins there.
+        """
+        epochs = self._epochs
+        if epoch < 0 or not epochs or epoch > epochs[-1]:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if epoch == epochs[-1]:
+            return epoch, log_end_offset
+        above = bisect_right(epochs, epoch)
+        return (epochs[above - 1] if above else epoch), self._start_offsets[above]
+
+    def epoch_for(self, offset: int) -> int | None:
+        """The epoch that wrote `offset`; None for an offset before all entries."""
+        index = bisect_right(self._start_offsets, offset)
+        return self._epochs[index - 1] if index else None
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Forget what lies before `start_offset`; the epoch that holds it begins there. Whether that changed."""
+        keep = bisect_right(self._start_offsets, start_offset)
+        if not keep or (keep == 1 and self._start_offsets[0] == start_offset):
+            return False
+        del self._epochs[: keep - 1]
+        del self._start_offsets[: keep - 1]
+        self._start_offsets[0] = start_offset
+        return True
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Forget epochs that begin at `end_offset` or behind; whether there were any."""
+        before = len(self._epochs)
+        while self._start_offsets and self._start_offsets[-1] >= end_offset >= 0:
+            self._epochs.pop()
+            self._start_offsets.pop()
+        return len(self._epochs) != before
+
+    def clear(self) -> None:
+        self._epochs.clear()
+        self._start_offsets.clear()
+
+    def to_bytes(self) -> bytes:
+        """The content of the checkpoint file."""
+        lines = [str(VERSION), str(len(self._epochs))]
+        lines += [f"{epoch} {start}" for epoch, start in self.entries]
+        return ("\n".join(lines) + "\n").encode("ascii")
+
+    def load(self, content: bytes) -> None:
+        """Take over the content of a checkpoint file in place of what is here.
+
+        Raises CorruptCheckpointError and then holds nothing.
+        """
+        self.clear()
+        try:
+            version, count, *lines = content.decode("ascii").splitlines()
+            if int(version) != VERSION or int(count) != len(lines):
+                raise ValueError(f"version {version} with {count} entries, and there are {len(lines)}")
+            for line in lines:
+                epoch, start_offset = line.split()
+                self.assign(int(epoch), int(start_offset))
+        except ValueError as error:
+            self.clear()
+            raise CorruptCheckpointError(f"not a leader epoch checkpoint: {error}") from error
