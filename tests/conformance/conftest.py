@@ -1,0 +1,89 @@
+"""Every conformance test runs on both engines: Apache Kafka, the oracle, and the embedded broker.
+
+HEADRACE_CONFORMANCE_ENGINES names the engines to run, by comma: `kafka`, `embedded` or both (the default).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.engines.apache_kafka import ApacheKafka
+from headrace.java.artifacts import Artifacts
+from headrace.java.runtime import JavaRuntime
+from tests.conformance.engines import EMBEDDED, KAFKA, EmbeddedServer, Engine, Server
+from tests.conformance.java_tools import JavaTools
+from tests.conformance.raw_client import RawClient
+from tests.ports import free_port
+
+ENGINES = tuple(os.environ.get("HEADRACE_CONFORMANCE_ENGINES", f"{KAFKA},{EMBEDDED}").split(","))
+
+
+@pytest.fixture(scope="session")
+def embedded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    server = EmbeddedServer(tmp_path_factory.mktemp("embedded"))
+    server.start()
+    try:
+        server.wait_ready()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def engine_named(request: pytest.FixtureRequest) -> Callable[[str], Engine]:
+    """An engine of the session by its name; started when it is first asked for."""
+
+    def named(name: str) -> Engine:
+        fixture = {KAFKA: "kafka", EMBEDDED: "embedded_server"}[name]
+        return Engine(name=name, bootstrap=request.getfixturevalue(fixture).bootstrap)
+
+    return named
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def engine(request: pytest.FixtureRequest, engine_named: Callable[[str], Engine]) -> Engine:
+    return engine_named(request.param)
+
+
+@pytest.fixture(scope="session")
+def both_engines(engine_named: Callable[[str], Engine]) -> tuple[Engine, Engine]:
+    """The oracle and what is compared with it: with one engine chosen it is compared with itself."""
+    return engine_named(ENGINES[0]), engine_named(ENGINES[-1])
+
+
+@pytest.fixture
+def server(
+    engine: Engine, tmp_path: Path, java: JavaRuntime, artifacts: Artifacts
+) -> Iterator[Server]:
+    """A broker of this test's own, of the engine's kind, to be stopped and started again."""
+    own: Server
+    if engine.name == KAFKA:
+        own = ApacheKafka(tmp_path / "data", java, artifacts.jars("kafka"), "127.0.0.1", free_port())
+    else:
+        own = EmbeddedServer(tmp_path / "data")
+    own.start()
+    try:
+        own.wait_ready(120)
+        yield own
+    finally:
+        own.stop()
+
+
+@pytest.fixture
+def raw(engine: Engine) -> Iterator[RawClient]:
+    """A connection to the engine on which every byte is the test's."""
+    with engine.connect() as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def java_tools(java: JavaRuntime, artifacts: Artifacts) -> Iterator[JavaTools]:
+    tools = JavaTools(java, artifacts.jars("kafka"))
+    try:
+        yield tools
+    finally:
+        tools.close()
