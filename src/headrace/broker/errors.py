@@ -39,6 +39,7 @@ KAFKA_CODE: Final[dict[type[Exception], ErrorCode]] = {
     log.DuplicateSequenceError: ErrorCode.duplicate_sequence_number,
     log.InvalidProducerEpochError: ErrorCode.invalid_producer_epoch,
     log.UnknownProducerIdError: ErrorCode.unknown_producer_id,
+    log.InvalidTransactionStateError: ErrorCode.invalid_txn_state,
     wire.CorruptBatchError: ErrorCode.corrupt_message,
     wire.UnsupportedMagicError: ErrorCode.unsupported_for_message_format,
 }

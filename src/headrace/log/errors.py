@@ -91,3 +91,7 @@ class InvalidProducerEpochError(ProducerError):
 
 class UnknownProducerIdError(ProducerError):
     """A producer that the log has no state of, where state is needed."""
+
+
+class InvalidTransactionStateError(ProducerError):
+    """A transactional batch from a producer that has no transaction going on."""

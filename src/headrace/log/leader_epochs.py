@@ -1,21 +1,22 @@
 """Which leader epoch wrote which offsets of a partition (KIP-101), and the file that remembers it.
 
-On one node the epoch changes only when the log is given a new one, but consumers ask for it (KIP-320) to find
-out whether what they have read is still there.
+On one node the epoch changes only when the log is given a new one, but consumers ask for it (KIP-320) to
+find out whether what they have read is still there.
 
-Byte format of `leader-epoch-checkpoint`, text as Apache Kafka writes it: a line with the version (0), a line
-with the number of entries, then one line for each with the epoch and the first offset written under it. For
-example, epoch 0 from offset 0 on and epoch 3 from offset 120 on:
+Byte format of `leader-epoch-checkpoint`, text as Apache Kafka writes it: a line with the version (0), a
+line with the number of entries, then one line for each with the epoch and the first offset written under
+it. For example, epoch 0 from offset 0 on and epoch 3 from offset 120 on:
 
     0
     2
     0 0
     3 120
 
-Invariants: epochs and start offsets both rise from entry to entry. Nothing here touches a file: `to_bytes` and
-`load` are the content of it, and who owns the partition's folder writes it anew as a whole (other file, fsync,
-rename), so a crash leaves the old or the new one. Entries that a crash left too many (the log's end or start
-moved and the file did not) are cut with `truncate_from_end` and `truncate_from_start` when the log opens.
+Invariants: epochs and start offsets both rise from entry to entry. Nothing here touches a file:
+`to_bytes` and `load` are the content of it, and who owns the partition's folder writes it anew as a whole
+(other file, fsync, rename), so a crash leaves the old or the new one. Entries that a crash left too many
+(the log's end or start moved and the file did not) are cut with `truncate_from_end` and
+`truncate_from_start` when the log opens.
 
 Who may call: the partition log that owns it, from one thread.
 """
@@ -72,7 +73,7 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch`, and where it ends: at the start of the next, or of the log's end.
+        """The largest epoch not above `epoch`, and where it ends: where the next begins, or the log ends.
 
         (-1, -1) for an epoch that this log has not reached. For one that is older than everything here: that
         epoch itself with the first known start, so that a reader begins there.
@@ -91,7 +92,7 @@ class LeaderEpochs:
         return self._epochs[index - 1] if index else None
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Forget what lies before `start_offset`; the epoch that holds it begins there. Whether that changed."""
+        """Forget what lies before `start_offset`: its epoch begins there. Whether that changed anything."""
         keep = bisect_right(self._start_offsets, start_offset)
         if not keep or (keep == 1 and self._start_offsets[0] == start_offset):
             return False

@@ -6,12 +6,13 @@ Byte format, all big-endian:
     producer_id i64 | epoch i16 | last_sequence i32 | last_offset i64 | offset_delta i32 | timestamp i64
     coordinator_epoch i32 | transaction_first_offset i64
 
-The CRC-32C covers everything behind itself. Only the newest batch of each producer is remembered, as Kafka does;
--1 stands for "no batch" (last_sequence, last_offset) and for "no open transaction". The name's offset is the
-log's end when the snapshot was taken: what was appended behind it is replayed from the batches.
+The CRC-32C covers everything behind itself. Only the newest batch of each producer is remembered, as
+Kafka does; -1 stands for "no batch" (last_sequence, last_offset) and for "no open transaction". The
+name's offset is the log's end when the snapshot was taken: what was appended behind it is replayed from
+the batches.
 
-Crash behaviour: a file that was cut off or damaged fails its checksum (CorruptSnapshotError); the caller deletes
-it and takes the one before, or replays the log from its start. Nothing here touches a file.
+Crash behaviour: a file that was cut off or damaged fails its checksum (CorruptSnapshotError); the caller
+deletes it and takes the one before, or replays the log from its start. Nothing here touches a file.
 
 Who may call: ProducerState, and tools that read a partition's folder.
 """

@@ -1,17 +1,18 @@
 """What a partition knows of its idempotent producers, and the checks that keep their batches in order, once.
 
-A producer numbers its records from 0 for each partition and epoch. A batch that continues the numbers is new; one
-that equals one of the last five is a repetition after a lost answer and is answered like the first time (KIP-98); anything
-else is refused. Numbers wrap to 0 after the largest 32-bit integer. A higher epoch starts again at 0 (KIP-360). A
-producer that is not known here, for its records were deleted or it was idle for too long, may begin at any number.
+A producer numbers its records from 0 for each partition and epoch. A batch that continues the numbers is
+new; one that equals one of the last five is a repetition after a lost answer and is answered like the
+first time (KIP-98); anything else is refused. Numbers wrap to 0 after the largest 32-bit integer. A
+higher epoch starts again at 0 (KIP-360). A producer that is not known here, for its records were deleted
+or it was idle for too long, may begin at any number.
 
-Example: after batches with the sequences 0-9 and 10-14, the batch 15-15 is new, 0-9 is a repetition, 10-12 and 20-20
-are out of order.
+Example: after batches with the sequences 0-9 and 10-14, the batch 15-15 is new, 0-9 is a repetition,
+10-12 and 20-20 are out of order.
 
-Invariants: `check` changes nothing; `appended` is told only of batches that are in the log, so a failed write leaves
-the state as it was. Byte format and crash behaviour are those of `producer_snapshot`: state is a function of the
-log's batches, a snapshot is a shortcut, and after a crash the batches behind the newest snapshot are told to
-`appended` again. Never reads a clock and never looks into records.
+Invariants: `check` changes nothing; `appended` is told only of batches that are in the log, so a failed
+write leaves the state as it was. Byte format and crash behaviour are those of `producer_snapshot`: state
+is a function of the log's batches, a snapshot is a shortcut, and after a crash the batches behind the
+newest snapshot are told to `appended` again. Never reads a clock and never looks into records.
 
 Who may call: the partition log that owns it, from one thread; API handlers read `active`.
 """
@@ -132,8 +133,8 @@ class ProducerState:
             )
         if sequence != 0 and producer.epoch != NO_EPOCH:
             raise OutOfOrderSequenceError(
-                f"Invalid sequence number for new epoch of producer {producer_id} at offset {offset} in partition "
-                f"{self.partition}: {epoch} (request epoch), {sequence} (seq. number), "
+                f"Invalid sequence number for new epoch of producer {producer_id} at offset {offset} in "
+                f"partition {self.partition}: {epoch} (request epoch), {sequence} (seq. number), "
                 f"{producer.epoch} (current producer epoch)"
             )
         return None
