@@ -1,0 +1,171 @@
+"""Rounds of both engines in turn, what each round gave, and the verdict on what is claimed.
+
+Invariants: both engines do the same work in every round; which goes first alternates; warm-up rounds are
+shown but count for nothing; before each measurement what was written so far is brought to disk, so that no
+engine pays for the other's writes. A ratio is the embedded broker's figure over Apache Kafka's *in the same
+round*; what is held against a target is the median over the rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from side_by_side.engines import Broker
+
+Measure = Callable[[Broker, int], Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """Something measured; `decimals` as it is printed."""
+
+    name: str
+    unit: str
+    decimals: int = 0
+
+    def shown(self, value: float) -> str:
+        return f"{value:,.{self.decimals}f} {self.unit}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A target for one figure: for its ratio to Apache Kafka's, or for the embedded broker's alone."""
+
+    figure: str
+    of: Literal["ratio", "embedded"]
+    bound: Literal["at least", "at most"]
+    target: float
+
+    def met(self, value: float) -> bool:
+        return value >= self.target if self.bound == "at least" else value <= self.target
+
+
+class Comparison:
+    """Collects the figures of two engines, or of one; the first of them is the one that claims are about."""
+
+    def __init__(self, title: str, *, figures: Sequence[Figure], claims: Sequence[Claim]) -> None:
+        self.title = title
+        self._figures = {figure.name: figure for figure in figures}
+        self._claims = claims
+        self._rounds: list[dict[str, Mapping[str, float]]] = []
+
+    def run(self, engines: Sequence[Broker], measure: Measure, *, rounds: int, warm_up: int) -> None:
+        """Measure every engine once a round; rounds up to 0 are the warm-up."""
+        print(f"{self.title}\n", flush=True)
+        for number in range(1 - warm_up, rounds + 1):
+            in_turn = engines if number % 2 else engines[::-1]
+            results = {}
+            for engine in in_turn:
+                os.sync()
+                results[engine.name] = measure(engine, number)
+                self._print_row(f"round {number}" if number > 0 else "warm-up", engine.name, results)
+            if number > 0:
+                # In one order, whichever went first.
+                self._rounds.append({engine.name: results[engine.name] for engine in engines})
+                self._print_ratios(number)
+
+    def report(self, settings: Mapping[str, Any], json_file: Path | None) -> None:
+        """Print medians, spread and verdicts; write them and all rounds to the file, too, if one is named."""
+        if not self._rounds:
+            return
+        print()
+        for figure in self._figures.values():
+            parts = [
+                f"{name} {_spread(self._values(figure.name, name), figure.shown)}" for name in self._names
+            ]
+            if len(self._names) == 2:
+                parts.append(f"ratio {_spread(self._ratios(figure.name), _shown_ratio)}")
+            print(f"{figure.name}: " + ";  ".join(parts))
+        print()
+        verdicts = [self._verdict(claim) for claim in self._claims]
+        for verdict in verdicts:
+            print(verdict["text"])
+        if json_file is not None:
+            content = {
+                "benchmark": self.title,
+                "machine": machine(),
+                "settings": dict(settings),
+                "rounds": self._rounds,
+                "claims": verdicts,
+            }
+            json_file.write_text(json.dumps(content, indent=2, default=str) + "\n", encoding="utf-8")
+
+    @property
+    def _names(self) -> list[str]:
+        return list(self._rounds[0])
+
+    def _values(self, figure: str, engine: str) -> list[float]:
+        return [results[engine][figure] for results in self._rounds]
+
+    def _ratios(self, figure: str) -> list[float]:
+        ours, peer = self._names
+        return [
+            results[ours][figure] / results[peer][figure] if results[peer][figure] else math.nan
+            for results in self._rounds
+        ]
+
+    def _verdict(self, claim: Claim) -> dict[str, Any]:
+        figure = self._figures[claim.figure]
+        ratio = claim.of == "ratio"
+        shown = _shown_ratio if ratio else figure.shown
+        about = f"{figure.name}, {' / '.join(self._names if ratio else self._names[:1])}"
+        wanted = f"{claim.bound} {shown(claim.target)}"
+        if ratio and len(self._names) != 2:
+            return {
+                **asdict(claim),
+                "met": None,
+                "text": f"{about}: no peer in this run, {wanted} not judged",
+            }
+        value = statistics.median(
+            self._ratios(figure.name) if ratio else self._values(figure.name, self._names[0])
+        )
+        met = claim.met(value)
+        text = f"{about}: {shown(value)}, to be {wanted}: {'met' if met else 'NOT MET'}"
+        return {**asdict(claim), "median": value, "met": met, "text": text}
+
+    def _print_row(self, label: str, name: str, results: Mapping[str, Mapping[str, float]]) -> None:
+        shown = "   ".join(
+            f"{figure.name} {figure.shown(results[name][figure.name])}" for figure in self._figures.values()
+        )
+        print(f"{label:8}  {name:14}  {shown}", flush=True)
+
+    def _print_ratios(self, number: int) -> None:
+        if len(self._names) == 2:
+            shown = "   ".join(
+                f"{figure} {_shown_ratio(self._ratios(figure)[-1])}" for figure in self._figures
+            )
+            print(f"round {number:<2}  {'ratio':14}  {shown}", flush=True)
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on besides the settings."""
+    git = subprocess.run(
+        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+    )
+    return {
+        "cores": os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "commit": git.stdout.strip(),
+        "load_average": os.getloadavg(),
+    }
+
+
+def _shown_ratio(value: float) -> str:
+    return f"{value:.2f} ×" if value >= 0.1 else f"{value:.4f} ×"  # noqa: RUF001
+
+
+def _spread(values: Sequence[float], shown: Callable[[float], str]) -> str:
+    if len(values) == 1:
+        return shown(values[0])
+    return f"median {shown(statistics.median(values))} (from {shown(min(values))} to {shown(max(values))})"

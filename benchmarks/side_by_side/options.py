@@ -1,0 +1,73 @@
+"""The command line that all these benchmarks share, and the engines that it asks for."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from side_by_side.engines import ApacheKafka, Broker, EmbeddedBroker
+
+CONTROL_NAME = "Kafka (control)"
+
+
+def parser(description: str | None, *, rounds: int = 5, warm_up: int = 1) -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    result.add_argument("--rounds", type=int, default=rounds, help=f"measured rounds (default {rounds})")
+    result.add_argument("--warm-up", type=int, default=warm_up, help=f"rounds before (default {warm_up})")
+    result.add_argument("--json", type=Path, metavar="FILE", help="write settings, rounds and verdicts there")
+    result.add_argument("--dir", type=Path, help="where the brokers keep their data (default: a new folder)")
+    which = result.add_mutually_exclusive_group()
+    which.add_argument("--only", choices=("embedded", "kafka"), help="leave the other engine out")
+    which.add_argument(
+        "--control", action="store_true", help="Apache Kafka against itself: how far from 1 chance alone gets"
+    )
+    result.add_argument(
+        "--embedded-command", default="", help="a program to run instead of `headrace broker`"
+    )
+    result.add_argument("--kafka-heap", default="1g", help="heap of Apache Kafka (default: its script's 1g)")
+    result.add_argument(
+        "--kafka-property", action="append", default=[], metavar="NAME=VALUE", help="change its properties"
+    )
+    return result
+
+
+@contextmanager
+def engines(arguments: argparse.Namespace) -> Iterator[Sequence[Broker]]:
+    """The engines that are asked for, not started; ended at last, with their folders."""
+    with ExitStack() as stack:
+        if arguments.dir is not None:
+            arguments.dir.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="headrace-benchmark-", dir=arguments.dir))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        properties = dict(each.split("=", 1) for each in arguments.kafka_property)
+        brokers: list[Broker] = []
+        if arguments.control:
+            brokers.append(
+                ApacheKafka(
+                    folder / "control", name=CONTROL_NAME, heap=arguments.kafka_heap, properties=properties
+                )
+            )
+        elif arguments.only != "kafka":
+            brokers.append(EmbeddedBroker(folder / "embedded", command=arguments.embedded_command))
+        if arguments.only != "embedded":
+            brokers.append(ApacheKafka(folder / "kafka", heap=arguments.kafka_heap, properties=properties))
+        for broker in brokers:
+            stack.callback(broker.kill)
+        yield brokers
+
+
+@contextmanager
+def started_engines(arguments: argparse.Namespace) -> Iterator[Sequence[Broker]]:
+    """The engines that are asked for, all serving."""
+    with engines(arguments) as brokers:
+        for broker in brokers:
+            broker.start()
+        for broker in brokers:
+            broker.wait_ready()
+        yield brokers
