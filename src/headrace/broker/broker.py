@@ -15,6 +15,7 @@ from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.waiting_fetches import WaitingFetches
 from headrace.log.data_folder import DataFolder, Topic
 from headrace.log.partition_log import PartitionLog
+from headrace.wire.produce import TopicKey
 
 if TYPE_CHECKING:
     from headrace.broker.group_commit import GroupCommit
@@ -67,6 +68,10 @@ class Broker:
         self.logs.delete_topic(name)
         for log in partitions:
             self.wake(log)
+
+    def find_topic(self, key: TopicKey) -> Topic | None:
+        """By name, or by id in newer versions of the protocol (KIP-516)."""
+        return self.logs.topics.get(key) if isinstance(key, str) else self.logs.topics_by_id.get(key)
 
     def partition(self, topic: Topic | None, index: int) -> PartitionLog | None:
         if topic is None or not 0 <= index < len(topic.partitions):

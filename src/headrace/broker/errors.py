@@ -6,6 +6,7 @@ tested against all LogErrors there are.
 
 from __future__ import annotations
 
+import uuid
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -53,3 +54,10 @@ def kafka_code(error: Exception) -> ErrorCode:
         if issubclass(kind, Exception) and kind in KAFKA_CODE:
             return KAFKA_CODE[kind]
     raise KeyError(f"{type(error).__name__} has no Kafka error code") from error
+
+
+def unknown_partition(key: str | uuid.UUID, topic: object | None) -> ErrorCode:
+    """Which of Kafka's two codes says that there is no such partition: by id a missing topic has its own."""
+    if topic is None and isinstance(key, uuid.UUID):
+        return ErrorCode.unknown_topic_id
+    return ErrorCode.unknown_topic_or_partition

@@ -1,4 +1,4 @@
-"""Unsigned variable-length integers of flexible messages (KIP-482), and what is made of them.
+"""Lengths and strings of messages, with the variable-length integers of flexible versions (KIP-482).
 
 Byte format: seven bits a byte, the lowest first; the highest bit says that more follow. Lengths of compact
 strings, bytes and arrays are one more than the length, 0 is null. Tagged fields are a count, then tag, size
@@ -7,10 +7,13 @@ and that many bytes each. The records inside a batch use signed ones: `records.p
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from headrace.wire.errors import MalformedRequestError
 
+_LENGTH: Final = struct.Struct(">i")
+_STRING_LENGTH: Final = struct.Struct(">h")
 # A 32-bit number takes five bytes at most.
 _HIGHEST_SHIFT: Final = 28
 
@@ -45,6 +48,19 @@ def unsigned(value: int) -> bytes:
         value >>= 7
     encoded.append(value)
     return bytes(encoded)
+
+
+def array_length(count: int, *, compact: bool) -> bytes:
+    """The length in front of an array or of a record set."""
+    return unsigned(count + 1) if compact else _LENGTH.pack(count)
+
+
+def string(text: str | None, *, compact: bool) -> bytes:
+    """A string with its length; null where there is none."""
+    if text is None:
+        return b"\x00" if compact else b"\xff\xff"
+    encoded = text.encode()
+    return (unsigned(len(encoded) + 1) if compact else _STRING_LENGTH.pack(len(encoded))) + encoded
 
 
 def skip_tagged_fields(buffer: memoryview, position: int) -> int:

@@ -1,0 +1,142 @@
+"""Fetch (key 1), versions 4 to 18: records as they stand in the segment files.
+
+Behaviour: reads each partition up to the client's limits, at least one whole batch in all so that nobody is
+stuck (KIP-74), never past the high-water mark. If that is less than the client's minimum and nothing is
+wrong, the fetch waits in `broker/waiting_fetches.py` and reads once more when there is enough, or its time is up.
+What is asked for and answered goes through a fetch session (KIP-227, `broker/fetch_sessions.py`).
+
+Version notes: 13 and later name topics by id (KIP-516). Replicas do not fetch here: a replica id is ignored.
+See `wire/fetch.py` for what each version carries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.broker import Broker
+from headrace.broker.errors import ApiError, kafka_code, unknown_partition
+from headrace.broker.fetch_sessions import Answered, FetchSession, Wanted
+from headrace.log.errors import LogError, OffsetOutOfRangeError
+from headrace.log.partition_log import PartitionLog
+from headrace.wire.fetch import (
+    FLEXIBLE_FROM,
+    FetchRequest,
+    PartitionFetch,
+    PartitionReply,
+    read_request,
+    write_reply,
+)
+from headrace.wire.produce import TopicKey
+
+_TOPIC_IDS_FROM: Final = 13
+_READ_COMMITTED: Final = 1
+# Kafka's fetch.max.bytes of the broker.
+_MOST_BYTES: Final = 55 * 1024 * 1024
+
+
+def handle(broker: Broker, body: memoryview, context: Context) -> list[Any] | asyncio.Future[list[Any]]:
+    """Answer at once if there is enough to read, otherwise when there is."""
+    request = read_request(body, context.version)
+    try:
+        session = broker.sessions.open(request, by_id=context.version >= _TOPIC_IDS_FROM)
+    except ApiError as error:
+        return write_reply((), context.version, error_code=error.code)
+    fetch = _Fetch(broker, request, session, context.version)
+    replies, size, complete = fetch.read()
+    if complete or size >= request.min_bytes or request.max_wait_ms <= 0:
+        return fetch.reply(replies)
+    return fetch.wait(request.min_bytes - size)
+
+
+class _Fetch:
+    """One request, while it is being answered."""
+
+    __slots__ = ("_broker", "_committed", "_logs", "_request", "_session", "_version", "_wanted")
+
+    def __init__(self, broker: Broker, request: FetchRequest, session: FetchSession, version: int) -> None:
+        self._broker = broker
+        self._request = request
+        self._session = session
+        self._version = version
+        self._committed = request.isolation_level == _READ_COMMITTED
+        self._wanted: list[Wanted] = session.wanted()
+        self._logs: dict[PartitionLog, None] = {}
+
+    def read(self) -> tuple[list[Answered], int, bool]:
+        """The replies, their bytes, and whether waiting could change nothing for the better."""
+        self._logs.clear()
+        left = min(self._request.max_bytes, _MOST_BYTES)
+        size = 0
+        failed = not self._wanted
+        replies: list[Answered] = []
+        for topic, fetch in self._wanted:
+            reply = self._partition(topic, fetch, left, at_least_one=size == 0)
+            failed = failed or reply.error_code != 0
+            size += reply.size
+            left = max(0, left - reply.size)
+            replies.append((topic, reply))
+        return replies, size, failed
+
+    def wait(self, missing_bytes: int) -> asyncio.Future[list[Any]]:
+        future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+
+        def complete() -> None:
+            if not future.done():
+                future.set_result(self.reply(self.read()[0]))
+
+        waiting = self._broker.waiting.add(
+            tuple(self._logs),
+            missing_bytes=missing_bytes,
+            seconds=self._request.max_wait_ms / 1000,
+            complete=complete,
+        )
+        # The connection cancels what it waits for when it ends.
+        future.add_done_callback(lambda _future: self._broker.waiting.cancel(waiting))
+        return future
+
+    def reply(self, replies: Iterable[Answered]) -> list[Any]:
+        grouped: dict[TopicKey, list[PartitionReply]] = {}
+        for topic, reply in self._session.news(replies):
+            grouped.setdefault(topic, []).append(reply)
+        return write_reply(tuple(grouped.items()), self._version, session_id=self._session.session_id)
+
+    def _partition(
+        self, key: TopicKey, fetch: PartitionFetch, left: int, *, at_least_one: bool
+    ) -> PartitionReply:
+        topic = self._broker.find_topic(key)
+        log = self._broker.partition(topic, fetch.partition)
+        if log is None:
+            return _error(fetch, unknown_partition(key, topic))
+        if fetch.leader_epoch >= 0 and fetch.leader_epoch != log.leader_epoch:
+            older = fetch.leader_epoch < log.leader_epoch
+            return _error(fetch, ErrorCode.fenced_leader_epoch if older else ErrorCode.unknown_leader_epoch)
+        self._logs[log] = None
+        try:
+            found = log.read(fetch.offset, min(fetch.max_bytes, left), at_least_one=at_least_one)
+        except OffsetOutOfRangeError:
+            return _error(fetch, ErrorCode.offset_out_of_range)
+        except LogError as error:
+            return _error(fetch, kafka_code(error))
+        end = log.high_water_mark
+        return PartitionReply(
+            fetch.partition,
+            0,
+            end,
+            end,
+            log.start_offset,
+            () if self._committed else None,
+            found,
+            found.size if found is not None else 0,
+        )
+
+
+def _error(fetch: PartitionFetch, code: ErrorCode) -> PartitionReply:
+    return PartitionReply(fetch.partition, code, -1, -1, -1)
+
+
+API = Api(key=1, name="Fetch", versions=(4, 18), handle=handle, raw_flexible_from=FLEXIBLE_FROM)

@@ -1,0 +1,265 @@
+"""One client connection: bytes in, frames to the dispatcher, replies out in the order of their requests.
+
+Replies may be ready out of order (a fetch waits, the produce behind it does not): each request takes a place
+in a queue, and what is at its head goes out when it is ready. Records in replies are parts of files; they are
+read in chunks as the client takes them, so a reply of 50 MB never stands in memory.
+
+Back-pressure: while the client does not read, or has too many requests open, nothing more is taken from it.
+So a connection holds at most one receive buffer, `MOST_OPEN` replies without their records, and a few chunks.
+
+Invariants: a reply is sent whole or the connection ends; after `close` nothing is dispatched. Never
+interprets a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from headrace.broker.api import FilePart, Pieces
+from headrace.wire.errors import WireError
+from headrace.wire.framing import FrameBuffer
+
+_log = logging.getLogger(__name__)
+
+MOST_OPEN: Final = 64
+CHUNK_BYTES: Final = 512 * 1024
+# Below this a part of a file is read at once and sent together with what stands around it.
+SMALL_PART: Final = 64 * 1024
+WRITE_BUFFER_BYTES: Final = 1024 * 1024
+
+Reply = Pieces | asyncio.Future[Pieces]
+Dispatch = Callable[[memoryview, "Connection"], Reply]
+
+
+class CloseConnectionError(Exception):
+    """The request cannot be answered other than by hanging up, as Kafka does."""
+
+
+class _Place:
+    """A request's place in the order of replies."""
+
+    __slots__ = ("pieces", "ready")
+
+    def __init__(self) -> None:
+        self.ready = False
+        self.pieces: Pieces = None
+
+
+class Connection(asyncio.BufferedProtocol):
+    """`dispatch` answers a frame; `opened` and `closed` are told of the connection's life."""
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        limit: int,
+        opened: Callable[[Connection], None],
+        closed: Callable[[Connection], None],
+    ) -> None:
+        self._dispatch = dispatch
+        self._opened = opened
+        self._closed = closed
+        self._loop = asyncio.get_running_loop()
+        self._frames = FrameBuffer(limit)
+        self._transport: asyncio.Transport | None = None
+        self._places: deque[_Place] = deque()
+        self._futures: set[asyncio.Future[Pieces]] = set()
+        self._outbox: deque[Any] = deque()
+        self._client_is_slow = False
+        self._reading = True
+        self._closing = False
+        self.last_active = self._loop.time()
+        self.address = ""
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self._transport = transport  # type: ignore[assignment]
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if peer else ""
+        if (sock := transport.get_extra_info("socket")) is not None and sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)  # type: ignore[union-attr]
+        self._opened(self)
+
+    def get_buffer(self, _size_hint: int) -> memoryview:
+        return self._frames.writable()
+
+    def buffer_updated(self, count: int) -> None:
+        self.last_active = self._loop.time()
+        self._frames.received(count)
+        self._work()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._client_is_slow = True
+
+    def resume_writing(self) -> None:
+        self._client_is_slow = False
+        self.last_active = self._loop.time()
+        self._send()
+        self._work()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._closing = True
+        self._transport = None
+        for future in tuple(self._futures):
+            future.cancel()
+        self._places.clear()
+        self._outbox.clear()
+        self._closed(self)
+
+    # What the server calls.
+
+    @property
+    def busy(self) -> bool:
+        """Whether the client is still owed something."""
+        return bool(self._places or self._outbox)
+
+    def close(self) -> None:
+        """Take nothing more, and hang up once everything that is ready has gone out."""
+        if not self._closing:
+            self._closing = True
+            self._end_if_idle()
+
+    def abort(self) -> None:
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Requests.
+
+    def _held_back(self) -> bool:
+        return self._client_is_slow or bool(self._outbox) or len(self._places) >= MOST_OPEN or self._closing
+
+    def _work(self) -> None:
+        """Take frames for as long as the client keeps up."""
+        try:
+            while not self._held_back():
+                frame = self._frames.next_frame()
+                if frame is None:
+                    break
+                self._take(frame)
+        except (WireError, CloseConnectionError) as error:
+            _log.info("closing the connection of %s: %s", self.address, error)
+            self.abort()
+            return
+        except Exception:
+            _log.exception("a request of %s failed, closing its connection", self.address)
+            self.abort()
+            return
+        self._control_reading()
+
+    def _take(self, frame: memoryview) -> None:
+        reply = self._dispatch(frame, self)
+        if reply is None:
+            return
+        if isinstance(reply, asyncio.Future):
+            self._await(reply)
+        elif self._places:
+            place = _Place()
+            place.ready = True
+            place.pieces = reply
+            self._places.append(place)
+        else:
+            self._put(reply)
+
+    def _await(self, future: asyncio.Future[Pieces]) -> None:
+        place = _Place()
+        self._places.append(place)
+        self._futures.add(future)
+
+        def done(finished: asyncio.Future[Pieces]) -> None:
+            self._futures.discard(finished)
+            if self._transport is None or finished.cancelled():
+                return
+            if (error := finished.exception()) is not None:
+                if not isinstance(error, CloseConnectionError):
+                    _log.error("a request of %s failed, closing its connection", self.address, exc_info=error)
+                self.abort()
+                return
+            place.ready = True
+            place.pieces = finished.result()
+            self._send()
+            self._work()
+
+        future.add_done_callback(done)
+
+    def _control_reading(self) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self._held_back() == self._reading:
+            self._reading = not self._reading
+            if self._reading:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    # Replies.
+
+    def _send(self) -> None:
+        """Let out what is ready at the head of the queue."""
+        try:
+            self._drain()
+            while self._places and self._places[0].ready and not self._outbox and not self._client_is_slow:
+                self._put(self._places.popleft().pieces)
+        except OSError:
+            _log.exception("records for %s cannot be read, closing its connection", self.address)
+            self.abort()
+            return
+        self._end_if_idle()
+
+    def _put(self, pieces: Pieces) -> None:
+        transport = self._transport
+        if not pieces or transport is None:
+            return
+        if len(pieces) == 1 and isinstance(pieces[0], bytes):
+            transport.write(pieces[0])
+            return
+        gathered = bytearray()
+        for piece in pieces:
+            if isinstance(piece, bytes | bytearray | memoryview):
+                gathered += piece
+            elif piece.size <= SMALL_PART:
+                gathered += _read(piece, 0, piece.size)
+            else:
+                self._outbox.append(gathered)
+                self._outbox.append((piece, 0))
+                gathered = bytearray()
+        self._outbox.append(gathered)
+        self._drain()
+
+    def _drain(self) -> None:
+        """Write until the client is slow, reading files as far as needed."""
+        transport = self._transport
+        outbox = self._outbox
+        while outbox and transport is not None and not self._client_is_slow:
+            item = outbox.popleft()
+            if isinstance(item, bytearray):
+                if item:
+                    transport.write(item)
+                continue
+            part, sent = item
+            chunk = min(CHUNK_BYTES, part.size - sent)
+            if sent + chunk < part.size:
+                outbox.appendleft((part, sent + chunk))
+            transport.write(_read(part, sent, chunk))
+
+    def _end_if_idle(self) -> None:
+        if self._closing and self._transport is not None and not self.busy:
+            self._transport.close()
+
+
+def _read(part: FilePart, start: int, size: int) -> bytes:
+    data = part.file.pread(size, part.position + start)
+    if len(data) != size:
+        raise OSError(f"a segment ends {size - len(data)} bytes too early at {part.position + start}")
+    return data

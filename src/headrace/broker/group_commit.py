@@ -1,0 +1,149 @@
+"""When appended records reach the disk: at once, now and then, or when the operating system sees fit.
+
+    fsync=always    a produce request is answered after its records were synced; requests that come while the
+                    disk is busy share the next sync (group commit)
+    fsync=interval  everything that was appended is synced every so many milliseconds
+    fsync=os        as Kafka's default: the operating system writes back; topics can ask for more with
+                    flush.messages and flush.ms
+
+Syncing runs in a worker thread; appending and reading go on meanwhile. If a sync fails, nobody knows what is
+on the disk: what was not synced before is taken back out of the log, its producers get a storage error, and
+the next append starts from what is known to be good.
+
+Invariants: at most one sync runs at a time; a future given out is always completed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from headrace.broker.settings import FsyncPolicy
+from headrace.log.errors import StorageError
+from headrace.log.partition_log import FlushTicket, PartitionLog
+
+_log = logging.getLogger(__name__)
+_NEVER: Final = 2**63 - 1
+
+
+class GroupCommit:
+    """Syncs the logs that were appended to. `start` and `stop` on the event loop."""
+
+    def __init__(
+        self, policy: FsyncPolicy, interval_ms: int, flushed: Callable[[PartitionLog], None]
+    ) -> None:
+        """`flushed` hears of every log whose high-water mark may have moved."""
+        self._always = policy == "always"
+        self._interval_seconds = interval_ms / 1000 if policy == "interval" else None
+        self._flushed = flushed
+        self._waiting: dict[PartitionLog, list[tuple[int, asyncio.Future[None]]]] = {}
+        self._dirty: set[PartitionLog] = set()
+        self._timers: dict[PartitionLog, asyncio.TimerHandle] = {}
+        self._wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="group commit")
+
+    async def stop(self) -> None:
+        """Sync what is left to be synced, then end."""
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._dirty:
+            await self._sync(self._take())
+
+    def appended(self, log: PartitionLog, last_offset: int) -> asyncio.Future[None] | None:
+        """Records up to `last_offset` were written; a future if the producer has to wait for the disk."""
+        if self._always:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(log, []).append((last_offset, future))
+            self._dirty.add(log)
+            self._wanted.set()
+            return future
+        if self._interval_seconds is not None:
+            self._dirty.add(log)
+        else:
+            self._follow_topic(log)
+        return None
+
+    def _follow_topic(self, log: PartitionLog) -> None:
+        config = log.config
+        if config.flush_messages != _NEVER and log.end_offset - log.flushed_offset >= config.flush_messages:
+            self._request(log)
+        elif config.flush_ms != _NEVER and log not in self._timers:
+            loop = asyncio.get_running_loop()
+            self._timers[log] = loop.call_later(config.flush_ms / 1000, self._request, log)
+
+    def _request(self, log: PartitionLog) -> None:
+        if (timer := self._timers.pop(log, None)) is not None:
+            timer.cancel()
+        self._dirty.add(log)
+        self._wanted.set()
+
+    async def _run(self) -> None:
+        while True:
+            if self._interval_seconds is not None:
+                await asyncio.sleep(self._interval_seconds)
+            else:
+                await self._wanted.wait()
+            self._wanted.clear()
+            if self._dirty:
+                # Shielded: a sync that has begun is seen to its end also when the broker stops.
+                await asyncio.shield(self._sync(self._take()))
+
+    def _take(self) -> set[PartitionLog]:
+        logs, self._dirty = self._dirty, set()
+        return logs
+
+    async def _sync(self, logs: Iterable[PartitionLog]) -> None:
+        loop = asyncio.get_running_loop()
+        tickets = [(log, ticket) for log in logs if (ticket := log.begin_flush()) is not None]
+        results = await loop.run_in_executor(None, _sync_all, [ticket for _log, ticket in tickets])
+        for (log, ticket), error in zip(tickets, results, strict=True):
+            if error is None:
+                log.flushed(ticket)
+                self._release(log)
+            else:
+                self._take_back(log, error)
+            self._flushed(log)
+
+    def _release(self, log: PartitionLog) -> None:
+        waiting = self._waiting.pop(log, [])
+        still = [item for item in waiting if item[0] >= log.flushed_offset]
+        if still:
+            self._waiting[log] = still
+            self._dirty.add(log)
+            self._wanted.set()
+        for offset, future in waiting:
+            if offset < log.flushed_offset and not future.done():
+                future.set_result(None)
+
+    def _take_back(self, log: PartitionLog, error: OSError) -> None:
+        _log.error("syncing %s failed, taking back what was not synced: %s", log.folder, error)
+        failure = StorageError(f"The records could not be brought to the disk: {error}.")
+        waiting = self._waiting.pop(log, [])
+        try:
+            if self._always:
+                log.truncate_to(log.flushed_offset)
+        except (OSError, StorageError) as second:
+            _log.error("cutting %s back failed too: %s", log.folder, second)
+        for _offset, future in waiting:
+            if not future.done():
+                future.set_exception(failure)
+
+
+def _sync_all(tickets: Iterable[FlushTicket]) -> list[OSError | None]:
+    """In a worker thread."""
+    results: list[OSError | None] = []
+    for ticket in tickets:
+        try:
+            ticket.sync()
+            results.append(None)
+        except OSError as error:
+            results.append(error)
+    return results

@@ -1,0 +1,181 @@
+"""The embedded broker as a server: opens the logs, listens, keeps house, and stops in good order.
+
+Start: logs first (recovery if the last stop was not a clean one), then the port. Stop: no new connections,
+waiting fetches get what is there, replies go out, records reach the disk, logs are closed with the mark of a
+clean stop. Housekeeping (retention, deletions, checkpoints of the logs) runs on timers of this loop.
+
+Invariants: everything but syncing runs on one event loop, so nothing in the broker needs a lock; every task
+and timer has this class as its owner. Never decides what a request means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from headrace.broker.apis import ALL
+from headrace.broker.broker import Broker
+from headrace.broker.configs import ConfigStore
+from headrace.broker.connection import Connection
+from headrace.broker.dispatch import Dispatcher
+from headrace.broker.group_commit import GroupCommit
+from headrace.broker.settings import BrokerSettings
+from headrace.core.errors import HeadraceError
+from headrace.log.data_folder import DataFolder
+
+_log = logging.getLogger(__name__)
+
+CHECKPOINT_SECONDS: Final = 5.0
+# How long clients get to take what they are owed when the broker stops.
+DRAIN_SECONDS: Final = 5.0
+BACKLOG: Final = 512
+
+
+class BrokerServer:
+    """`await start()`, then `await stop()`. `port` is the one that was taken."""
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._settings = settings
+        self._connections: set[Connection] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._server: asyncio.Server | None = None
+        self._logs: DataFolder | None = None
+        self._broker: Broker | None = None
+        self._group_commit: GroupCommit | None = None
+
+    @property
+    def port(self) -> int:
+        assert self._broker is not None
+        return self._broker.port
+
+    @property
+    def broker(self) -> Broker:
+        assert self._broker is not None
+        return self._broker
+
+    async def start(self) -> None:
+        """Raises HeadraceError: the port is taken, the folder is in use or not readable."""
+        settings = self._settings
+        listener = _listen(settings.host, settings.port)
+        try:
+            self._open_logs()
+        except BaseException:
+            listener.close()
+            raise
+        broker = self._broker
+        assert broker is not None
+        broker.port = listener.getsockname()[1]
+        dispatch = Dispatcher(broker, ALL)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(
+                dispatch, settings.max_request_bytes, self._connections.add, self._connections.discard
+            ),
+            sock=listener,
+            backlog=BACKLOG,
+        )
+        self._own(self._keep_house())
+        self._own(self._checkpoint())
+        self._own(self._close_idle())
+
+    async def stop(self) -> None:
+        """Graceful; what a client does not take in time is dropped."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._broker is not None:
+            self._broker.waiting.complete_all()
+        for connection in tuple(self._connections):
+            connection.close()
+        deadline = asyncio.get_running_loop().time() + DRAIN_SECONDS
+        while self._connections and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+        for connection in tuple(self._connections):
+            connection.abort()
+        if self._group_commit is not None:
+            await self._group_commit.stop()
+        if self._logs is not None:
+            self._logs.close()
+
+    def _open_logs(self) -> None:
+        settings = self._settings
+        configs = ConfigStore(settings)
+        logs = DataFolder.open(
+            settings.data_dir, config_of=configs.log_config, durable=settings.fsync == "always"
+        )
+        self._logs = logs
+        configs.attach(logs)
+        self._group_commit = GroupCommit(settings.fsync, settings.fsync_interval_ms, self._flushed)
+        self._group_commit.start()
+        self._broker = Broker(settings, logs, configs, self._group_commit)
+
+    def _flushed(self, log: Any) -> None:
+        self.broker.wake(log)
+
+    def _own(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.get_running_loop().create_task(work))
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(self.broker.configs.retention_check_interval_ms / 1000)
+            _attempt("housekeeping", lambda: self.broker.logs.housekeep(self.broker.now_ms()))
+
+    async def _checkpoint(self) -> None:
+        while True:
+            await asyncio.sleep(CHECKPOINT_SECONDS)
+            _attempt("the checkpoint", lambda: self.broker.logs.checkpoint(self.broker.now_ms()))
+
+    async def _close_idle(self) -> None:
+        seconds = self._settings.idle_timeout_ms / 1000
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(max(0.1, seconds / 10))
+            for connection in tuple(self._connections):
+                if not connection.busy and loop.time() - connection.last_active > seconds:
+                    connection.close()
+
+
+def _attempt(what: str, work: Any) -> None:
+    """Housekeeping that failed is said, and tried again the next time."""
+    try:
+        work()
+    except Exception:
+        _log.exception("%s failed; it will be tried again", what)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _name, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except socket.gaierror as error:
+        raise HeadraceError(
+            "invalid_setting",
+            f"The broker cannot listen on {host}: {error.strerror}.",
+            remedy="Give an address of this machine with --host.",
+        ) from error
+    listener = socket.socket(family, kind, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise HeadraceError(
+                "port_in_use",
+                f"Port {port} on {host} is in use.",
+                remedy="Stop what listens there, or choose another port with --port.",
+            ) from error
+        raise HeadraceError(
+            "invalid_setting",
+            f"The broker cannot listen on {host}:{port}: {error.strerror}.",
+            remedy="Choose another address or port.",
+        ) from error
+    return listener
