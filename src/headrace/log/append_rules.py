@@ -35,7 +35,6 @@ from headrace.wire.errors import CorruptBatchError
 from headrace.wire.record_batch import (
     COMPRESSION_MASK,
     CONTROL,
-    HEADER_SIZE,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     BatchHeader,

@@ -54,7 +54,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
         compressor = cramjam.lz4.Compressor(
             level=_LZ4_DEFAULT_LEVEL if level is None else level, content_checksum=False, block_linked=False
         )
-        compressor.compress(data)
+        compressor.compress(bytes(data))
         return bytes(compressor.finish())
     if codec == ZSTD:
         return bytes(cramjam.zstd.compress(data, level=_ZSTD_DEFAULT_LEVEL if level is None else level))
@@ -106,6 +106,8 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
             # Streams may stand one behind the other, each with its header.
             if bytes(view[position : position + 8]) == _XERIAL_MAGIC:
                 position += len(_XERIAL_HEADER)
+                if position > len(view):
+                    raise CorruptBatchError("the records end inside the header of snappy's framing")
                 continue
             try:
                 (length,) = _LENGTH.unpack_from(view, position)
