@@ -63,7 +63,7 @@ class Context:
     def messages(self) -> Messages:
         return self._api.messages(self.version)
 
-    def make(self, name: str, **fields: Any) -> Any:
+    def make(self, name: str, /, **fields: Any) -> Any:
         """A part of the reply, of the class `name` in this version."""
         return self.messages.make(name, **fields)
 

@@ -57,7 +57,7 @@ class Messages:
         self._write(buffer, reply)
         return buffer.getvalue()
 
-    def make(self, name: str, **fields: Any) -> Any:
+    def make(self, name: str, /, **fields: Any) -> Any:
         """A value of the class `name`, without what this version does not have; None if that is all of it."""
         known = self._fields.get(name, frozenset())
         if not known and known is not None:

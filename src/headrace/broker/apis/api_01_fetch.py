@@ -2,7 +2,7 @@
 
 Behaviour: reads each partition up to the client's limits, at least one whole batch in all so that nobody is
 stuck (KIP-74), never past the high-water mark. If that is less than the client's minimum and nothing is
-wrong, the fetch waits in `broker/waiting_fetches.py` and reads once more when there is enough, or its time is up.
+wrong, the fetch waits in `broker/waiting_fetches.py` and reads once more when there is enough or time is up.
 What is asked for and answered goes through a fetch session (KIP-227, `broker/fetch_sessions.py`).
 
 Version notes: 13 and later name topics by id (KIP-516). Replicas do not fetch here: a replica id is ignored.
