@@ -1,0 +1,59 @@
+"""The snapshot file of producers: its bytes, there and back, and damage."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.log.producer_snapshot import CorruptSnapshotError, ProducerSnapshot, decode, encode
+
+long = st.integers(-(2**63), 2**63 - 1)
+integer = st.integers(-(2**31), 2**31 - 1)
+producers = st.lists(
+    st.builds(
+        ProducerSnapshot, long, st.integers(-(2**15), 2**15 - 1), integer, long, integer, long, integer, long
+    )
+)
+ONE = ProducerSnapshot(
+    producer_id=1,
+    epoch=2,
+    last_sequence=3,
+    last_offset=4,
+    offset_delta=5,
+    timestamp=6,
+    coordinator_epoch=-1,
+    transaction_first_offset=-1,
+)
+
+
+@given(producers=producers)
+def test_there_and_back(producers: list[ProducerSnapshot]) -> None:
+    assert decode(encode(producers)) == producers
+
+
+def test_the_bytes() -> None:
+    content = encode([ONE])
+    assert content[:2] == b"\x00\x01"
+    assert content[6:] == bytes.fromhex(
+        "0000000100000000000000010002000000030000000000000004000000050000000000000006ffffffffffffffffffffffff"
+    )
+
+
+@pytest.mark.parametrize("size", [0, 5, 9, 10, 55])
+def test_a_file_that_was_cut_off(size: int) -> None:
+    with pytest.raises(CorruptSnapshotError):
+        decode(encode([ONE])[:size])
+
+
+def test_bytes_behind_the_end() -> None:
+    with pytest.raises(CorruptSnapshotError):
+        decode(encode([ONE]) + b"\x00")
+
+
+@given(at=st.integers(0, 55), flip=st.integers(1, 255))
+def test_any_changed_byte_shows(at: int, flip: int) -> None:
+    content = bytearray(encode([ONE]))
+    content[at] ^= flip
+    with pytest.raises(CorruptSnapshotError):
+        decode(bytes(content))
