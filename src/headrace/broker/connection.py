@@ -18,7 +18,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from headrace.broker.api import FilePart, Pieces
 from headrace.wire.errors import WireError
@@ -31,6 +31,7 @@ CHUNK_BYTES: Final = 512 * 1024
 # Below this a part of a file is read at once and sent together with what stands around it.
 SMALL_PART: Final = 64 * 1024
 WRITE_BUFFER_BYTES: Final = 1024 * 1024
+LINGER_SECONDS: Final = 2.0
 
 Reply = Pieces | asyncio.Future[Pieces]
 Dispatch = Callable[[memoryview, "Connection"], Reply]
@@ -72,25 +73,28 @@ class Connection(asyncio.BufferedProtocol):
         self._client_is_slow = False
         self._reading = True
         self._closing = False
+        self._said_goodbye = False
         self.last_active = self._loop.time()
         self.address = ""
 
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-        self._transport = transport  # type: ignore[assignment]
+        # Not an instance with uvloop, whose transports only look the same.
+        self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else ""
         if (sock := transport.get_extra_info("socket")) is not None and sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)  # type: ignore[union-attr]
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         self._opened(self)
 
     def get_buffer(self, _size_hint: int) -> memoryview:
         return self._frames.writable()
 
     def buffer_updated(self, count: int) -> None:
+        if self._closing:
+            return  # What still comes is dropped: `received` is not told.
         self.last_active = self._loop.time()
         self._frames.received(count)
         self._work()
@@ -254,8 +258,20 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(_read(part, sent, chunk))
 
     def _end_if_idle(self) -> None:
-        if self._closing and self._transport is not None and not self.busy:
-            self._transport.close()
+        """End a connection that is closing once nothing is owed to the client.
+
+        Closing a socket with unread bytes resets it, and the client may lose replies that it has not read
+        yet. So the client is told first that nothing more will come, and gets a moment to hang up itself.
+        """
+        transport = self._transport
+        if not self._closing or transport is None or self.busy or self._said_goodbye:
+            return
+        self._said_goodbye = True
+        transport.write_eof()
+        if not self._reading:
+            self._reading = True
+            transport.resume_reading()
+        self._loop.call_later(LINGER_SECONDS, self.abort)
 
 
 def _read(part: FilePart, start: int, size: int) -> bytes:
