@@ -1,0 +1,79 @@
+"""`headrace broker` as a process that tests start, kill and start again."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+START_SECONDS = 30.0
+
+
+class BrokerProcess:
+    """One broker on one folder and one port. `end` in a finally: it leaves no process behind."""
+
+    def __init__(self, data_dir: Path, port: int = 0, arguments: Sequence[str] = ()) -> None:
+        self._arguments = [
+            *(sys.executable, "-m", "headrace.cli.main", "broker"),
+            *("--data-dir", str(data_dir)),
+            *arguments,
+        ]
+        self._port = port
+        self._process: subprocess.Popen[str] | None = None
+        self.bootstrap = f"127.0.0.1:{port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def spawn(self) -> None:
+        """Start it without waiting for it."""
+        assert self._process is None
+        self._process = subprocess.Popen(
+            [*self._arguments, "--port", str(self._port)], stdout=subprocess.PIPE, text=True
+        )
+
+    def start(self) -> None:
+        """Start it, and wait until it serves."""
+        self.spawn()
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            ready, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, "the broker did not say that it is ready"
+            line = process.stdout.readline()
+            assert line, f"the broker ended with {process.wait()}"
+            if line.startswith("ready "):
+                self.bootstrap = line.split()[1]
+                self._port = int(self.bootstrap.rpartition(":")[2])
+                return
+
+    def kill(self) -> None:
+        """At once and without a warning."""
+        os.kill(self.pid, signal.SIGKILL)
+        self.wait()
+
+    def stop(self) -> int:
+        """As an operator does; the exit code."""
+        os.kill(self.pid, signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        process, self._process = self._process, None
+        assert process is not None
+        code = process.wait(60)
+        if process.stdout is not None:
+            process.stdout.close()
+        return code
+
+    def end(self) -> None:
+        if self._process is not None:
+            self.kill()
