@@ -115,7 +115,7 @@ def test_random_bytes(broker: BrokerProcess, bystander: socket.socket, data: byt
     flexible=st.booleans(),
 )
 def test_random_bodies_behind_a_right_header(
-    broker: BrokerProcess, bystander: socket.socket, key: int, version: int, body: bytes, flexible: bool
+    broker: BrokerProcess, bystander: socket.socket, *, key: int, version: int, body: bytes, flexible: bool
 ) -> None:
     send_and_listen(broker, request(key, version, body, flexible=flexible))
     is_well(broker, bystander)

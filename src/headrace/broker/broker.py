@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.configs import ConfigStore
+from headrace.broker.configs.store import ConfigStore
 from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.waiting_fetches import WaitingFetches
 from headrace.log.data_folder import DataFolder, Topic

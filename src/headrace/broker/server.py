@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from headrace.broker.apis import ALL
 from headrace.broker.broker import Broker
-from headrace.broker.configs import ConfigStore
+from headrace.broker.configs.store import ConfigStore, static_log_config
 from headrace.broker.connection import Connection
 from headrace.broker.dispatch import Dispatcher
 from headrace.broker.group_commit import GroupCommit
@@ -69,6 +69,7 @@ class BrokerServer:
         broker = self._broker
         assert broker is not None
         broker.port = listener.getsockname()[1]
+        broker.configs.announce(broker.port)
         dispatch = Dispatcher(broker, ALL)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
@@ -105,12 +106,11 @@ class BrokerServer:
 
     def _open_logs(self) -> None:
         settings = self._settings
-        configs = ConfigStore(settings)
         logs = DataFolder.open(
-            settings.data_dir, config_of=configs.log_config, durable=settings.fsync == "always"
+            settings.data_dir, config_of=static_log_config(settings), durable=settings.fsync == "always"
         )
         self._logs = logs
-        configs.attach(logs)
+        configs = ConfigStore(settings, logs)
         self._group_commit = GroupCommit(settings.fsync, settings.fsync_interval_ms, self._flushed)
         self._group_commit.start()
         self._broker = Broker(settings, logs, configs, self._group_commit)
@@ -123,7 +123,7 @@ class BrokerServer:
 
     async def _keep_house(self) -> None:
         while True:
-            await asyncio.sleep(self.broker.configs.retention_check_interval_ms / 1000)
+            await asyncio.sleep(self.broker.configs.number("log.retention.check.interval.ms") / 1000)
             _attempt("housekeeping", lambda: self.broker.logs.housekeep(self.broker.now_ms()))
 
     async def _checkpoint(self) -> None:

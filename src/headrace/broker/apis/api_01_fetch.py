@@ -122,16 +122,10 @@ class _Fetch:
             return _error(fetch, ErrorCode.offset_out_of_range)
         except LogError as error:
             return _error(fetch, kafka_code(error))
-        end = log.high_water_mark
+        end = found.high_water_mark
+        aborted: tuple[()] | None = () if self._committed else None
         return PartitionReply(
-            fetch.partition,
-            0,
-            end,
-            end,
-            log.start_offset,
-            () if self._committed else None,
-            found,
-            found.size if found is not None else 0,
+            fetch.partition, 0, end, end, found.start_offset, aborted, found.ranges, found.size
         )
 
 
