@@ -1,8 +1,8 @@
 """Memory under load: what the broker keeps in RAM while it is written to and read from at full speed.
 
 Kafka's producer-perf-test fills a topic (3 million records of 200 bytes, acks=all, 128 KiB) while a consumer
-(librdkafka) reads it along; VmRSS of the broker is read from /proc every 50 ms. To reach: the embedded broker's
-peak at most an eighth of Apache Kafka's. Apache Kafka has the heap that its start script gives it;
+(librdkafka) reads it along; VmRSS of the broker is read from /proc every 50 ms. To reach: the embedded
+broker's peak at most an eighth of Apache Kafka's. Apache Kafka has the heap that its start script gives it;
 `--kafka-heap 256m` shows it with less.
 
     python benchmarks/memory.py [--records 3000000] [--rounds 5] [--kafka-heap 1g] [--json FILE]

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from side_by_side.engines import Broker
+from side_by_side.engines import EMBEDDED, Broker
 
 Measure = Callable[[Broker, int], Mapping[str, float]]
 
@@ -119,12 +119,8 @@ class Comparison:
         shown = _shown_ratio if ratio else figure.shown
         about = f"{figure.name}, {' / '.join(self._names if ratio else self._names[:1])}"
         wanted = f"{claim.bound} {shown(claim.target)}"
-        if ratio and len(self._names) != 2:
-            return {
-                **asdict(claim),
-                "met": None,
-                "text": f"{about}: no peer in this run, {wanted} not judged",
-            }
+        if EMBEDDED not in self._names or (ratio and len(self._names) != 2):
+            return {**asdict(claim), "met": None, "text": f"{about}: to be {wanted}, not judged in this run"}
         value = statistics.median(
             self._ratios(figure.name) if ratio else self._values(figure.name, self._names[0])
         )

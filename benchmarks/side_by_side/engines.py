@@ -15,6 +15,7 @@ import base64
 import functools
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -33,6 +34,7 @@ from headrace.java import exec_with_parent
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import find_java
 
+EMBEDDED: Final = "embedded"
 HOST: Final = "127.0.0.1"
 START_TIMEOUT: Final = 120.0
 STOP_TIMEOUT: Final = 120.0
@@ -132,6 +134,10 @@ class Broker(ABC):
         """SIGKILL, and wait."""
         self._end(signal.SIGKILL)
 
+    def erase(self) -> None:
+        """Leave nothing of its data, so that the next start is one on an empty folder."""
+        shutil.rmtree(self.folder / "data", ignore_errors=True)
+
     @abstractmethod
     def _command(self) -> list[str]: ...
 
@@ -172,7 +178,7 @@ class EmbeddedBroker(Broker):
     """`headrace broker`, or another command that takes its options."""
 
     def __init__(self, folder: Path, *, command: str = "") -> None:
-        super().__init__("embedded", folder, ready_line="ready ")
+        super().__init__(EMBEDDED, folder, ready_line="ready ")
         self._program = shlex.split(command) or [str(Path(sys.executable).with_name("headrace")), "broker"]
 
     def _command(self) -> list[str]:
@@ -198,10 +204,17 @@ class ApacheKafka(Broker):
         }
         text = "".join(f"{key}={value}\n" for key, value in values.items())
         (folder / "server.properties").write_text(text, encoding="ascii")
+        self._format()
+
+    def erase(self) -> None:
+        super().erase()
+        self._format()
+
+    def _format(self) -> None:
         cluster = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         subprocess.run(
             java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties"),
-            cwd=folder,
+            cwd=self.folder,
             check=True,
             capture_output=True,
         )
