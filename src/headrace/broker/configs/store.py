@@ -287,7 +287,7 @@ def _check_dynamic(texts: Mapping[str, str]) -> None:
         return
     message = f"Cannot update these configs dynamically: [{', '.join(sorted([*fixed, *reasons]))}]"
     for reason in dict.fromkeys(reasons.values()):
-        message += f" {reason}"
+        message = f"{message.removesuffix('.')}. {reason}"
     raise InvalidValueError(message)
 
 
