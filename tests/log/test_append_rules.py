@@ -1,4 +1,4 @@
-"""What topic settings ask of a batch: timestamp limits, log append time, other codecs, keys, honest counts."""
+"""What topic settings ask of a batch: timestamp limits, log append time, codecs, keys, honest counts."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_messages_are_worded_as_kafka_does() -> None:
     with pytest.raises(InvalidProducerEpochError) as old:
         state.check(batch(1, epoch=0), 1)
     assert str(old.value) == (
-        "Epoch of producer 7 at offset 1 in events-0 is 0, which is smaller than the last seen epoch 1"
+        "Epoch of producer 7 at offset 1 in events-0 is 0, which is < the last seen epoch 1 (TV-1)"
     )
 
 

@@ -127,9 +127,10 @@ class ProducerState:
                 f"{self.partition}: {sequence} (incoming seq. number), {last} (current end sequence number)"
             )
         if epoch < producer.epoch:
+            # The text is Kafka 4.3's; its end names the version of the transaction protocol, -1 for none.
             raise InvalidProducerEpochError(
                 f"Epoch of producer {producer_id} at offset {offset} in {self.partition} is {epoch}, "
-                f"which is smaller than the last seen epoch {producer.epoch}"
+                f"which is < the last seen epoch {producer.epoch} (TV-1)"
             )
         if sequence != 0 and producer.epoch != NO_EPOCH:
             raise OutOfOrderSequenceError(
