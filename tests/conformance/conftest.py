@@ -1,6 +1,7 @@
 """Every conformance test runs on both engines: Apache Kafka, the oracle, and the embedded broker.
 
-HEADRACE_CONFORMANCE_ENGINES names the engines to run, by comma: `kafka`, `embedded` or both (the default).
+CONFORMANCE_ENGINES names the engines to run, by comma: `kafka`, `embedded` or both (the default).
+CONFORMANCE_KAFKA is the address of an Apache Kafka 4.3.1 that runs already, to save its start.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tests.conformance.java_tools import JavaTools
 from tests.conformance.raw_client import RawClient
 from tests.ports import free_port
 
-ENGINES = tuple(os.environ.get("HEADRACE_CONFORMANCE_ENGINES", f"{KAFKA},{EMBEDDED}").split(","))
+ENGINES = tuple(os.environ.get("CONFORMANCE_ENGINES", f"{KAFKA},{EMBEDDED}").split(","))
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +39,8 @@ def engine_named(request: pytest.FixtureRequest) -> Callable[[str], Engine]:
     """An engine of the session by its name; started when it is first asked for."""
 
     def named(name: str) -> Engine:
+        if name == KAFKA and "CONFORMANCE_KAFKA" in os.environ:
+            return Engine(name=name, bootstrap=os.environ["CONFORMANCE_KAFKA"])
         fixture = {KAFKA: "kafka", EMBEDDED: "embedded_server"}[name]
         return Engine(name=name, bootstrap=request.getfixturevalue(fixture).bootstrap)
 
@@ -56,9 +59,7 @@ def both_engines(engine_named: Callable[[str], Engine]) -> tuple[Engine, Engine]
 
 
 @pytest.fixture
-def server(
-    engine: Engine, tmp_path: Path, java: JavaRuntime, artifacts: Artifacts
-) -> Iterator[Server]:
+def server(engine: Engine, tmp_path: Path, java: JavaRuntime, artifacts: Artifacts) -> Iterator[Server]:
     """A broker of this test's own, of the engine's kind, to be stopped and started again."""
     own: Server
     if engine.name == KAFKA:

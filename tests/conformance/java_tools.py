@@ -23,7 +23,7 @@ TOOLS = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
-    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
@@ -31,6 +31,11 @@ TOOLS = {
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
 }
+
+JVM_FLAGS = (
+    *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +70,7 @@ class JavaTools:
         port, token, process = launch_gateway(
             jarpath=str(py4j),
             classpath=os.pathsep.join(str(jar.resolve()) for jar in jars),
-            javaopts=["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-            + ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"],
+            javaopts=[*JVM_FLAGS],
             java_path=str(java.executable),
             die_on_exit=True,
             return_proc=True,

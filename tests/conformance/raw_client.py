@@ -1,8 +1,9 @@
-"""A Kafka client without manners: it sends exactly the request it is told to, in exactly the version it is told to.
+"""A Kafka client without manners: it sends exactly the request that it is told to.
 
-Owns: framing, request headers, and making kio's values from plain fields (`ask(3, 12, topics=[{"name": "a"}])`),
-so that a test reads like the protocol's own tables. Fields that a version does not have are left out, so
-that one request serves all versions. Never retries, never looks at what it sends.
+Owns: framing, request headers, and making kio's values from plain fields, as in
+`ask(3, 12, topics=[{"name": "a"}])`, so that a test reads like the protocol's own tables. Fields that a
+version does not have are left out, so that one request serves all versions. Never retries, never looks at
+what it sends.
 """
 
 from __future__ import annotations

@@ -70,6 +70,11 @@ def compress(codec: str, data: bytes) -> bytes:
     if codec == "snappy":
         block = bytes(cramjam.snappy.compress_raw(data))
         return XERIAL_MAGIC + struct.pack(">i", len(block)) + block
+    if codec == "lz4":
+        # Java's reader refuses frames whose blocks depend on each other, which are the library's default.
+        compressor = cramjam.lz4.Compressor(block_linked=False)
+        compressor.compress(data)
+        return bytes(compressor.finish())
     return bytes(getattr(cramjam, codec).compress(data))
 
 
@@ -89,7 +94,7 @@ def decompress(codec: str, data: bytes) -> bytes:
 
 
 def batch(records: Sequence[Record] | None = None, *, codec: str = "none", **fields: Any) -> bytes:
-    """A batch of the records. `fields` overrides any field of its header, and `payload` the records' bytes."""
+    """A batch of the records; `fields` overrides fields of its header, and `payload` the records' bytes."""
     records = [Record()] if records is None else records
     payload = fields.pop("payload", None)
     if payload is None:
