@@ -54,6 +54,7 @@ class Conversation:
         self.engine = engine
         self.transcript: list[tuple[str, Any]] = []
         self._client = engine.connect()
+        self._prefix = uuid.uuid4().hex
         self._names: dict[str, str] = {}
         self._ids: dict[uuid.UUID, str] = {}
         self._producers: dict[int, str] = {}
@@ -125,7 +126,8 @@ class Conversation:
 
     def name(self) -> str:
         """A topic's name that nobody has used."""
-        name = f"same-{uuid.uuid4().hex}"
+        # In the order of their names, where a broker sorts.
+        name = f"same-{self._prefix}-{len(self._names):03}"
         self._names[name] = f"<topic {len(self._names)}>"
         return name
 
