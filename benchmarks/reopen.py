@@ -95,6 +95,8 @@ def _refuse_small_disk(arguments: argparse.Namespace) -> None:
     engines = 1 if arguments.only else 2
     rounds = arguments.rounds + arguments.warm_up
     needed = engines * (arguments.gigabytes + rounds * arguments.more) * 1.1e9 + 2e9
+    if arguments.dir is not None:
+        arguments.dir.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(arguments.dir or tempfile.gettempdir()).free
     if free < needed:
         raise SystemExit(f"{needed / 1e9:.0f} GB of disk are needed, {free / 1e9:.0f} GB are free; see --dir")

@@ -74,17 +74,13 @@ class Comparison:
                 self._print_ratios(number)
 
     def report(self, settings: Mapping[str, Any], json_file: Path | None) -> None:
-        """Print medians, spread and verdicts; write them and all rounds to the file, too, if one is named."""
+        """Print medians, spread (least to most) and verdicts; write them and all rounds to the file, too, if one is named."""
         if not self._rounds:
             return
         print()
-        for figure in self._figures.values():
-            parts = [
-                f"{name} {_spread(self._values(figure.name, name), figure.shown)}" for name in self._names
-            ]
-            if len(self._names) == 2:
-                parts.append(f"ratio {_spread(self._ratios(figure.name), _shown_ratio)}")
-            print(f"{figure.name}: " + ";  ".join(parts))
+        summary = {name: self._summary(figure) for name, figure in self._figures.items()}
+        for name, columns in summary.items():
+            print(f"{name}: " + ";  ".join(f"{column} {text}" for column, text in columns.items()))
         print()
         verdicts = [self._verdict(claim) for claim in self._claims]
         for verdict in verdicts:
@@ -94,14 +90,23 @@ class Comparison:
                 "benchmark": self.title,
                 "machine": machine(),
                 "settings": dict(settings),
+                "summary": summary,
                 "rounds": self._rounds,
                 "claims": verdicts,
             }
+            json_file.parent.mkdir(parents=True, exist_ok=True)
             json_file.write_text(json.dumps(content, indent=2, default=str) + "\n", encoding="utf-8")
 
     @property
     def _names(self) -> list[str]:
         return list(self._rounds[0])
+
+    def _summary(self, figure: Figure) -> dict[str, str]:
+        """Median and spread of each engine, and of the ratio."""
+        columns = {name: _spread(self._values(figure.name, name), figure.shown) for name in self._names}
+        if len(self._names) == 2:
+            columns["ratio"] = _spread(self._ratios(figure.name), _shown_ratio)
+        return columns
 
     def _values(self, figure: str, engine: str) -> list[float]:
         return [results[engine][figure] for results in self._rounds]
@@ -120,13 +125,14 @@ class Comparison:
         about = f"{figure.name}, {' / '.join(self._names if ratio else self._names[:1])}"
         wanted = f"{claim.bound} {shown(claim.target)}"
         if EMBEDDED not in self._names or (ratio and len(self._names) != 2):
-            return {**asdict(claim), "met": None, "text": f"{about}: to be {wanted}, not judged in this run"}
+            text = f"{about}: to be {wanted}, not judged in this run"
+            return {**asdict(claim), "wanted": wanted, "met": None, "text": text}
         value = statistics.median(
             self._ratios(figure.name) if ratio else self._values(figure.name, self._names[0])
         )
         met = claim.met(value)
         text = f"{about}: {shown(value)}, to be {wanted}: {'met' if met else 'NOT MET'}"
-        return {**asdict(claim), "median": value, "met": met, "text": text}
+        return {**asdict(claim), "wanted": wanted, "median": value, "met": met, "text": text}
 
     def _print_row(self, label: str, name: str, results: Mapping[str, Mapping[str, float]]) -> None:
         shown = "   ".join(
@@ -164,4 +170,4 @@ def _shown_ratio(value: float) -> str:
 def _spread(values: Sequence[float], shown: Callable[[float], str]) -> str:
     if len(values) == 1:
         return shown(values[0])
-    return f"median {shown(statistics.median(values))} (from {shown(min(values))} to {shown(max(values))})"
+    return f"{shown(statistics.median(values))} ({shown(min(values))} to {shown(max(values))})"

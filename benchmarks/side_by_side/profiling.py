@@ -7,6 +7,7 @@ only while a thread runs, so the shares are of the broker's CPU time, not of the
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from side_by_side.processes import cpu_time
 
 SAMPLES_A_SECOND: Final = 200
 SHOWN: Final = 25
+LINE_NUMBER: Final = re.compile(r":\d+\)$")
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +77,8 @@ def hottest(stacks: str) -> str:
     below: Counter[str] = Counter()
     for line in stacks.splitlines():
         stack, _, count = line.rpartition(" ")
-        frames = stack.split(";")
+        # Without line numbers: functions are asked for, and only the stacks in the file know their lines.
+        frames = [LINE_NUMBER.sub(")", frame) for frame in stack.split(";")]
         own[frames[-1]] += int(count)
         for frame in set(frames):
             below[frame] += int(count)
