@@ -74,7 +74,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SMOKE)} (default: all)")
-    parser.add_argument("--results", type=Path, default=Path("benchmark-results"), help="folder for the JSON")
+    parser.add_argument("--results", type=Path, default=Path("build/benchmarks"), help="folder for the JSON")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes")
     parser.add_argument("--table-only", action="store_true", help="run nothing, show what the folder holds")
     arguments = parser.parse_args()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 from side_by_side import options, perf_tools, profiling
 from side_by_side.comparison import Claim, Comparison, Figure
 from side_by_side.engines import Broker
@@ -83,7 +83,7 @@ def _clocks() -> tuple[float, float, float]:
     return time.monotonic(), thread_cpu_seconds("rdk:broker"), time.thread_time()
 
 
-def _checked(messages: list) -> list:
+def _checked(messages: list[Message]) -> list[Message]:
     if not messages:
         raise RuntimeError("nothing to read for 30 s")
     if messages[0].error() is not None or messages[-1].error() is not None:

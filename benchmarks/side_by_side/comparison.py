@@ -17,10 +17,11 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from side_by_side.engines import EMBEDDED, Broker
 
+TIMES: Final = "\N{MULTIPLICATION SIGN}"
 Measure = Callable[[Broker, int], Mapping[str, float]]
 
 
@@ -32,8 +33,32 @@ class Figure:
     unit: str
     decimals: int = 0
 
+    def number(self, value: float) -> str:
+        return f"{value:,.{self.decimals}f}"
+
     def shown(self, value: float) -> str:
-        return f"{value:,.{self.decimals}f} {self.unit}"
+        return f"{self.number(value)} {self.unit}"
+
+    def spread(self, values: Sequence[float]) -> str:
+        """The median, and in brackets the least and the most."""
+        median = self.shown(statistics.median(values))
+        return (
+            f"{median} ({self.number(min(values))} to {self.number(max(values))})" if values[1:] else median
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio(Figure):
+    """One figure over another; small ones, such as 1/200, with more decimals."""
+
+    name: str = "ratio"
+    unit: str = TIMES
+
+    def number(self, value: float) -> str:
+        return f"{value:.2f}" if value >= 0.1 else f"{value:.4f}"
+
+
+RATIO: Final = Ratio()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +99,7 @@ class Comparison:
                 self._print_ratios(number)
 
     def report(self, settings: Mapping[str, Any], json_file: Path | None) -> None:
-        """Print medians, spread (least to most) and verdicts; write them and all rounds to the file, too, if one is named."""
+        """Print medians, spread and verdicts; write them and all rounds to the file, too, if one is named."""
         if not self._rounds:
             return
         print()
@@ -103,9 +128,9 @@ class Comparison:
 
     def _summary(self, figure: Figure) -> dict[str, str]:
         """Median and spread of each engine, and of the ratio."""
-        columns = {name: _spread(self._values(figure.name, name), figure.shown) for name in self._names}
+        columns = {name: figure.spread(self._values(figure.name, name)) for name in self._names}
         if len(self._names) == 2:
-            columns["ratio"] = _spread(self._ratios(figure.name), _shown_ratio)
+            columns["ratio"] = RATIO.spread(self._ratios(figure.name))
         return columns
 
     def _values(self, figure: str, engine: str) -> list[float]:
@@ -121,7 +146,7 @@ class Comparison:
     def _verdict(self, claim: Claim) -> dict[str, Any]:
         figure = self._figures[claim.figure]
         ratio = claim.of == "ratio"
-        shown = _shown_ratio if ratio else figure.shown
+        shown = RATIO.shown if ratio else figure.shown
         about = f"{figure.name}, {' / '.join(self._names if ratio else self._names[:1])}"
         wanted = f"{claim.bound} {shown(claim.target)}"
         if EMBEDDED not in self._names or (ratio and len(self._names) != 2):
@@ -143,7 +168,7 @@ class Comparison:
     def _print_ratios(self, number: int) -> None:
         if len(self._names) == 2:
             shown = "   ".join(
-                f"{figure} {_shown_ratio(self._ratios(figure)[-1])}" for figure in self._figures
+                f"{figure} {RATIO.shown(self._ratios(figure)[-1])}" for figure in self._figures
             )
             print(f"round {number:<2}  {'ratio':14}  {shown}", flush=True)
 
@@ -161,13 +186,3 @@ def machine() -> dict[str, Any]:
         "commit": git.stdout.strip(),
         "load_average": os.getloadavg(),
     }
-
-
-def _shown_ratio(value: float) -> str:
-    return f"{value:.2f} ×" if value >= 0.1 else f"{value:.4f} ×"  # noqa: RUF001
-
-
-def _spread(values: Sequence[float], shown: Callable[[float], str]) -> str:
-    if len(values) == 1:
-        return shown(values[0])
-    return f"{shown(statistics.median(values))} ({shown(min(values))} to {shown(max(values))})"
