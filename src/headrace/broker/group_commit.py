@@ -6,9 +6,9 @@
     fsync=os        as Kafka's default: the operating system writes back; topics can ask for more with
                     flush.messages and flush.ms
 
-Syncing runs in a worker thread; appending and reading go on meanwhile. If a sync fails, nobody knows what is
-on the disk: what was not synced before is taken back out of the log, its producers get a storage error, and
-the next append starts from what is known to be good.
+Syncing runs in a worker thread; appending and reading go on meanwhile. If a sync fails, the producers that
+wait for it get a storage error. Their records stay where they are, unseen by consumers, and the next sync
+writes them again (`log/flushing.py`): a producer that retries finds its batch, and waits for that sync.
 
 Invariants: at most one sync runs at a time; a future given out is always completed.
 """
@@ -26,6 +26,7 @@ from headrace.log.partition_log import FlushTicket, PartitionLog
 
 _log = logging.getLogger(__name__)
 _NEVER: Final = 2**63 - 1
+RETRY_SECONDS: Final = 1.0
 
 
 class GroupCommit:
@@ -109,7 +110,7 @@ class GroupCommit:
                 log.flushed(ticket)
                 self._release(log)
             else:
-                self._take_back(log, error)
+                self._fail(log, error)
             self._flushed(log)
 
     def _release(self, log: PartitionLog) -> None:
@@ -123,18 +124,14 @@ class GroupCommit:
             if offset < log.flushed_offset and not future.done():
                 future.set_result(None)
 
-    def _take_back(self, log: PartitionLog, error: OSError) -> None:
-        _log.error("syncing %s failed, taking back what was not synced: %s", log.folder, error)
+    def _fail(self, log: PartitionLog, error: OSError) -> None:
+        _log.error("syncing %s failed, trying again in %s s: %s", log.folder, RETRY_SECONDS, error)
         failure = StorageError(f"The records could not be brought to the disk: {error}.")
-        waiting = self._waiting.pop(log, [])
-        try:
-            if self._always:
-                log.truncate_to(log.flushed_offset)
-        except (OSError, StorageError) as second:
-            _log.error("cutting %s back failed too: %s", log.folder, second)
-        for _offset, future in waiting:
+        for _offset, future in self._waiting.pop(log, []):
             if not future.done():
                 future.set_exception(failure)
+        if log not in self._timers:
+            self._timers[log] = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._request, log)
 
 
 def _sync_all(tickets: Iterable[FlushTicket]) -> list[OSError | None]:

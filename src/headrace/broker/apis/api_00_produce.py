@@ -93,7 +93,8 @@ class _Produce:
             appended = log.append(records, now_ms=self._now_ms)
         except (LogError, ApiError) as error:
             return _failure(partition, error)
-        if not appended.duplicate:
+        # A batch that was there already may still be on its way to the disk.
+        if not appended.duplicate or appended.last_offset >= log.high_water_mark:
             future = self._broker.group_commit.appended(log, appended.last_offset)
             if future is None:
                 self._broker.wake(log, len(records))
