@@ -59,6 +59,7 @@ def test_negative_epochs_and_offsets_cannot_be(entry: tuple[int, int]) -> None:
     ("epoch", "answer"),
     [
         pytest.param(-1, (-1, -1), id="undefined"),
+        pytest.param(-5, (-5, 5), id="before all, though it cannot be"),
         pytest.param(0, (0, 5), id="before all: where the log begins"),
         pytest.param(1, (1, 20), id="ends where the next begins"),
         pytest.param(2, (1, 20), id="between two: the one below"),

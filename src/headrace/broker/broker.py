@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.broker.configs.store import ConfigStore
 from headrace.broker.fetch_sessions import FetchSessions
+from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.waiting_fetches import WaitingFetches
 from headrace.log.data_folder import DataFolder, Topic
 from headrace.log.partition_log import PartitionLog
@@ -38,6 +39,7 @@ class Broker:
         self.group_commit: Final = group_commit
         self.sessions: Final = FetchSessions()
         self.waiting: Final = WaitingFetches()
+        self.producer_ids: Final = ProducerIds(logs)
         self.node_id: Final = settings.node_id
         self.host = settings.advertised_host or settings.host
         self.port = settings.port

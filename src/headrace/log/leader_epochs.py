@@ -79,7 +79,7 @@ class LeaderEpochs:
         epoch itself with the first known start, so that a reader begins there.
         """
         epochs = self._epochs
-        if epoch < 0 or not epochs or epoch > epochs[-1]:
+        if epoch == UNDEFINED_EPOCH or not epochs or epoch > epochs[-1]:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         if epoch == epochs[-1]:
             return epoch, log_end_offset

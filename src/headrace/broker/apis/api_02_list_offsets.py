@@ -1,0 +1,117 @@
+"""ListOffsets (key 2), versions 1 to 11: where a partition begins and ends, and which offset a time has.
+
+Behaviour: a timestamp gives the first record that is not older, with its own timestamp; none is answered
+with offset -1 and no error. Negative timestamps have a meaning of their own: see `_LOWEST_VERSION`. The
+latest offset is what consumers may read up to; it is the same for both isolation levels while there are
+no transactions. A follower, of which there is none, would get the end of the log. A partition that is
+asked for twice is an INVALID_REQUEST. Answers come in the order of the request.
+
+Version notes: 2 has isolation levels (KIP-98), 4 leader epochs (KIP-320), 7 the newest timestamp
+(KIP-734), 8 the earliest local offset (KIP-405), 9 the last tiered one (KIP-1005), 10 a timeout for
+tiered storage, 11 the earliest offset that waits for its upload (KIP-1023). Without tiered storage
+everything is local: 8 is the earliest offset, 9 and 11 give -1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.broker import Broker
+from headrace.broker.errors import ApiError, kafka_code
+from headrace.broker.leader_epoch_check import check_leader_epoch
+from headrace.log.errors import LogError
+from headrace.log.partition_log import PartitionLog
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+_LOWEST_VERSION: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+_CONSUMER: Final = -1
+_ISOLATION_LEVELS: Final = frozenset({0, 1})
+
+# Timestamp, offset, leader epoch.
+_Found = tuple[int, int, int]
+_NOTHING: Final[_Found] = (-1, -1, -1)
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """One answer for each partition, even if it was named in several places."""
+    times = Counter(
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    )
+    answers: dict[str, dict[int, Any]] = {}
+    for topic in request.topics:
+        partitions = answers.setdefault(topic.name, {})
+        for asked in topic.partitions:
+            index = asked.partition_index
+            try:
+                if times[topic.name, index] > 1:
+                    raise ApiError(ErrorCode.invalid_request)
+                found = _find(broker, request, topic.name, asked, context.version)
+            except (ApiError, LogError) as error:
+                partitions[index] = _answer(context, index, _NOTHING, kafka_code(error))
+            else:
+                partitions[index] = _answer(context, index, found, ErrorCode.none)
+    return context.reply(
+        topics=tuple(
+            context.make("ListOffsetsTopicResponse", name=name, partitions=tuple(partitions.values()))
+            for name, partitions in answers.items()
+        )
+    )
+
+
+def _find(broker: Broker, request: Any, name: str, asked: Any, version: int) -> _Found:
+    """Raises ApiError, LogError."""
+    timestamp = asked.timestamp
+    if getattr(request, "isolation_level", 0) not in _ISOLATION_LEVELS:
+        raise ApiError(ErrorCode.unknown_server_error, "Unknown isolation level.")
+    if timestamp < 0 and version < _LOWEST_VERSION.get(timestamp, version + 1):
+        raise ApiError(ErrorCode.unsupported_version)
+    log = broker.partition(broker.find_topic(name), asked.partition_index)
+    if log is None:
+        raise ApiError(ErrorCode.unknown_topic_or_partition)
+    check_leader_epoch(log, getattr(asked, "current_leader_epoch", -1))
+    if timestamp == LATEST:
+        end = log.high_water_mark if request.replica_id == _CONSUMER else log.end_offset
+        return -1, end, log.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.start_offset, _epoch_of(log, log.start_offset)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _NOTHING
+    if timestamp == MAX_TIMESTAMP:
+        return log.offset_of_max_timestamp() or _NOTHING
+    return log.offset_for_timestamp(timestamp) or _NOTHING
+
+
+def _epoch_of(log: PartitionLog, offset: int) -> int:
+    epoch = log.epochs.epoch_for(offset)
+    return -1 if epoch is None else epoch
+
+
+def _answer(context: Context, index: int, found: _Found, code: ErrorCode) -> Any:
+    timestamp, offset, leader_epoch = found
+    return context.make(
+        "ListOffsetsPartitionResponse",
+        partition_index=index,
+        error_code=code,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=leader_epoch,
+    )
+
+
+API = Api(key=2, name="ListOffsets", versions=(1, 11), handle=handle)

@@ -1,0 +1,75 @@
+"""DeleteRecords (key 21), versions 0 to 2: forget everything before an offset.
+
+Behaviour: -1 stands for the high-water mark. The answer is the offset that the partition begins with
+afterwards; an offset before it changes nothing, one behind the high-water mark is OFFSET_OUT_OF_RANGE.
+Topics that are only compacted refuse with POLICY_VIOLATION, the broker's own with
+INVALID_TOPIC_EXCEPTION. There are no followers to wait for, so the timeout does not matter. Of a
+partition that is named several times the last offset counts.
+
+Version notes: 2 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.broker import Broker
+from headrace.broker.errors import ApiError, kafka_code
+from headrace.broker.topic_names import is_internal
+from headrace.log.errors import LogError
+
+HIGH_WATER_MARK: Final = -1
+_NO_LOW_WATER_MARK: Final = -1
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """Partitions are independent of each other."""
+    wanted: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        offsets = wanted.setdefault(topic.name, {})
+        for partition in topic.partitions:
+            offsets[partition.partition_index] = partition.offset
+    return context.reply(
+        topics=tuple(
+            context.make(
+                "DeleteRecordsTopicResult",
+                name=name,
+                partitions=tuple(
+                    _result(broker, context, name, index, offset) for index, offset in offsets.items()
+                ),
+            )
+            for name, offsets in wanted.items()
+        )
+    )
+
+
+def _result(broker: Broker, context: Context, name: str, index: int, offset: int) -> Any:
+    code = ErrorCode.none
+    try:
+        low_water_mark = _delete(broker, name, index, offset)
+    except (ApiError, LogError) as error:
+        code, low_water_mark = kafka_code(error), _NO_LOW_WATER_MARK
+    return context.make(
+        "DeleteRecordsPartitionResult", partition_index=index, low_watermark=low_water_mark, error_code=code
+    )
+
+
+def _delete(broker: Broker, name: str, index: int, offset: int) -> int:
+    """The first offset afterwards. Raises ApiError, LogError."""
+    log = broker.partition(broker.find_topic(name), index)
+    if log is None:
+        raise ApiError(ErrorCode.unknown_topic_or_partition)
+    if is_internal(name):
+        raise ApiError(ErrorCode.invalid_topic_exception, f"Cannot delete records of internal topic {name}")
+    if log.config.compact and not log.config.delete:
+        raise ApiError(
+            ErrorCode.policy_violation,
+            f"Records of partition {log.name} can not be deleted due to the configured policy",
+        )
+    return log.delete_records_before(log.high_water_mark if offset == HIGH_WATER_MARK else offset)
+
+
+API = Api(key=21, name="DeleteRecords", versions=(0, 2), handle=handle)

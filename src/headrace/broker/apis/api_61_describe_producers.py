@@ -1,0 +1,93 @@
+"""DescribeProducers (key 61), version 0: the idempotent producers that a partition remembers (KIP-664).
+
+Behaviour: each producer with its epoch, its last sequence number and the timestamp of its newest record.
+-1 stands for a transaction that there is not. A topic that does not exist is refused with a message, a
+missing partition of one that exists without, as Apache Kafka does.
+
+Version notes: there is one version.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.broker import Broker
+from headrace.broker.errors import ApiError
+from headrace.broker.topic_names import check_name
+from headrace.log.data_folder import Topic
+from headrace.log.partition_log import PartitionLog
+
+UNKNOWN_TOPIC: Final = "This server does not host this topic-partition."
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """As many answers as questions, in their order."""
+    return context.reply(
+        topics=tuple(
+            context.make(
+                "TopicResponse", name=asked.name, partitions=tuple(_partitions(broker, context, asked))
+            )
+            for asked in request.topics
+        )
+    )
+
+
+def _partitions(broker: Broker, context: Context, asked: Any) -> list[Any]:
+    try:
+        topic = _topic(broker, asked.name)
+    except ApiError as error:
+        return [_refusal(context, index, error) for index in asked.partition_indexes]
+    answers = []
+    for index in asked.partition_indexes:
+        log = broker.partition(topic, index)
+        if log is None:
+            answers.append(_refusal(context, index, ApiError(ErrorCode.unknown_topic_or_partition)))
+        else:
+            answers.append(_producers(context, index, log))
+    return answers
+
+
+def _topic(broker: Broker, name: str) -> Topic:
+    """Raises ApiError."""
+    check_name(name)
+    topic = broker.find_topic(name)
+    if topic is None:
+        raise ApiError(ErrorCode.unknown_topic_or_partition, UNKNOWN_TOPIC)
+    return topic
+
+
+def _producers(context: Context, index: int, log: PartitionLog) -> Any:
+    return context.make(
+        "PartitionResponse",
+        partition_index=index,
+        error_code=ErrorCode.none,
+        error_message=None,
+        active_producers=tuple(
+            context.make(
+                "ProducerState",
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.transaction_first_offset,
+            )
+            for producer in log.producers.active()
+        ),
+    )
+
+
+def _refusal(context: Context, index: int, error: ApiError) -> Any:
+    return context.make(
+        "PartitionResponse",
+        partition_index=index,
+        error_code=error.code,
+        error_message=error.message or None,
+        active_producers=(),
+    )
+
+
+API = Api(key=61, name="DescribeProducers", versions=(0, 0), handle=handle)
