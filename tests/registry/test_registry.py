@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import signal
 import threading
 from collections.abc import Iterator
@@ -14,9 +16,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from headrace.core.errors import HeadraceError
 from headrace.engines.apache_kafka import ApacheKafka
-from headrace.registry.log import SchemaReader
+from headrace.registry.log import SchemaReader, SchemaWriter
 from headrace.registry.registry import Registry
-from tests.http.events.driving import read_topic
+from tests.http.events.driving import end_offsets, read_topic
 from tests.ports import free_port
 
 TYPES = ["int", "long", "float", "double", "string", "bytes", "boolean", "null"]
@@ -28,6 +30,12 @@ def registry(kafka: ApacheKafka, topic_name: str) -> Iterator[Registry]:
     started.start()
     yield started
     started.stop()
+
+
+def schema_records(bootstrap: str, topic: str) -> list[Message]:
+    """What stands in the topic for every registry to read; between them are our proposals."""
+    records = read_topic(bootstrap, topic, 0, end_offsets(bootstrap, topic, 1)[0])
+    return [record for record in records if json.loads(record.key() or b"{}")["keytype"] == "SCHEMA"]
 
 
 def raised(code: str, call: object, *arguments: object) -> str:
@@ -57,7 +65,7 @@ def test_what_is_registered_is_found_and_kept_in_a_compacted_topic(
         ("views-value", 1),
     ]
 
-    records = read_topic(kafka.bootstrap, topic_name, 0, 3)
+    records = schema_records(kafka.bootstrap, topic_name)
     assert records[0].key() == b'{"keytype":"SCHEMA","subject":"clicks-value","version":1,"magic":1}'
     assert records[2].value() == (
         b'{"subject":"views-value","version":1,"id":2,"schema":"\\"int\\"","deleted":false}'
@@ -172,7 +180,6 @@ def test_a_registry_that_lags_behind_decides_on_what_is_in_the_log_not_on_what_i
         reader = behind._reader
         assert isinstance(reader, _LaggingReader)
         for number, name in enumerate(TYPES[:4], start=1):
-            # Alternately the writer of `behind` was never opened, or has been fenced.
             reader.may_read.clear()
             assert ahead.register("shared", f'"{name}"') == 2 * number - 1
             assert behind.register("shared", f'{{"type":"array","items":"{name}"}}') == 2 * number
@@ -181,6 +188,101 @@ def test_a_registry_that_lags_behind_decides_on_what_is_in_the_log_not_on_what_i
     finally:
         ahead.stop()
         behind.stop()
+
+
+def test_racing_registries_end_with_the_same_answers_and_one_content_for_each_key(
+    kafka: ApacheKafka, topic_name: str
+) -> None:
+    registries = [Registry(kafka.bootstrap, topic=topic_name, timeout=60) for _ in range(3)]
+    for each in registries:
+        each.start()
+    wishes = [(f"subject-{number}", f'"{name}"') for number in range(2) for name in TYPES[:5]]
+
+    def register_all(registry: Registry, seed: int) -> dict[tuple[str, str], int]:
+        order = random.Random(seed).sample(wishes, len(wishes))
+        return {(subject, schema): registry.register(subject, schema) for subject, schema in order}
+
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(register_all, registries * 2, range(6)))
+        assert all(each == answers[0] for each in answers)
+        assert sorted(set(answers[0].values())) == [1, 2, 3, 4, 5]
+        for each in registries:
+            for subject in ("subject-0", "subject-1"):
+                assert each.versions(subject) == [1, 2, 3, 4, 5]
+            for (subject, schema), schema_id in answers[0].items():
+                assert each.schema_by_id(schema_id) == schema
+                assert each.lookup(subject, schema).id == schema_id
+    finally:
+        for each in registries:
+            each.stop()
+    contents: dict[bytes | None, set[bytes | None]] = {}
+    for record in schema_records(kafka.bootstrap, topic_name):
+        contents.setdefault(record.key(), set()).add(record.value())
+    assert len(contents) == len(wishes)
+    assert all(len(each) == 1 for each in contents.values())
+
+
+class _DeathError(Exception):
+    """Stands for the end of the process."""
+
+
+class _DyingWriter(SchemaWriter):
+    """Dies once the log has so many more records, before anybody reads it back."""
+
+    records_left = 0
+
+    def write(self, key: bytes, value: bytes | None, timeout: float) -> int:
+        offset = super().write(key, value, timeout)
+        self.records_left -= 1
+        if self.records_left == 0:
+            raise _DeathError
+        return offset
+
+
+@pytest.mark.parametrize("records", [1, 2], ids=["proposal", "schema"])
+def test_a_registry_that_dies_before_it_reads_back_what_it_wrote_leaves_nothing_half_done(
+    kafka: ApacheKafka, topic_name: str, monkeypatch: pytest.MonkeyPatch, records: int
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("headrace.registry.registry.SchemaWriter", _DyingWriter)
+        dying = Registry(kafka.bootstrap, topic=topic_name)
+    dying.start()
+    assert dying.register("a", '"int"') == 1
+    assert isinstance(dying._writer, _DyingWriter)
+    dying._writer.records_left = records
+    with pytest.raises(_DeathError):
+        dying.register("a", '"long"')
+    dying.stop()
+
+    successor = Registry(kafka.bootstrap, topic=topic_name)
+    successor.start()
+    try:
+        # Its proposal keeps its turn: it becomes what it was to become.
+        assert successor.register("a", '"float"') == 3
+        assert successor.register("a", '"long"') == 2
+        assert successor.versions("a") == [1, 2, 3]
+        assert successor.version("a", 2).schema == '"long"'
+    finally:
+        successor.stop()
+    keys = [record.key() for record in schema_records(kafka.bootstrap, topic_name)]
+    assert len(keys) == len(set(keys)) == 3
+
+
+def test_what_is_left_of_a_proposal_after_compaction_is_nothing(
+    registry: Registry, kafka: ApacheKafka, topic_name: str
+) -> None:
+    registry.register("a", '"int"')
+    registry.register("b", '"long"')
+    registry.stop()
+    last = {
+        record.key(): record.value()
+        for record in read_topic(
+            kafka.bootstrap, topic_name, 0, end_offsets(kafka.bootstrap, topic_name, 1)[0]
+        )
+    }
+    left = {key for key, value in last.items() if value is not None}
+    assert left == {record.key() for record in schema_records(kafka.bootstrap, topic_name)}
 
 
 def test_many_threads_register_at_once(registry: Registry) -> None:

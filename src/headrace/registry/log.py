@@ -1,10 +1,9 @@
-"""The topic `_schemas`: making it, reading it, and writing to it as the only writer of the moment.
+"""The topic `_schemas`: making it, reading it, and appending to it.
 
-Written by whoever holds the transactional id: opening the writer fences all others in the cluster, and a
-writer that was fenced writes nothing. So a registry decides on a state that nobody else can change before
-its record is written, and several registries can stand on one log. Crash behaviour: a record is there as a
-whole or not at all; what a dead registry left open is aborted by the next writer. Readers see committed
-records only. Never interprets a record.
+Any Kafka will do: nothing here needs transactions, and any number of registries may append at once; how they
+agree is `proposals.py`. Crash behaviour: a record is there as a whole or not at all; of a record whose
+acknowledgement did not come nobody knows, and it may appear later. Records of transactions that an earlier
+version left aborted are not read. Never interprets a record.
 """
 
 from __future__ import annotations
@@ -38,9 +37,8 @@ _log = logging.getLogger(__name__)
 
 PARTITION: Final = 0
 MAX_REPLICAS: Final = 3
-# What a writer that died left open is aborted after this time, or by the next writer.
-_TRANSACTION_TIMEOUT_MS: Final = 10_000
 _SEND_TIMEOUT_MS: Final = 8_000
+_CLOSE_SECONDS: Final = 1.0
 # Right after a topic was made, and while its partition moves to another broker.
 _NO_LEADER_YET: Final = frozenset(
     {
@@ -55,8 +53,8 @@ _LEADER_PAUSE_SECONDS: Final = 0.05
 _FETCH_WAIT_MS: Final = 100
 
 
-class WriterReplacedError(Exception):
-    """Nobody knows whether it wrote: open the writer again, read to the end, decide anew."""
+class NotAcknowledgedError(Exception):
+    """Nobody knows whether the record was written: read to the end to see."""
 
 
 def ensure_topic(bootstrap: str, topic: str, timeout: float) -> None:
@@ -156,7 +154,7 @@ class SchemaReader:
         return None, None
 
     def end_offset(self, timeout: float) -> int:
-        """Where the committed records end now. Raises KafkaException."""
+        """Where the records end now. Raises KafkaException."""
         deadline = time.monotonic() + timeout
         while True:
             try:
@@ -180,7 +178,7 @@ class SchemaReader:
 
 
 class SchemaWriter:
-    """Writes records, one transaction each. Not for several threads at once."""
+    """Appends records. Not for several threads at once."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._bootstrap = bootstrap
@@ -191,48 +189,66 @@ class SchemaWriter:
     def is_open(self) -> bool:
         return self._producer is not None
 
-    def open(self, timeout: float) -> None:
-        """Become the only writer. Raises log_unavailable."""
-        producer = Producer(
+    def open(self) -> None:
+        self._producer = Producer(
             {
                 "bootstrap.servers": self._bootstrap,
-                "transactional.id": f"headrace-registry{self._topic}",
-                "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
+                "acks": "all",
+                # The client sends again what was not acknowledged, and the log then takes it once. A proposal
+                # that stood there twice could change places with another once the first is compacted away.
+                "enable.idempotence": True,
                 "delivery.timeout.ms": _SEND_TIMEOUT_MS,
                 "allow.auto.create.topics": False,
                 "reconnect.backoff.max.ms": 1_000,
                 "linger.ms": 0,
+                # What goes wrong is told by the failed delivery.
+                "log_level": 2,
             },
             logger=_log,
         )
-        try:
-            producer.init_transactions(timeout)
-        except KafkaException as error:
-            raise unavailable(self._bootstrap, error) from error
-        self._producer = producer
 
     def close(self) -> None:
-        self._producer = None
+        """Wait a moment for what `write_later` left, then forget the rest."""
+        if self._producer is not None:
+            self._producer.flush(_CLOSE_SECONDS)
+        self._give_up()
 
-    def write(self, key: bytes, value: bytes, timeout: float) -> int:
-        """Write one record; its offset. Raises WriterReplacedError."""
-        offsets: list[int] = []
+    def write(self, key: bytes, value: bytes | None, timeout: float) -> int:
+        """Append one record; its offset, once the log has it. Raises NotAcknowledgedError."""
+        outcome: list[tuple[KafkaError | None, int]] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                offsets.append(message.offset() or 0)
+            outcome.append((error, message.offset() or 0))
 
-        producer = self._producer
+        deadline = time.monotonic() + timeout
         try:
-            producer.begin_transaction()
-            producer.produce(self._topic, value, key, partition=PARTITION, on_delivery=delivered)
-            producer.flush(timeout)
-            producer.commit_transaction(timeout)
+            self._producer.produce(self._topic, value, key, partition=PARTITION, on_delivery=delivered)
+            while not outcome and time.monotonic() < deadline:
+                self._producer.poll(max(0.0, deadline - time.monotonic()))
         except KafkaException as error:
-            # Fenced, timed out, aborted: a new writer starts from what is really there.
-            self._producer = None
-            raise WriterReplacedError(error.args[0].str()) from error
-        if not offsets:
-            self._producer = None
-            raise WriterReplacedError("the log did not acknowledge the record")
-        return offsets[0]
+            self._give_up()
+            raise NotAcknowledgedError(error.args[0].str()) from error
+        refusal, offset = outcome[0] if outcome else (None, -1)
+        if refusal is None and offset >= 0:
+            return offset
+        self._give_up()
+        raise NotAcknowledgedError(refusal.str() if refusal else "the log did not acknowledge the record")
+
+    def write_later(self, key: bytes, value: bytes | None) -> None:
+        """Append one record in the background; if that fails, it is not written."""
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                _log.info("a record of %s was not written: %s", self._topic, error.str())
+
+        try:
+            self._producer.produce(self._topic, value, key, partition=PARTITION, on_delivery=delivered)
+            self._producer.poll(0)
+        except KafkaException as error:
+            _log.info("a record of %s was not written: %s", self._topic, error.args[0].str())
+            self._give_up()
+
+    def _give_up(self) -> None:
+        if self._producer is not None:
+            self._producer.purge()
+        self._producer = None

@@ -5,8 +5,10 @@ Byte format: key and value are JSON. A schema has the key
 `{"subject":"s","version":1,"id":1,"schema":"…","deleted":false}`, with `schemaType` and `references` where
 it is not plain Avro; the same key with no value removes that version for good. `DELETE_SUBJECT` marks the
 versions of a subject up to one as deleted. What else there is (`NOOP`, `CONFIG`, `MODE`, …) does not matter
-to schemas and is read as `OtherRecord`. Invariant: whatever bytes a record has, reading it gives one of the
-four. Never judges a schema.
+to schemas and is read as `OtherRecord`. Ours alone is the proposal (decision record 0006): the key
+`{"keytype":"NOOP","magic":0,"proposal":"…"}`, never given twice, with a schema's value; the same key with no
+value retires it. Confluent's registry passes over it. Invariant: whatever bytes a record has,
+reading it gives one of these. Never judges a schema.
 """
 
 from __future__ import annotations
@@ -49,22 +51,56 @@ class DeletedSubjectRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProposalRecord:
+    """The wish to register a schema; `version` and `id` are what it gets unless others were faster."""
+
+    # Given once in the life of the topic, so that compaction never moves a proposal behind another.
+    proposal: str
+    subject: str
+    version: int
+    id: int
+    schema: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetiredProposalRecord:
+    """A proposal has become a schema record, and need not be kept."""
+
+    proposal: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OtherRecord:
     """Nothing that concerns schemas; `reason` is empty where that is as it should be."""
 
     reason: str = ""
 
 
-Record = SchemaRecord | RemovedVersionRecord | DeletedSubjectRecord | OtherRecord
+Record = (
+    SchemaRecord
+    | RemovedVersionRecord
+    | DeletedSubjectRecord
+    | ProposalRecord
+    | RetiredProposalRecord
+    | OtherRecord
+)
+# What a registry of ours writes.
+WrittenRecord = SchemaRecord | ProposalRecord | RetiredProposalRecord
 
 
-def encode_key(record: SchemaRecord) -> bytes:
+def encode_key(record: WrittenRecord) -> bytes:
+    if not isinstance(record, SchemaRecord):
+        return _encode({"keytype": "NOOP", "magic": 0, "proposal": record.proposal})
     key = {"keytype": "SCHEMA", "subject": record.subject, "version": record.version, "magic": 1}
     return _encode(key)
 
 
-def encode_value(record: SchemaRecord) -> bytes:
+def encode_value(record: WrittenRecord) -> bytes | None:
+    if isinstance(record, RetiredProposalRecord):
+        return None
     value: dict[str, Any] = {"subject": record.subject, "version": record.version, "id": record.id}
+    if isinstance(record, ProposalRecord):
+        return _encode({**value, "schema": record.schema})
     if record.schema_type != AVRO:
         value["schemaType"] = record.schema_type
     if record.references != "[]":
@@ -86,6 +122,8 @@ def _decode(key: dict[str, Any], value: dict[str, Any] | None) -> Record:
     kind = key["keytype"]
     if kind == "DELETE_SUBJECT" and value is not None:
         return DeletedSubjectRecord(subject=_text(key["subject"]), version=_number(value["version"]))
+    if kind == "NOOP" and "proposal" in key:
+        return _decode_proposal(_text(key["proposal"]), value)
     if kind != "SCHEMA":
         return OtherRecord()
     subject, version = _text(key["subject"]), _number(key["version"])
@@ -99,6 +137,18 @@ def _decode(key: dict[str, Any], value: dict[str, Any] | None) -> Record:
         schema_type=_text(value.get("schemaType") or AVRO),
         references=json.dumps(value.get("references") or []),
         deleted=bool(value.get("deleted", False)),
+    )
+
+
+def _decode_proposal(proposal: str, value: dict[str, Any] | None) -> Record:
+    if value is None:
+        return RetiredProposalRecord(proposal=proposal)
+    return ProposalRecord(
+        proposal=proposal,
+        subject=_text(value["subject"]),
+        version=_number(value["version"]),
+        id=_number(value["id"]),
+        schema=_text(value["schema"]),
     )
 
 

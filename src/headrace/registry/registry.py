@@ -1,9 +1,10 @@
 """The registry as a service: a state that follows the log, and registrations that wait for their own record.
 
-Invariants: the state changes only in the reading thread, by replay; a registration answers after its record
-was read back, so whoever asks this registry for the id afterwards finds it; what is not found is looked for
-once more after reading to the end, so another registry's registration is found too. Never keeps a schema
-anywhere but in the log.
+Invariants: the state changes only in the reading thread, by replay; a registration answers after its schema
+record was read back from the log, so an id that was given means that schema for ever, and whoever asks this
+registry for it afterwards finds it; what is not found is looked for once more after reading to the end, so
+another registry's registration is found too. Several registries may stand on one log, and any of them
+may die at any moment (`proposals.py`). Never keeps a schema anywhere but in the log.
 """
 
 from __future__ import annotations
@@ -11,16 +12,27 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from typing import Final, TypeVar
 
 from confluent_kafka import KafkaException
 
 from headrace.core.errors import HeadraceError
-from headrace.registry.avro import read_avro
-from headrace.registry.log import SchemaReader, SchemaWriter, WriterReplacedError, ensure_topic, unavailable
-from headrace.registry.records import AVRO, OtherRecord, SchemaRecord, decode_record, encode_key, encode_value
-from headrace.registry.state import RegistryState, decide_registration
+from headrace.registry.avro import AvroSchema, read_avro
+from headrace.registry.log import NotAcknowledgedError, SchemaReader, SchemaWriter, ensure_topic, unavailable
+from headrace.registry.proposals import outcomes, propose
+from headrace.registry.records import (
+    AVRO,
+    OtherRecord,
+    RetiredProposalRecord,
+    SchemaRecord,
+    WrittenRecord,
+    decode_record,
+    encode_key,
+    encode_value,
+)
+from headrace.registry.state import RegistryState
 
 _log = logging.getLogger(__name__)
 
@@ -46,12 +58,15 @@ class Registry:
         self._reader: SchemaReader | None = None
         self._thread: threading.Thread | None = None
         self._writer = SchemaWriter(bootstrap, topic)
+        self._looked_for_leftovers = False
         # Held during a registration: decisions of one registry are made one after the other.
         self._registering = threading.Lock()
 
     def start(self) -> None:
         """Make the topic if it is missing and read all of it. Raises log_unavailable."""
         ensure_topic(self._bootstrap, self._topic, self._timeout)
+        # A client needs half a second until it may write; that passes while schemas are read.
+        self._writer.open()
         self._reader = SchemaReader(self._bootstrap, self._topic)
         self._thread = threading.Thread(
             target=self._follow, args=(self._reader,), name="schemas", daemon=True
@@ -79,22 +94,57 @@ class Registry:
         if schema_type != AVRO:
             raise _unsupported_type(schema_type)
         schema = read_avro(schema_text)
-        deadline = time.monotonic() + self._timeout
+        with self._progress:
+            found = self._state.find(subject, schema.identity)
+        if found is not None:
+            return found.id
         with self._registering:
-            while True:
+            return self._register(subject, schema)
+
+    def _register(self, subject: str, schema: AvroSchema) -> int:
+        """Propose, read what became of it, write that; each step starts from what the log holds then."""
+        deadline = time.monotonic() + self._timeout
+        proposal = ""
+        while True:
+            self._read_to_end(self._timeout)
+            with self._progress:
+                found = self._state.find(subject, schema.identity)
+                outcome = outcomes(self._state).get(proposal)
+            if found is not None:
+                self._retire()
+                return found.id
+            if time.monotonic() >= deadline:
+                raise self._late("write the schema")
+            if not self._writer.is_open:
+                self._writer.open()
+            if not self._looked_for_leftovers:
+                self._looked_for_leftovers = self._finish_what_others_left()
+            elif outcome is not None:
+                self._write(outcome)
+            else:
+                # A new one for each attempt: the last may still come, and then both become the same record.
+                proposal = uuid.uuid4().hex
                 with self._progress:
-                    found = self._state.find(subject, schema.identity)
-                if found is not None:
-                    return found.id
-                if time.monotonic() >= deadline:
-                    raise self._late("write the schema")
-                if not self._writer.is_open:
-                    self._writer.open(self._timeout)
-                    self._read_to_end(self._timeout)
-                with self._progress:
-                    record = decide_registration(self._state, subject, schema)
-                if record is not None:
-                    self._write(record)
+                    wish = propose(self._state, proposal, subject, schema)
+                if wish is not None:
+                    self._write(wish)
+
+    def _finish_what_others_left(self) -> bool:
+        """A registry that died between its two records left a proposal: it becomes what it was to become.
+
+        False if a record may not have been written.
+        """
+        with self._progress:
+            left = list(dict.fromkeys(outcomes(self._state).values()))
+        return all(self._write(record) for record in left)
+
+    def _retire(self) -> None:
+        with self._progress:
+            fulfilled = self._state.fulfilled_proposals()
+        if self._writer.is_open:
+            for proposal in fulfilled:
+                retired = RetiredProposalRecord(proposal=proposal)
+                self._writer.write_later(encode_key(retired), encode_value(retired))
 
     def schema_by_id(self, schema_id: int) -> str:
         return self.schema(schema_id).schema
@@ -144,14 +194,15 @@ class Registry:
             HeadraceError("schema_not_found", "Schema not found."),
         )
 
-    def _write(self, record: SchemaRecord) -> None:
-        """Write it and wait until it was read back; if the writer lost its place, the next round decides."""
+    def _write(self, record: WrittenRecord) -> bool:
+        """Write it and wait until it was read back; False if nobody knows whether it is written."""
         try:
             offset = self._writer.write(encode_key(record), encode_value(record), self._timeout)
-        except WriterReplacedError as error:
-            _log.info("the schema of %s is decided on again: %s", record.subject, error)
-            return
+        except NotAcknowledgedError as error:
+            _log.info("%s may or may not be in %s: %s", type(record).__name__, self._topic, error)
+            return False
         self._wait_until_read(offset + 1, self._timeout)
+        return True
 
     def _find(self, look: Callable[[], _Found | None], missing: HeadraceError) -> _Found:
         with self._progress:

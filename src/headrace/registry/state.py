@@ -3,37 +3,55 @@
 Invariants: `replay` is the only thing that changes the state, live and at load alike; the last record of a
 key counts, as it does after compaction, so a state read from the compacted topic equals one that saw every
 record. Ids are never given twice while the topic holds them; a subject's versions count up from 1, past
-deleted ones.
+deleted ones. What a proposal becomes follows from the log alone (`proposals.py`), so two registries never
+write different records of one key.
 """
 
 from __future__ import annotations
 
 from headrace.core.errors import HeadraceError
 from headrace.registry.avro import AvroSchema, read_avro
-from headrace.registry.records import AVRO, DeletedSubjectRecord, Record, RemovedVersionRecord, SchemaRecord
+from headrace.registry.records import (
+    AVRO,
+    DeletedSubjectRecord,
+    ProposalRecord,
+    Record,
+    RemovedVersionRecord,
+    RetiredProposalRecord,
+    SchemaRecord,
+)
 
 
 class RegistryState:
-    """All versions of all subjects."""
+    """All versions of all subjects, and the proposals that are not retired."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, dict[int, SchemaRecord]] = {}
         self._usages: dict[int, dict[tuple[str, int], SchemaRecord]] = {}
         self._identities: dict[int, str] = {}
-        self._ids: dict[str, int] = {}
+        # Another registry may have given a schema several ids, one for each spelling.
+        self._ids: dict[str, set[int]] = {}
         self._highest_id = 0
+        # In the order of the log, each with the identity of its schema.
+        self._open: dict[str, tuple[ProposalRecord, str]] = {}
+        self._fulfilled: set[str] = set()
 
     def replay(self, record: Record) -> None:
         """Apply one record of the log."""
         if isinstance(record, SchemaRecord):
             self._remove(record.subject, record.version)
-            self._add(record)
+            self._fulfil(record.subject, self._add(record))
         elif isinstance(record, RemovedVersionRecord):
             self._remove(record.subject, record.version)
         elif isinstance(record, DeletedSubjectRecord):
             for version in list(self._subjects.get(record.subject, ())):
                 if version <= record.version:
                     self._mark_deleted(record.subject, version)
+        elif isinstance(record, ProposalRecord):
+            self._propose(record)
+        elif isinstance(record, RetiredProposalRecord):
+            self._open.pop(record.proposal, None)
+            self._fulfilled.discard(record.proposal)
 
     def schema(self, schema_id: int) -> SchemaRecord | None:
         """A version that has this schema, deleted or not: what was written with an id must stay readable."""
@@ -58,7 +76,14 @@ class RegistryState:
         return matching[-1] if matching else None
 
     def id_of(self, identity: str) -> int | None:
-        return self._ids.get(identity)
+        """The lowest, where there are several: that does not depend on the order of records."""
+        return min(self._ids.get(identity, ()), default=None)
+
+    def id_is_taken(self, schema_id: int) -> bool:
+        return schema_id in self._identities
+
+    def version_is_taken(self, subject: str, version: int) -> bool:
+        return version in self._subjects.get(subject, ())
 
     def next_id(self) -> int:
         return self._highest_id + 1
@@ -66,13 +91,40 @@ class RegistryState:
     def next_version(self, subject: str) -> int:
         return max(self._subjects.get(subject, {0: None})) + 1
 
-    def _add(self, record: SchemaRecord) -> None:
-        identity = _identity(record)
+    def open_proposals(self) -> list[tuple[ProposalRecord, str]]:
+        """Those that are not schema records yet, with the identities of their schemas, in the log's order."""
+        return list(self._open.values())
+
+    def fulfilled_proposals(self) -> list[str]:
+        """Those that can be retired."""
+        return sorted(self._fulfilled)
+
+    def _propose(self, record: ProposalRecord) -> None:
+        # Last, should the same one come twice: there it stays after compaction.
+        self._open.pop(record.proposal, None)
+        identity = _identity(record.schema)
+        if self.find(record.subject, identity) is None:
+            self._open[record.proposal] = record, identity
+        else:
+            self._fulfilled.add(record.proposal)
+
+    def _fulfil(self, subject: str, identity: str) -> None:
+        for key, (proposal, wanted) in list(self._open.items()):
+            if proposal.subject == subject and wanted == identity:
+                del self._open[key]
+                self._fulfilled.add(key)
+
+    def _add(self, record: SchemaRecord) -> str:
+        identity = _identity_of_version(record)
         self._subjects.setdefault(record.subject, {})[record.version] = record
         self._usages.setdefault(record.id, {})[record.subject, record.version] = record
+        before = self._identities.get(record.id, identity)
+        if before != identity:
+            self._ids[before].discard(record.id)
         self._identities[record.id] = identity
-        self._ids.setdefault(identity, record.id)
+        self._ids.setdefault(identity, set()).add(record.id)
         self._highest_id = max(self._highest_id, record.id)
+        return identity
 
     def _remove(self, subject: str, version: int) -> None:
         record = self._subjects.get(subject, {}).pop(version, None)
@@ -84,9 +136,7 @@ class RegistryState:
         del users[subject, version]
         if not users:
             del self._usages[record.id]
-            identity = self._identities.pop(record.id)
-            if self._ids.get(identity) == record.id:
-                del self._ids[identity]
+            self._ids[self._identities.pop(record.id)].discard(record.id)
 
     def _mark_deleted(self, subject: str, version: int) -> None:
         record = self._subjects[subject][version]
@@ -118,11 +168,15 @@ def decide_registration(state: RegistryState, subject: str, schema: AvroSchema) 
     )
 
 
-def _identity(record: SchemaRecord) -> str:
+def _identity_of_version(record: SchemaRecord) -> str:
     if record.schema_type != AVRO or record.references != "[]":
         return f"{record.schema_type} {record.references} {record.schema}"
+    return _identity(record.schema)
+
+
+def _identity(schema: str) -> str:
     try:
-        return read_avro(record.schema).identity
+        return read_avro(schema).identity
     except HeadraceError:
         # Another registry let it through; it is kept under its own text.
-        return record.schema
+        return schema

@@ -1,0 +1,76 @@
+"""What becomes of proposals: the rule by which several registries agree, without locks and without talking.
+
+A registration is first written as a proposal, under a key that nobody else uses; its place in the log is its
+turn. What it becomes is then computed, by every registry alike, and written as a schema record; the proposal
+is retired after that. The rule: a schema that has an id keeps it; another gets the lowest id that is free,
+from the proposed one on; its version likewise; earlier proposals choose first.
+
+Invariant: the outcome of a proposal stays the same from the moment it is in the log, whatever comes after it,
+in whatever order schema records get written, and whatever compaction removes. For: schema records that come
+later belong to other proposals, whose outcomes left this one's id and version alone; and a proposal that
+compaction removed has its schema record in the log, which occupies what it occupied. So schema records of one
+key are equal, whoever writes them and how often. No I/O, no locks, no time.
+"""
+
+from __future__ import annotations
+
+from headrace.registry.avro import AvroSchema
+from headrace.registry.records import ProposalRecord, SchemaRecord
+from headrace.registry.state import RegistryState, decide_registration
+
+
+def propose(state: RegistryState, proposal: str, subject: str, schema: AvroSchema) -> ProposalRecord | None:
+    """The proposal to write, or None if the schema stands under the subject already."""
+    wanted = decide_registration(state, subject, schema)
+    if wanted is None:
+        return None
+    return ProposalRecord(
+        proposal=proposal, subject=subject, version=wanted.version, id=wanted.id, schema=schema.text
+    )
+
+
+def outcomes(state: RegistryState) -> dict[str, SchemaRecord]:
+    """The schema record of each open proposal, in the order of the log.
+
+    Right for a proposal once the log was read to its end after the proposal was read: before that, an earlier
+    one may be missing that compaction removed, and its schema record not yet read.
+    """
+    found: dict[str, SchemaRecord] = {}
+    by_subject: dict[tuple[str, str], SchemaRecord] = {}
+    by_identity: dict[str, SchemaRecord] = {}
+    taken_ids: set[int] = set()
+    taken_versions: set[tuple[str, int]] = set()
+    for proposal, identity in state.open_proposals():
+        record = by_subject.get((proposal.subject, identity))
+        if record is None:
+            schema_id, text = _id_and_text(state, proposal, identity, by_identity, taken_ids)
+            version = proposal.version
+            while (proposal.subject, version) in taken_versions or state.version_is_taken(
+                proposal.subject, version
+            ):
+                version += 1
+            record = SchemaRecord(subject=proposal.subject, version=version, id=schema_id, schema=text)
+            by_subject[proposal.subject, identity] = record
+            by_identity.setdefault(identity, record)
+            taken_ids.add(schema_id)
+            taken_versions.add((proposal.subject, version))
+        found[proposal.proposal] = record
+    return found
+
+
+def _id_and_text(
+    state: RegistryState,
+    proposal: ProposalRecord,
+    identity: str,
+    by_identity: dict[str, SchemaRecord],
+    taken_ids: set[int],
+) -> tuple[int, str]:
+    # One id, one text, even where another spelling of the same schema is registered.
+    known_id = state.id_of(identity)
+    known = state.schema(known_id) if known_id is not None else by_identity.get(identity)
+    if known is not None:
+        return known.id, known.schema
+    schema_id = proposal.id
+    while schema_id in taken_ids or state.id_is_taken(schema_id):
+        schema_id += 1
+    return schema_id, proposal.schema
