@@ -15,9 +15,11 @@ import pytest
 from headrace.engines.apache_kafka import ApacheKafka
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import JavaRuntime
+from tests.conformance.clients import Client, Java, KafkaPython, Librdkafka
 from tests.conformance.engines import EMBEDDED, KAFKA, EmbeddedServer, Engine, Server
 from tests.conformance.java_tools import JavaTools
 from tests.conformance.raw_client import RawClient
+from tests.conformance.topics import create_topic
 from tests.ports import free_port
 
 ENGINES = tuple(os.environ.get("CONFORMANCE_ENGINES", f"{KAFKA},{EMBEDDED}").split(","))
@@ -88,3 +90,21 @@ def java_tools(java: JavaRuntime, artifacts: Artifacts) -> Iterator[JavaTools]:
         yield tools
     finally:
         tools.close()
+
+
+@pytest.fixture(scope="session")
+def clients(java_tools: JavaTools) -> dict[str, Client]:
+    """All clients by name."""
+    every: tuple[Client, ...] = (Librdkafka(), KafkaPython(), Java(java_tools))
+    return {each.name: each for each in every}
+
+
+@pytest.fixture
+def new_topic(engine: Engine, topic_name: str) -> Callable[..., str]:
+    """Make a topic on the engine, with settings written with underscores; ready when it returns."""
+
+    def make(partitions: int = 1, name: str = topic_name, **configs: str) -> str:
+        create_topic(engine, name, partitions, **configs)
+        return name
+
+    return make

@@ -1,0 +1,38 @@
+"""Topics for tests that look at something else: made over the wire, and ready when the call returns."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tests.conformance.engines import Engine
+
+CREATE_TOPICS, LIST_OFFSETS, DESCRIBE_LOG_DIRS = 19, 2, 35
+
+
+def create_topic(engine: Engine, name: str, partitions: int = 1, **configs: str) -> None:
+    settings = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": settings}
+    with engine.connect() as client:
+        reply = client.ask(CREATE_TOPICS, 7, topics=[topic], timeout=60_000)
+        assert reply.topics[0].error_code == 0, reply
+        # Apache Kafka's metadata tells of a leader before the leader knows.
+        deadline = time.monotonic() + 60
+        while not all(offset is not None for offset in end_offsets(client, name, partitions)):
+            assert time.monotonic() < deadline, f"{name} has no leaders yet"
+            time.sleep(0.01)
+
+
+def end_offsets(client: Any, name: str, partitions: int = 1) -> list[int | None]:
+    """The next offset of each partition; None where there is an error."""
+    asked = [{"partition_index": each, "timestamp": -1} for each in range(partitions)]
+    reply = client.ask(LIST_OFFSETS, 7, replica_id=-1, topics=[{"name": name, "partitions": asked}])
+    found = sorted(reply.topics[0].partitions, key=lambda each: each.partition_index)
+    return [each.offset if each.error_code == 0 else None for each in found]
+
+
+def log_folder(engine: Engine) -> str:
+    """Where the engine keeps its partitions."""
+    with engine.connect() as client:
+        (folder,) = client.ask(DESCRIBE_LOG_DIRS, 4, topics=None).results
+    return str(folder.log_dir)
