@@ -1,0 +1,169 @@
+"""CreateTopics (key 19), versions 2 to 7: make topics, or only check that they could be made.
+
+Behaviour: topics are independent of each other. Names, configs, counts and assignments are checked in the
+order and with the words of Apache Kafka's controller. More than one replica is refused with a message that
+names the Apache Kafka engine. A topic is on disk when the reply leaves, so the timeout never passes.
+
+Version notes: 4 takes -1 for the defaults of partitions and replicas (KIP-464), which is done for all. 5
+gives the topic's configs (KIP-525), 7 its id (KIP-516).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.broker import Broker
+from headrace.broker.errors import ApiError, kafka_code
+from headrace.broker.new_topics import (
+    BY_DEFAULT,
+    MOST_PARTITIONS,
+    check_replicas,
+    check_replication_factor,
+)
+from headrace.broker.topic_names import CLUSTER_METADATA, check_name, colliding
+from headrace.log.errors import LogError
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """One result for each name."""
+    named = Counter(topic.name for topic in request.topics)
+    if sum(_wanted(broker, topic) for topic in request.topics) > MOST_PARTITIONS:
+        message = "Excessively large number of partitions per request."
+        refusal = ApiError(ErrorCode.policy_violation, message)
+        return context.reply(topics=tuple(_refused(topic.name, refusal, context) for topic in request.topics))
+    # As they were before: two topics of one request do not collide.
+    others = tuple(broker.logs.topics)
+    results = []
+    for topic in request.topics:
+        if named[topic.name] == 1 and topic.name != CLUSTER_METADATA:
+            results.append(_create(broker, topic, others, context, validate_only=request.validate_only))
+    for name, count in named.items():
+        if count > 1:
+            results.append(_refused(name, _invalid_request("Duplicate topic name."), context))
+        elif name == CLUSTER_METADATA:
+            message = f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
+            results.append(_refused(name, _invalid_request(message), context))
+    return context.reply(topics=tuple(results))
+
+
+def _create(
+    broker: Broker, topic: Any, others: Iterable[str], context: Context, *, validate_only: bool
+) -> Any:
+    try:
+        _check_free(broker, topic.name, others)
+        overrides = _overrides(broker, topic.configs)
+        partitions = _partitions(broker, topic)
+        topic_id = (
+            uuid.uuid4() if validate_only else broker.create_topic(topic.name, partitions, overrides).id
+        )
+    except ApiError as refusal:
+        return _refused(topic.name, refusal, context)
+    except LogError as failure:
+        return _refused(topic.name, ApiError(kafka_code(failure), str(failure)), context)
+    configs = tuple(
+        context.make(
+            "CreatableTopicConfigs",
+            name=each.name,
+            value=each.value,
+            read_only=each.read_only,
+            config_source=each.source,
+            is_sensitive=each.sensitive,
+        )
+        for each in broker.configs.describe_new_topic(overrides)
+    )
+    return context.make(
+        "CreatableTopicResult",
+        name=topic.name,
+        topic_id=topic_id,
+        error_code=ErrorCode.none,
+        error_message=None,
+        topic_config_error_code=0,
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=configs,
+    )
+
+
+def _check_free(broker: Broker, name: str, others: Iterable[str]) -> None:
+    if name in broker.logs.topics:
+        raise ApiError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+    check_name(name)
+    if (other := colliding(name, others)) is not None:
+        message = f"Topic '{name}' collides with existing topic: {other}"
+        raise ApiError(ErrorCode.invalid_topic_exception, message)
+
+
+def _overrides(broker: Broker, configs: Iterable[Any]) -> dict[str, str]:
+    without_value = [each.name for each in configs if each.value is None]
+    if without_value:
+        message = f"Null value not supported for topic configs: {','.join(without_value)}"
+        raise ApiError(ErrorCode.invalid_config, message)
+    overrides = {each.name: each.value for each in configs}
+    broker.configs.check_topic(overrides)
+    return overrides
+
+
+def _partitions(broker: Broker, topic: Any) -> int:
+    """How many there will be. Raises ApiError for counts and assignments that cannot be."""
+    if topic.assignments:
+        return _assigned(broker, topic)
+    check_replication_factor(topic.replication_factor)
+    if topic.num_partitions < BY_DEFAULT or topic.num_partitions == 0:
+        message = "Number of partitions was set to an invalid non-positive value."
+        raise ApiError(ErrorCode.invalid_partitions, message)
+    return _wanted(broker, topic)
+
+
+def _wanted(broker: Broker, topic: Any) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    if topic.num_partitions == BY_DEFAULT:
+        return broker.configs.number("num.partitions")
+    return max(0, int(topic.num_partitions))
+
+
+def _assigned(broker: Broker, topic: Any) -> int:
+    said = "A manual partition assignment was specified, but"
+    if topic.replication_factor != BY_DEFAULT:
+        raise _invalid_request(f"{said} replication factor was not set to -1.")
+    if topic.num_partitions != BY_DEFAULT:
+        raise _invalid_request(f"{said} numPartitions was not set to -1.")
+    seen: set[int] = set()
+    for assignment in topic.assignments:
+        if assignment.partition_index in seen:
+            raise ApiError(
+                ErrorCode.invalid_replica_assignment,
+                f"Found multiple manual partition assignments for partition {assignment.partition_index}",
+            )
+        check_replicas(broker.node_id, assignment.broker_ids)
+        seen.add(assignment.partition_index)
+    if seen != set(range(len(seen))):
+        message = "partitions should be a consecutive 0-based integer sequence"
+        raise ApiError(ErrorCode.invalid_replica_assignment, message)
+    return len(seen)
+
+
+def _invalid_request(message: str) -> ApiError:
+    return ApiError(ErrorCode.invalid_request, message)
+
+
+def _refused(name: str, refusal: ApiError, context: Context) -> Any:
+    return context.make(
+        "CreatableTopicResult",
+        name=name,
+        topic_id=None,
+        error_code=refusal.code,
+        error_message=refusal.message,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=(),
+    )
+
+
+API = Api(key=19, name="CreateTopics", versions=(2, 7), handle=handle)

@@ -1,0 +1,119 @@
+"""DescribeConfigs (key 32), versions 1 to 4: the configs of topics, of this node, and of all nodes.
+
+Behaviour: values, sources, synonyms and types as Apache Kafka gives them (KIP-226); documentation is our own.
+A broker is named by its number, all nodes together by the empty name. Loggers, client metrics and groups have
+no configs here yet. A resource of a type that does not exist spoils the whole request, as with Kafka.
+
+Version notes: 3 has types and, when asked, documentation (KIP-569); 4 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.broker import Broker
+from headrace.broker.config_changes import BROKER, TOPIC, node_number
+from headrace.broker.configs import ConfigEntry
+from headrace.broker.errors import ApiError
+from headrace.broker.topic_names import check_name
+
+# The types that Kafka has beside topics and brokers.
+WITHOUT_CONFIGS: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
+MALFORMED: Final = (
+    "This most likely occurs because of a request being malformed by the client library or the message was "
+    "sent to an incompatible broker. See the broker logs for more details."
+)
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """One result for each resource."""
+    resources = request.resources
+    if any(each.resource_type not in {TOPIC, BROKER, *WITHOUT_CONFIGS} for each in resources):
+        refusal = ApiError(ErrorCode.invalid_request, MALFORMED)
+        return context.reply(results=tuple(_refused(each, refusal, context) for each in resources))
+    with_documentation = getattr(request, "include_documentation", False)
+    results = []
+    for each in resources:
+        try:
+            entries = _entries(broker, each)
+        except ApiError as refusal:
+            results.append(_refused(each, refusal, context))
+            continue
+        configs = tuple(
+            _config(entry, context, synonyms=request.include_synonyms, documentation=with_documentation)
+            for entry in entries
+        )
+        results.append(
+            context.make(
+                "DescribeConfigsResult",
+                error_code=ErrorCode.none,
+                error_message="",
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+                configs=configs,
+            )
+        )
+    return context.reply(results=tuple(results))
+
+
+def _entries(broker: Broker, resource: Any) -> list[ConfigEntry]:
+    name, names = resource.resource_name, resource.configuration_keys
+    if resource.resource_type == TOPIC:
+        check_name(name)
+        topic = broker.logs.topics.get(name)
+        if topic is None:
+            raise ApiError(ErrorCode.unknown_topic_or_partition)
+        return broker.configs.describe_topic(topic.overrides, names)
+    if resource.resource_type == BROKER:
+        if not name:
+            return broker.configs.describe_all_nodes(names)
+        _check_is_this_node(broker, name)
+        return broker.configs.describe_broker(names)
+    kind = WITHOUT_CONFIGS[resource.resource_type]
+    raise ApiError(ErrorCode.invalid_request, f"Unsupported resource type: {kind}")
+
+
+def _check_is_this_node(broker: Broker, name: str) -> None:
+    node_id = node_number(name)
+    if node_id is None:
+        raise ApiError(ErrorCode.invalid_request, f"Broker id must be an integer, but it is: {name}")
+    if node_id != broker.node_id:
+        raise ApiError(
+            ErrorCode.invalid_request,
+            f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
+        )
+
+
+def _config(entry: ConfigEntry, context: Context, *, synonyms: bool, documentation: bool) -> Any:
+    shown = (
+        context.make("DescribeConfigsSynonym", name=each.name, value=each.value, source=each.source)
+        for each in (entry.synonyms if synonyms else ())
+    )
+    return context.make(
+        "DescribeConfigsResourceResult",
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=tuple(shown),
+        config_type=entry.type,
+        documentation=entry.documentation if documentation else None,
+    )
+
+
+def _refused(resource: Any, refusal: ApiError, context: Context) -> Any:
+    return context.make(
+        "DescribeConfigsResult",
+        error_code=refusal.code,
+        error_message=refusal.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=(),
+    )
+
+
+API = Api(key=32, name="DescribeConfigs", versions=(1, 4), handle=handle)

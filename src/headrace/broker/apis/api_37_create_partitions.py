@@ -1,0 +1,114 @@
+"""CreatePartitions (key 37), versions 0 to 3: give topics more partitions, or only check that it could be.
+
+Behaviour: partitions are added and never taken away. What is written stays where it is, but keys may from
+then on belong to other partitions: where a topic has records with keys, the broker's log says so. Refusals
+have the codes and words of Apache Kafka's controller.
+
+Version notes: 2 is flexible; 3 is about quotas (KIP-599), which there are none of.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.broker import Broker
+from headrace.broker.errors import ApiError, kafka_code
+from headrace.broker.new_topics import MOST_PARTITIONS, check_replicas
+from headrace.log.data_folder import Topic
+from headrace.log.errors import LogError
+from headrace.log.partition_log import PartitionLog
+from headrace.wire.errors import WireError
+from headrace.wire.record_batch import read_header
+from headrace.wire.records import read_records
+
+SAMPLE_BYTES: Final = 64 * 1024
+_log: Final = logging.getLogger(__name__)
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """One result for each name."""
+    named = Counter(topic.name for topic in request.topics)
+    results = []
+    for topic in {each.name: each for each in request.topics}.values():
+        error: ErrorCode = ErrorCode.none
+        message: str | None = None
+        try:
+            if named[topic.name] > 1:
+                raise ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
+            _add(broker, topic, validate_only=request.validate_only)
+        except ApiError as refusal:
+            error, message = refusal.code, refusal.message or None
+        except LogError as failure:
+            error, message = kafka_code(failure), str(failure)
+        results.append(
+            context.make(
+                "CreatePartitionsTopicResult", name=topic.name, error_code=error, error_message=message
+            )
+        )
+    return context.reply(results=tuple(results))
+
+
+def _add(broker: Broker, asked: Any, *, validate_only: bool) -> None:
+    topic = broker.logs.topics.get(asked.name)
+    if topic is None:
+        raise ApiError(ErrorCode.unknown_topic_or_partition)
+    before = len(topic.partitions)
+    if asked.count == before:
+        raise ApiError(ErrorCode.invalid_partitions, f"Topic already has {before} partition(s).")
+    if asked.count < before:
+        raise ApiError(
+            ErrorCode.invalid_partitions,
+            f"The topic {asked.name} currently has {before} partition(s); "
+            f"{asked.count} would not be an increase.",
+        )
+    if asked.count - before > MOST_PARTITIONS:
+        raise ApiError(ErrorCode.policy_violation, "Excessively large number of partitions per request.")
+    if asked.assignments is not None:
+        _check_assignments(broker, asked.assignments, asked.count - before)
+    if validate_only:
+        return
+    if _has_keys(topic):
+        _log.warning(
+            "topic %s grows from %d to %d partitions: records with a key may go to another partition than "
+            "earlier ones with the same key, so their order is no longer kept",
+            asked.name,
+            before,
+            asked.count,
+        )
+    broker.add_partitions(asked.name, asked.count)
+
+
+def _check_assignments(broker: Broker, assignments: Any, additional: int) -> None:
+    if len(assignments) != additional:
+        raise ApiError(
+            ErrorCode.invalid_replica_assignment,
+            f"Attempted to add {additional} additional partition(s), but only {len(assignments)} "
+            "assignment(s) were specified.",
+        )
+    for each in assignments:
+        check_replicas(broker.node_id, each.broker_ids)
+
+
+def _has_keys(topic: Topic) -> bool:
+    """Whether a look at the first batch of each partition finds a key."""
+    return any(_begins_with_keys(log) for log in topic.partitions if log.end_offset > log.start_offset)
+
+
+def _begins_with_keys(log: PartitionLog) -> bool:
+    try:
+        found = log.read(log.start_offset, SAMPLE_BYTES, at_least_one=True).ranges
+        if found is None:
+            return False
+        data = found.file.pread(found.size, found.position)
+        return any(record.key is not None for record in read_records(data, read_header(data)))
+    except (LogError, WireError, OSError):
+        _log.exception("no record of %s could be read to see whether it has keys", log)
+        return False
+
+
+API = Api(key=37, name="CreatePartitions", versions=(0, 3), handle=handle)

@@ -1,0 +1,66 @@
+"""DescribeCluster (key 60), versions 0 to 2: the nodes of the cluster, without topics (KIP-700).
+
+Behaviour: one node, which is also the controller for everything that clients ask of one.
+
+Version notes: 1 can ask for controllers instead of brokers (KIP-919), which only an endpoint of a controller
+answers; 2 can ask for fenced brokers (KIP-1073): there are none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER
+from headrace.broker.broker import Broker
+
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """This node."""
+    endpoint_type = getattr(request, "endpoint_type", BROKERS)
+    if endpoint_type == CONTROLLERS:
+        message = (
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        )
+        return _refusal(context, ErrorCode.mismatched_endpoint_type, message)
+    if endpoint_type != BROKERS:
+        message = f"Unsupported endpoint type {endpoint_type}"
+        return _refusal(context, ErrorCode.unsupported_endpoint_type, message)
+    node = context.make(
+        "DescribeClusterBroker",
+        broker_id=broker.node_id,
+        host=broker.host,
+        port=broker.port,
+        rack=None,
+        is_fenced=False,
+    )
+    with_operations = request.include_cluster_authorized_operations
+    return context.reply(
+        error_code=ErrorCode.none,
+        error_message=None,
+        endpoint_type=BROKERS,
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=(node,),
+        cluster_authorized_operations=ON_CLUSTER if with_operations else NOT_ASKED_FOR,
+    )
+
+
+def _refusal(context: Context, error: ErrorCode, message: str) -> Any:
+    return context.reply(
+        error_code=error,
+        error_message=message,
+        endpoint_type=BROKERS,
+        cluster_id="",
+        controller_id=-1,
+        brokers=(),
+        cluster_authorized_operations=NOT_ASKED_FOR,
+    )
+
+
+API = Api(key=60, name="DescribeCluster", versions=(0, 2), handle=handle)

@@ -1,0 +1,116 @@
+"""DescribeTopicPartitions (key 75), version 0: topics with their partitions, a page at a time (KIP-966).
+
+Behaviour: topics come sorted by name. A page holds as many partitions as the request and
+`max.request.partition.size.limit` allow, at least one; the cursor names the first partition that did not fit,
+and the next request starts there. No topics named are all topics. Authorized operations are always told.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.authorized_operations import NOT_ASKED_FOR, ON_TOPIC
+from headrace.broker.broker import Broker
+from headrace.broker.topic_names import is_internal, is_valid
+from headrace.log.data_folder import Topic
+
+FIRST: Final = 0
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """One page."""
+    cursor = request.cursor
+    after = "" if cursor is None else cursor.topic_name
+    everything = not request.topics
+    asked = broker.logs.topics if everything else {each.name: None for each in request.topics}
+    names = sorted(name for name in asked if name >= after)
+    misplaced = cursor is not None and not everything and after not in asked
+    if misplaced or (cursor is not None and cursor.partition_index < FIRST):
+        return _refusal(request, context)
+    limit = broker.configs.number("max.request.partition.size.limit")
+    remaining = max(min(limit, request.response_partition_limit), 1)
+    topics: list[Any] = []
+    for name in names:
+        if remaining == 0:
+            return _page(context, topics, name, FIRST)
+        topic = broker.logs.topics.get(name)
+        if topic is None:
+            if not everything:
+                topics.append(_absent(context, name))
+            continue
+        start = cursor.partition_index if cursor is not None and name == after else FIRST
+        end = min(len(topic.partitions), start + remaining)
+        topics.append(_present(broker, context, topic, range(start, end)))
+        if end < len(topic.partitions):
+            return _page(context, topics, name, end)
+        remaining -= max(0, end - start)
+    return context.reply(topics=tuple(topics), next_cursor=None)
+
+
+def _page(context: Context, topics: list[Any], next_topic: str, next_partition: int) -> Any:
+    cursor = context.make("Cursor", topic_name=next_topic, partition_index=next_partition)
+    return context.reply(topics=tuple(topics), next_cursor=cursor)
+
+
+def _present(broker: Broker, context: Context, topic: Topic, indexes: range) -> Any:
+    here = (broker.node_id,)
+    partitions = tuple(
+        context.make(
+            "DescribeTopicPartitionsResponsePartition",
+            error_code=ErrorCode.none,
+            partition_index=index,
+            leader_id=broker.node_id,
+            leader_epoch=topic.partitions[index].leader_epoch,
+            replica_nodes=here,
+            isr_nodes=here,
+            eligible_leader_replicas=(),
+            last_known_elr=(),
+            offline_replicas=(),
+        )
+        for index in indexes
+    )
+    return context.make(
+        "DescribeTopicPartitionsResponseTopic",
+        error_code=ErrorCode.none,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=partitions,
+        topic_authorized_operations=ON_TOPIC,
+    )
+
+
+def _absent(context: Context, name: str) -> Any:
+    known = ErrorCode.unknown_topic_or_partition if is_valid(name) else ErrorCode.invalid_topic_exception
+    return context.make(
+        "DescribeTopicPartitionsResponseTopic",
+        error_code=known,
+        name=name,
+        topic_id=None,
+        is_internal=is_internal(name),
+        partitions=(),
+        topic_authorized_operations=ON_TOPIC,
+    )
+
+
+def _refusal(request: Any, context: Context) -> Any:
+    """A cursor that points nowhere: each topic is refused."""
+    topics = tuple(
+        context.make(
+            "DescribeTopicPartitionsResponseTopic",
+            error_code=ErrorCode.invalid_request,
+            name=each.name,
+            topic_id=None,
+            is_internal=False,
+            partitions=(),
+            topic_authorized_operations=NOT_ASKED_FOR,
+        )
+        for each in request.topics
+    )
+    return context.reply(topics=topics, next_cursor=None)
+
+
+API = Api(key=75, name="DescribeTopicPartitions", versions=(0, 0), handle=handle)

@@ -1,0 +1,23 @@
+"""What a client may do, as the bit fields that replies carry when they are asked for (KIP-430).
+
+Without an authorizer everybody may do everything that there is to do; the bit of an operation is its number
+in Kafka's AclOperation.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _CLUSTER_ACTION = range(3, 10)
+_DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = range(10, 13)
+
+
+def _bits(*operations: int) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+NOT_ASKED_FOR: Final = -(2**31)
+ON_TOPIC: Final = _bits(_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
+ON_CLUSTER: Final = _bits(
+    _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
+)
