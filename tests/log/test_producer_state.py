@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.log.errors import InvalidProducerEpochError, OutOfOrderSequenceError
-from headrace.log.producer_snapshot import CorruptSnapshotError
+from headrace.log.producer_snapshot import CorruptSnapshotError, decode, encode
 from headrace.log.producer_state import LARGEST_SEQUENCE, Duplicate, ProducerState
 from headrace.wire.record_batch import BatchHeader, read_header
 from headrace.wire.records import Record, build_batch
@@ -177,15 +177,35 @@ def test_the_expiration_can_be_set() -> None:
     assert state.remove_expired(110) == 1
 
 
-def test_a_snapshot_remembers_the_newest_batch() -> None:
+def test_a_snapshot_remembers_all_that_the_state_does() -> None:
+    state = state_after(*SIX, batch(3, producer=9))
     loaded = ProducerState("events-0")
-    loaded.load(state_after(*FIVE).snapshot())
+    loaded.load(state.snapshot())
+    assert loaded.snapshot() == state.snapshot()
+    for index in range(1, 6):
+        assert loaded.check(batch(10 * index, 10), 61) == Duplicate(10 * index, 10 * index + 9, 1_000 * index)
+    assert loaded.check(batch(60), 61) is None
+    with pytest.raises(OutOfOrderSequenceError):
+        loaded.check(batch(0, 10), 61)
+    with pytest.raises(OutOfOrderSequenceError):
+        loaded.check(batch(61), 61)
+
+
+def test_a_snapshot_that_kafka_wrote_remembers_the_newest_batch() -> None:
+    producers, _ = decode(state_after(*FIVE).snapshot())
+    loaded = ProducerState("events-0")
+    loaded.load(encode(producers))
     assert loaded.check(batch(40, 10), 50) == Duplicate(40, 49, 4_000)
     assert loaded.check(batch(50), 50) is None
     with pytest.raises(OutOfOrderSequenceError):
         loaded.check(batch(30, 10), 50)
-    with pytest.raises(OutOfOrderSequenceError):
-        loaded.check(batch(51), 50)
+
+
+def test_a_snapshot_with_a_batch_of_nobody_is_damaged() -> None:
+    producers, batches = decode(state_after(*FIVE).snapshot())
+    strange = encode(producers, [batches[0]._replace(producer_id=99)])
+    with pytest.raises(CorruptSnapshotError):
+        ProducerState("events-0").load(strange)
 
 
 def test_a_snapshot_of_a_batch_with_a_wrap() -> None:

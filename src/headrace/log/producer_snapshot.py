@@ -6,10 +6,15 @@ Byte format, all big-endian:
     producer_id i64 | epoch i16 | last_sequence i32 | last_offset i64 | offset_delta i32 | timestamp i64
     coordinator_epoch i32 | transaction_first_offset i64
 
-The CRC-32C covers everything behind itself. Only the newest batch of each producer is remembered, as
-Kafka does; -1 stands for "no batch" (last_sequence, last_offset) and for "no open transaction". The
-name's offset is the log's end when the snapshot was taken: what was appended behind it is replayed from
-the batches.
+    then our own part, which Kafka's reader leaves alone, the batches before the newest of each producer:
+    number of batches i32, then for each of them 32 bytes, oldest first:
+    producer_id i64 | last_sequence i32 | last_offset i64 | offset_delta i32 | timestamp i64
+
+The CRC-32C covers everything behind itself. -1 stands for "no batch" (last_sequence, last_offset) and for
+"no open transaction". Kafka remembers only the newest batch of a producer; a producer with several
+requests under way when the broker went away then sends batches again that are no longer known, and is
+told that it is out of order. Hence our part; the files that Kafka writes end before it. The name's offset
+is the log's end when the snapshot was taken: what was appended behind it is replayed from the batches.
 
 Crash behaviour: a file that was cut off or damaged fails its checksum (CorruptSnapshotError); the caller
 deletes it and takes the one before, or replays the log from its start. Nothing here touches a file.
@@ -19,7 +24,7 @@ Who may call: ProducerState, and tools that read a partition's folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -29,6 +34,8 @@ VERSION: Final = 1
 
 _HEAD: Final = Struct(">hIi")
 _PRODUCER: Final = Struct(">qhiqiqiq")
+_COUNT: Final = Struct(">i")
+_BATCH: Final = Struct(">qiqiq")
 _CHECKED_FROM: Final = 6
 
 
@@ -37,7 +44,7 @@ class CorruptSnapshotError(Exception):
 
 
 class ProducerSnapshot(NamedTuple):
-    """What the file says of one producer, in the order of the bytes."""
+    """What Kafka's part says of one producer, in the order of the bytes."""
 
     producer_id: int
     epoch: int
@@ -49,20 +56,33 @@ class ProducerSnapshot(NamedTuple):
     transaction_first_offset: int
 
 
-def encode(producers: Iterable[ProducerSnapshot]) -> bytes:
+class BatchSnapshot(NamedTuple):
+    """What our part says of a batch before the newest, in the order of the bytes."""
+
+    producer_id: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+
+def encode(producers: Sequence[ProducerSnapshot], batches: Sequence[BatchSnapshot] = ()) -> bytes:
     """The content of a snapshot file."""
-    entries = [_PRODUCER.pack(*producer) for producer in producers]
-    content = bytearray(_HEAD.pack(VERSION, 0, len(entries)))
-    for entry in entries:
-        content += entry
+    content = bytearray(_HEAD.pack(VERSION, 0, len(producers)))
+    for producer in producers:
+        content += _PRODUCER.pack(*producer)
+    if batches:
+        content += _COUNT.pack(len(batches))
+        for batch in batches:
+            content += _BATCH.pack(*batch)
     with memoryview(content) as view:
         checksum = crc32c(view[_CHECKED_FROM:])
-    _HEAD.pack_into(content, 0, VERSION, checksum, len(entries))
+    _HEAD.pack_into(content, 0, VERSION, checksum, len(producers))
     return bytes(content)
 
 
-def decode(content: bytes) -> list[ProducerSnapshot]:
-    """The producers in a snapshot file. Raises CorruptSnapshotError."""
+def decode(content: bytes) -> tuple[list[ProducerSnapshot], list[BatchSnapshot]]:
+    """The producers in a snapshot file, and their batches before the newest. Raises CorruptSnapshotError."""
     if len(content) < _HEAD.size:
         raise CorruptSnapshotError(f"a producer snapshot of {len(content)} bytes")
     version, checksum, count = _HEAD.unpack_from(content)
@@ -70,6 +90,18 @@ def decode(content: bytes) -> list[ProducerSnapshot]:
         raise CorruptSnapshotError(f"a producer snapshot of the unknown version {version}")
     if crc32c(content[_CHECKED_FROM:]) != checksum:
         raise CorruptSnapshotError("the checksum of the producer snapshot is wrong")
-    if len(content) != _HEAD.size + count * _PRODUCER.size:
+    end = _HEAD.size + count * _PRODUCER.size
+    if count < 0 or end > len(content):
         raise CorruptSnapshotError(f"{len(content)} bytes cannot be {count} producers")
-    return [ProducerSnapshot(*fields) for fields in _PRODUCER.iter_unpack(content[_HEAD.size :])]
+    producers = [ProducerSnapshot(*fields) for fields in _PRODUCER.iter_unpack(content[_HEAD.size : end])]
+    return producers, _batches(content[end:])
+
+
+def _batches(part: bytes) -> list[BatchSnapshot]:
+    """Our own part, or nothing where Kafka wrote the file."""
+    if not part:
+        return []
+    count = _COUNT.unpack_from(part)[0] if len(part) >= _COUNT.size else -1
+    if len(part) != _COUNT.size + count * _BATCH.size:
+        raise CorruptSnapshotError(f"{len(part)} bytes cannot be {count} batches")
+    return [BatchSnapshot(*fields) for fields in _BATCH.iter_unpack(part[_COUNT.size :])]

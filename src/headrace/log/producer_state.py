@@ -23,7 +23,13 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from headrace.log.errors import InvalidProducerEpochError, OutOfOrderSequenceError
-from headrace.log.producer_snapshot import ProducerSnapshot, decode, encode
+from headrace.log.producer_snapshot import (
+    BatchSnapshot,
+    CorruptSnapshotError,
+    ProducerSnapshot,
+    decode,
+    encode,
+)
 from headrace.wire.record_batch import BatchHeader
 
 BATCHES_REMEMBERED: Final = 5
@@ -181,20 +187,41 @@ class ProducerState:
 
     def snapshot(self) -> bytes:
         """The content of a snapshot file for the state as it is."""
-        return encode(_remembered(producer) for producer in self._producers.values())
+        producers = self._producers.values()
+        return encode(
+            [_newest_of(producer) for producer in producers],
+            [
+                BatchSnapshot(producer.producer_id, *batch[1:])
+                for producer in producers
+                for batch in producer.batches[:-1]
+            ],
+        )
 
     def load(self, content: bytes, now_ms: int | None = None) -> None:
         """Take over a snapshot in place of what is here, without producers that are expired at `now_ms`.
 
         Raises CorruptSnapshotError and then leaves the state as it was.
         """
-        loaded = {entry.producer_id: _from_snapshot(entry) for entry in decode(content)}
+        producers, batches = decode(content)
+        loaded: dict[int, Producer] = {}
+        for entry in producers:
+            producer = Producer(entry.producer_id, entry.epoch, entry.timestamp)
+            producer.coordinator_epoch = entry.coordinator_epoch
+            producer.transaction_first_offset = entry.transaction_first_offset
+            loaded[entry.producer_id] = producer
+        for batch in batches:
+            if batch.producer_id not in loaded:
+                raise CorruptSnapshotError(f"a batch of producer {batch.producer_id}, which is not there")
+            loaded[batch.producer_id].batches.append(_appended(*batch[1:]))
+        for entry in producers:
+            if entry.last_offset >= 0:
+                loaded[entry.producer_id].batches.append(_appended(*entry[2:6]))
         self._producers = loaded
         if now_ms is not None:
             self.remove_expired(now_ms)
 
 
-def _remembered(producer: Producer) -> ProducerSnapshot:
+def _newest_of(producer: Producer) -> ProducerSnapshot:
     last = producer.batches[-1] if producer.batches else None
     return ProducerSnapshot(
         producer_id=producer.producer_id,
@@ -208,15 +235,6 @@ def _remembered(producer: Producer) -> ProducerSnapshot:
     )
 
 
-def _from_snapshot(entry: ProducerSnapshot) -> Producer:
-    producer = Producer(entry.producer_id, entry.epoch, entry.timestamp)
-    producer.coordinator_epoch = entry.coordinator_epoch
-    producer.transaction_first_offset = entry.transaction_first_offset
-    if entry.last_offset >= 0:
-        first_sequence = (entry.last_sequence - entry.offset_delta) & LARGEST_SEQUENCE
-        producer.batches.append(
-            AppendedBatch(
-                first_sequence, entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp
-            )
-        )
-    return producer
+def _appended(last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> AppendedBatch:
+    first_sequence = (last_sequence - offset_delta) & LARGEST_SEQUENCE
+    return AppendedBatch(first_sequence, last_sequence, last_offset, offset_delta, timestamp)
