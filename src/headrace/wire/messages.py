@@ -47,7 +47,7 @@ class Messages:
     def read(self, body: Buffer) -> Any:
         """The request. Raises MalformedRequestError."""
         try:
-            request, _size = self._read(body, 0)
+            request, _size = self._read(bytes(body), 0)
         except (SerialError, ValueError, OverflowError) as error:
             raise MalformedRequestError(f"{type(error).__name__}: {error}") from error
         return request
