@@ -7,7 +7,7 @@ refusal tells the client what to ask for instead (KIP-511). Never knows what an 
 from __future__ import annotations
 
 import asyncio
-import inspect
+import types
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ from headrace.broker.connection import CloseConnectionError, Connection, Reply
 from headrace.wire.request_header import RequestHeader, body_of, read_request_header, reply_header
 
 API_VERSIONS: Final = 18
+# Named one by one: asking whether something can be awaited at all takes longer than answering most requests.
+_LATER: Final = (asyncio.Future, types.CoroutineType)
 
 
 class Dispatcher:
@@ -46,7 +48,7 @@ class Dispatcher:
             result = api.handle(self._broker, body, context)
         # A reply to ApiVersions is read by clients that do not know yet which versions are flexible.
         flexible_header = flexible and api.key != API_VERSIONS
-        if isinstance(result, asyncio.Future) or inspect.isawaitable(result):
+        if isinstance(result, _LATER):
             return asyncio.ensure_future(_finish(result, api, header, flexible_header=flexible_header))
         return _encode(result, api, header, flexible_header=flexible_header)
 
