@@ -1,0 +1,156 @@
+"""Up to where each log of a data folder is known to be good, so that a start need not look at everything.
+
+Two files in the data folder, both with one entry for each partition:
+
+`recovery-point-offset-checkpoint`, text as Kafka writes it (version 0, number of entries, then topic,
+partition and offset in each line): everything before this offset was synced, so it survives a power loss.
+
+`written-points.json`, our own: `{"version": 1, "boot": …, "clean": …, "points": {"topic-0": [...]}}`, each
+point with the fields of `Point`. Everything before a point had been written when the file was. As long as
+the machine has not been started again since (`boot` is the kernel's id of this start), what was written is
+in the page cache however the process ended, and need not be looked at. If `clean` is true, all of it was
+synced too, nothing was written later, and it is good also after a restart of the machine.
+
+Crash behaviour: each file is replaced as a whole. The first is synced, the second is not, as it means nothing
+after a power loss unless it is clean, and then it is synced; one that cannot be read counts as missing, which
+costs a longer scan. Who may call: the data folder and recovery. Never opens a log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from headrace.log import snapshots
+from headrace.log.filesystem import FileSystem, read_file, write_atomically
+
+if TYPE_CHECKING:
+    from headrace.log.partition_log import PartitionLog
+
+_log = logging.getLogger(__name__)
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+WRITTEN_POINTS: Final = "written-points.json"
+_VERSION: Final = 1
+_KAFKA_VERSION: Final = 0
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+# A snapshot costs about as much as appending this many batches, and saves looking at them again.
+_BATCHES_PER_SNAPSHOT: Final = 1000
+NO_SNAPSHOT: Final = -1
+
+
+class Point(NamedTuple):
+    """The end of a log at some moment."""
+
+    end_offset: int
+    segment: int
+    position: int
+    last_batch: int
+    """Where the last batch begins, or -1: a look at it shows whether the file is the one that is meant."""
+    max_timestamp: int
+    max_timestamp_offset: int
+    producers: int
+    """How many producers the state had: without any there is no snapshot to look for."""
+
+
+@dataclass(slots=True)
+class WrittenPoints:
+    """The content of `written-points.json`."""
+
+    boot: str = ""
+    clean: bool = False
+    points: dict[str, Point] = field(default_factory=dict)
+
+
+def boot_id() -> str:
+    """What changes when the machine is started, and only then; empty where there is no such thing."""
+    if platform.system() != "Linux":
+        return ""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError as error:
+        _log.warning("no boot id, so a start after a crash takes longer: %s", error)
+        return ""
+
+
+def point_of(log: PartitionLog) -> Point:
+    """Bring a log's indexes to files, and now and then its producers; the point now. Raises OSError."""
+    segment = log.active
+    if segment.index is not None:
+        segment.save_indexes()
+    if log.batches_since_snapshot >= _BATCHES_PER_SNAPSHOT:
+        snapshots.write(log, log.end_offset)
+        snapshots.prune(log)
+    return Point(
+        log.end_offset,
+        segment.base_offset,
+        segment.size,
+        segment.tail_positions[-1] if segment.tail_positions else -1,
+        segment.max_timestamp if segment.timestamp_known else -1,
+        segment.max_timestamp_offset if segment.timestamp_known else -1,
+        len(log.producers),
+    )
+
+
+def read_written_points(filesystem: FileSystem, folder: str) -> WrittenPoints:
+    """What the file says; nothing if it is missing or damaged."""
+    try:
+        content = json.loads(read_file(filesystem, f"{folder}/{WRITTEN_POINTS}"))
+        if content["version"] != _VERSION:
+            raise ValueError(f"version {content['version']}")
+        points = {name: Point(*fields) for name, fields in content["points"].items()}
+        return WrittenPoints(str(content["boot"]), content["clean"] is True, points)
+    except FileNotFoundError:
+        return WrittenPoints()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        _log.warning("%s is damaged and left out: %r", WRITTEN_POINTS, error)
+        return WrittenPoints()
+
+
+def write_written_points(
+    filesystem: FileSystem, folder: str, written: WrittenPoints, *, sync: bool = False
+) -> None:
+    """Raises OSError."""
+    sync = sync or written.clean
+    content: dict[str, Any] = {
+        "version": _VERSION,
+        "boot": written.boot,
+        "clean": written.clean,
+        "points": written.points,
+    }
+    data = json.dumps(content, separators=(",", ":")).encode()
+    write_atomically(filesystem, f"{folder}/{WRITTEN_POINTS}", data, sync=sync)
+    if sync:
+        filesystem.sync_directory(folder)
+
+
+def read_recovery_points(filesystem: FileSystem, folder: str) -> dict[str, int]:
+    """Flushed offsets by folder name; empty if the file is missing or damaged."""
+    try:
+        lines = read_file(filesystem, f"{folder}/{RECOVERY_POINTS}").decode().splitlines()
+        if int(lines[0]) != _KAFKA_VERSION or int(lines[1]) != len(lines) - 2:
+            raise ValueError("wrong version or number of lines")
+        points = {}
+        for line in lines[2:]:
+            topic, partition, offset = line.split(" ")
+            points[f"{topic}-{int(partition)}"] = int(offset)
+        return points
+    except FileNotFoundError:
+        return {}
+    except (ValueError, IndexError) as error:
+        _log.warning("%s is damaged and left out: %r", RECOVERY_POINTS, error)
+        return {}
+
+
+def write_recovery_points(filesystem: FileSystem, folder: str, points: Mapping[str, int]) -> None:
+    """Raises OSError."""
+    lines = [str(_KAFKA_VERSION), str(len(points))]
+    lines += [f"{' '.join(name.rsplit('-', 1))} {offset}" for name, offset in points.items()]
+    data = ("\n".join(lines) + "\n").encode()
+    write_atomically(filesystem, f"{folder}/{RECOVERY_POINTS}", data, sync=True)
+    filesystem.sync_directory(folder)

@@ -1,0 +1,164 @@
+"""The few file operations that the log needs, as a protocol, so that tests can give it a disk that fails.
+
+Owns the one way to replace a small file (`write_atomically`). Byte format: none. Crash behaviour: what was
+written survives the end of the process; only what `fdatasync` (contents) and `sync_directory` (names) have
+returned for survives a power loss. Who may call: `log/` only. Never catches an OSError: callers know what it
+means. Never retries a short write: `write_fully` does, for those who want it.
+
+`headrace.testing.faulty_filesystem` is the twin that fails, tears and forgets.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from typing import Final, Protocol, runtime_checkable
+
+Data = bytes | bytearray | memoryview
+
+
+@runtime_checkable
+class FileSystem(Protocol):
+    """Descriptors are those of the operating system, so that a socket can send from them."""
+
+    def open(self, path: str, *, write: bool = False, create: bool = False) -> int: ...
+    def close(self, descriptor: int) -> None: ...
+    def pread(self, descriptor: int, size: int, position: int) -> bytes: ...
+    def pwrite(self, descriptor: int, data: Data, position: int) -> int: ...
+    def fdatasync(self, descriptor: int) -> None: ...
+    def truncate(self, descriptor: int, size: int) -> None: ...
+    def size(self, descriptor: int) -> int: ...
+    def rename(self, source: str, target: str) -> None: ...
+    def unlink(self, path: str) -> None: ...
+    def mkdirs(self, path: str) -> None: ...
+    def rmdir(self, path: str) -> None: ...
+    def sync_directory(self, path: str) -> None: ...
+    def files(self, folder: str) -> dict[str, int]:
+        """Names and sizes of the files in a folder."""
+        ...
+
+    def folders(self, folder: str) -> list[str]:
+        """Names of the folders in a folder."""
+        ...
+
+    def modified_ms(self, path: str) -> int: ...
+    def lock(self, path: str) -> int | None:
+        """Take the lock on a file for this process; its descriptor, or None if another process has it."""
+        ...
+
+
+class OperatingSystem:
+    """The real thing. Static functions, so that the hot path calls `os.pwrite` itself."""
+
+    pread: Final = staticmethod(os.pread)
+    pwrite: Final = staticmethod(os.pwrite)
+    close: Final = staticmethod(os.close)
+    truncate: Final = staticmethod(os.ftruncate)
+    rename: Final = staticmethod(os.replace)
+    unlink: Final = staticmethod(os.unlink)
+    rmdir: Final = staticmethod(os.rmdir)
+    # macOS has no fdatasync; its fsync does at least as much.
+    fdatasync: Final = staticmethod(getattr(os, "fdatasync", os.fsync))
+
+    def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
+        flags = os.O_CLOEXEC | (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0)
+        return os.open(path, flags, 0o644)
+
+    def size(self, descriptor: int) -> int:
+        return os.fstat(descriptor).st_size
+
+    def mkdirs(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)  # noqa: PTH103 - paths are text here: a Path costs more than the call
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def files(self, folder: str) -> dict[str, int]:
+        found = {}
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                status = entry.stat()
+                if stat.S_ISREG(status.st_mode):
+                    found[entry.name] = status.st_size
+        return found
+
+    def folders(self, folder: str) -> list[str]:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000  # noqa: PTH116 - as above
+
+    def lock(self, path: str) -> int | None:
+        descriptor = self.open(path, write=True, create=True)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        return descriptor
+
+
+def write_fully(filesystem: FileSystem, descriptor: int, data: Data, position: int) -> None:
+    """Write all of it, however often the system takes only a part."""
+    written = filesystem.pwrite(descriptor, data, position)
+    if written == len(data):
+        return
+    with memoryview(data) as view:
+        while written < len(view):
+            written += filesystem.pwrite(descriptor, view[written:], position + written)
+
+
+def read_file(filesystem: FileSystem, path: str) -> bytes:
+    """The whole of a file, however often the system gives only a part."""
+    descriptor = filesystem.open(path)
+    try:
+        size = filesystem.size(descriptor)
+        parts = []
+        position = 0
+        while position < size:
+            part = filesystem.pread(descriptor, size - position, position)
+            if not part:
+                break
+            parts.append(part)
+            position += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+    finally:
+        filesystem.close(descriptor)
+
+
+def write_atomically(filesystem: FileSystem, path: str, data: Data, *, sync: bool) -> None:
+    """Replace a file by one with this content: a reader, or a start after a crash, sees the old or the new.
+
+    With `sync` the content is on disk before the name is, and the caller still has to sync the directory to
+    make sure of the name. Without it, a power loss may leave any content; who reads it has to notice.
+    """
+    temporary = path + ".tmp"
+    descriptor = filesystem.open(temporary, write=True, create=True)
+    try:
+        try:
+            filesystem.truncate(descriptor, 0)
+            write_fully(filesystem, descriptor, data, 0)
+            if sync:
+                filesystem.fdatasync(descriptor)
+        finally:
+            filesystem.close(descriptor)
+        filesystem.rename(temporary, path)
+    except OSError:
+        # A file that is half written must not take room on a disk that is full.
+        remove_file(filesystem, temporary)
+        raise
+
+
+def remove_file(filesystem: FileSystem, path: str) -> bool:
+    """Remove a file if it is there; whether it was."""
+    try:
+        filesystem.unlink(path)
+    except FileNotFoundError:
+        return False
+    return True

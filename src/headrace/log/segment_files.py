@@ -1,0 +1,136 @@
+"""Open files of segments: how many there may be, and who keeps one open.
+
+A `SegmentFile` is closed when nobody refers to it any more, so a range of a file that is on its way to a
+socket stays readable when its segment is deleted, rolled or put aside. `SegmentFiles` keeps the files of the
+segments that were used lately and lets go of others, so that thousands of segments do not use up the
+descriptors of the process; it does the same for the indexes of closed segments and the process's memory.
+
+Byte format: none. Crash behaviour: nothing is buffered here. Who may call: `log/`, from one thread; a
+`FileRange` may be read from, and a `SegmentFile` be synced, in any thread. Invariant: a file is in use by a
+segment (`segment.file`) exactly if it is counted here.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections import OrderedDict
+from typing import Final, NamedTuple, Protocol
+
+from headrace.log.filesystem import FileSystem
+
+# Room for connections and everything else that needs descriptors.
+_SHARE_OF_DESCRIPTORS: Final = 2
+_MOST_FILES: Final = 4096
+_FEWEST_FILES: Final = 16
+# Indexes of closed segments; one of a full segment with default settings has up to 5 MB.
+_MOST_INDEX_BYTES: Final = 16 << 20
+
+
+class SegmentFile:
+    """A descriptor that closes itself."""
+
+    __slots__ = ("__weakref__", "descriptor", "filesystem", "path")
+
+    def __init__(
+        self, filesystem: FileSystem, path: str, *, write: bool = True, create: bool = False
+    ) -> None:
+        self.descriptor = -1
+        self.filesystem = filesystem
+        self.path = path
+        self.descriptor = filesystem.open(path, write=write, create=create)
+
+    def pread(self, size: int, position: int) -> bytes:
+        return self.filesystem.pread(self.descriptor, size, position)
+
+    def fileno(self) -> int:
+        return self.descriptor
+
+    def __del__(self) -> None:
+        if self.descriptor >= 0:
+            self.filesystem.close(self.descriptor)
+            self.descriptor = -1
+
+
+class FileRange(NamedTuple):
+    """Bytes of a segment that stay readable as long as this value is kept."""
+
+    file: SegmentFile
+    position: int
+    size: int
+
+    def read(self) -> bytes:
+        return self.file.pread(self.size, self.position)
+
+
+class HoldsFile(Protocol):
+    """What `SegmentFiles` needs of a segment."""
+
+    file: SegmentFile | None
+    used: bool
+
+    @property
+    def log_path(self) -> str: ...
+
+    def drop_indexes(self) -> None: ...
+
+
+class SegmentFiles:
+    """The segments whose files are open, oldest first; those used since the last look get a second chance."""
+
+    def __init__(self, filesystem: FileSystem, limit: int | None = None) -> None:
+        self.filesystem: Final = filesystem
+        self.limit = limit or default_limit()
+        self._open: OrderedDict[HoldsFile, None] = OrderedDict()
+        self._index_sizes: OrderedDict[HoldsFile, int] = OrderedDict()
+        self._index_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, segment: HoldsFile, *, create: bool = False) -> SegmentFile:
+        """The file of the segment, opened if it is not. Raises OSError."""
+        file = segment.file
+        segment.used = True
+        if file is None:
+            file = SegmentFile(self.filesystem, segment.log_path, create=create)
+            while len(self._open) >= self.limit:
+                self._let_go_of_one()
+            segment.file = file
+            self._open[segment] = None
+        return file
+
+    def forget(self, segment: HoldsFile) -> None:
+        """The segment is gone or closed: the file closes with its last reader."""
+        segment.file = None
+        self._open.pop(segment, None)
+        self._index_bytes -= self._index_sizes.pop(segment, 0)
+
+    def index_pinned(self, segment: HoldsFile) -> None:
+        """The segment is written to again: its indexes stay."""
+        self._index_bytes -= self._index_sizes.pop(segment, 0)
+
+    def index_loaded(self, segment: HoldsFile, size: int) -> None:
+        """A closed segment has its indexes in memory now: drop those loaded first if that is too much."""
+        self._index_bytes += size - self._index_sizes.pop(segment, 0)
+        self._index_sizes[segment] = size
+        while self._index_bytes > _MOST_INDEX_BYTES and len(self._index_sizes) > 1:
+            dropped, freed = self._index_sizes.popitem(last=False)
+            self._index_bytes -= freed
+            dropped.drop_indexes()
+
+    def _let_go_of_one(self) -> None:
+        while True:
+            segment, _ = self._open.popitem(last=False)
+            if not segment.used:
+                segment.file = None
+                return
+            segment.used = False
+            self._open[segment] = None
+
+
+def default_limit() -> int:
+    """Half of the descriptors that the process may have."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY:
+        return _MOST_FILES
+    return max(_FEWEST_FILES, min(_MOST_FILES, allowed // _SHARE_OF_DESCRIPTORS))

@@ -1,0 +1,91 @@
+"""The files with the producers' state: when they are written, which are kept, and how state comes back.
+
+Byte format of `<offset>.snapshot`: `producer_snapshot`; it holds the state after all batches before `offset`.
+One is written for the beginning of each segment, one when the log is closed, and one now and then in between,
+so that a start after a crash has few batches to look at.
+
+Invariants: besides the newest, only snapshots at the beginning of a segment are kept. Crash behaviour: a
+snapshot is a shortcut; one that is missing or damaged costs time, as the one before it is taken, or else the
+whole log. Who may call: the partition log and recovery.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from headrace.log.batch_walk import header_of, walk
+from headrace.log.filesystem import read_file, remove_file, write_atomically
+from headrace.log.producer_snapshot import CorruptSnapshotError
+
+if TYPE_CHECKING:
+    from headrace.log.partition_log import PartitionLog
+
+_log = logging.getLogger(__name__)
+SUFFIX: Final = ".snapshot"
+
+
+def path(log: PartitionLog, offset: int) -> str:
+    return f"{log.path}/{offset:020d}{SUFFIX}"
+
+
+def write(log: PartitionLog, offset: int) -> None:
+    """Write the state as it is, which is that before `offset`. Raises OSError."""
+    write_atomically(log.filesystem, path(log, offset), log.producers.snapshot(), sync=False)
+    if offset not in log.snapshots:
+        log.snapshots.append(offset)
+    log.batches_since_snapshot = 0
+
+
+def prune(log: PartitionLog) -> None:
+    """Remove what is neither the newest nor at the beginning of a segment. Raises OSError."""
+    bases = set(log.bases)
+    for offset in log.snapshots[:-1]:
+        if offset not in bases:
+            remove(log, offset)
+
+
+def remove(log: PartitionLog, offset: int) -> None:
+    """Raises OSError."""
+    remove_file(log.filesystem, path(log, offset))
+    log.snapshots.remove(offset)
+
+
+def restore(log: PartitionLog, end_offset: int, now_ms: int | None) -> None:
+    """Make the producers' state that before `end_offset`: a snapshot, and the batches from there on.
+
+    Snapshots from behind `end_offset` are of a log that is no more, and go. Raises OSError, StorageError.
+    """
+    for offset in [offset for offset in log.snapshots if offset > end_offset]:
+        remove(log, offset)
+    log.producers.clear()
+    offset = log.start_offset
+    for candidate in reversed(log.snapshots):
+        try:
+            log.producers.load(read_file(log.filesystem, path(log, candidate)), now_ms)
+        except CorruptSnapshotError as error:
+            _log.warning("%s is left out: %s", path(log, candidate), error)
+            remove(log, candidate)
+            continue
+        offset = candidate
+        break
+    log.batches_since_snapshot = 0
+    if offset < end_offset:
+        _replay(log, offset, end_offset)
+
+
+def _replay(log: PartitionLog, offset: int, end_offset: int) -> None:
+    appended = log.producers.appended
+    for number, segment in enumerate(log.segments):
+        following = log.bases[number + 1] if number + 1 < len(log.bases) else end_offset
+        if following <= offset or segment.base_offset >= end_offset or not segment.size:
+            continue
+        place = segment.locate(max(offset, segment.base_offset))
+        if place is None:
+            continue
+        for _position, fields in walk(segment.open_file(), place.position, segment.size, verify=False):
+            if fields[0] >= end_offset:
+                return
+            log.batches_since_snapshot += 1
+            if fields[9] >= 0:
+                appended(header_of(fields), fields[0], fields[8])
