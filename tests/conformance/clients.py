@@ -71,9 +71,7 @@ class Client(Protocol):
     ) -> list[Place]:
         """Send all, with Kafka's producer settings in `options`; partition and offset of each."""
 
-    def read(
-        self, bootstrap: str, topic: str, count: int, *, partition: int, offset: int = 0
-    ) -> list[Message]:
+    def read(self, bootstrap: str, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> Read:
         """So many records from the offset on."""
 
 
@@ -118,9 +116,7 @@ class Librdkafka:
             raise confluent_kafka.KafkaException(errors[0])
         return places
 
-    def read(
-        self, bootstrap: str, topic: str, count: int, *, partition: int, offset: int = 0
-    ) -> list[Message]:
+    def read(self, bootstrap: str, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> Read:
         consumer = librdkafka_consumer(bootstrap)
         try:
             consumer.assign([confluent_kafka.TopicPartition(topic, partition, offset)])
@@ -172,9 +168,7 @@ class KafkaPython:
         finally:
             producer.close(READ_TIMEOUT)
 
-    def read(
-        self, bootstrap: str, topic: str, count: int, *, partition: int, offset: int = 0
-    ) -> list[Message]:
+    def read(self, bootstrap: str, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> Read:
         consumer = kafka_python_consumer(bootstrap)
         try:
             place = kafka_python.TopicPartition(topic, partition)
@@ -240,9 +234,7 @@ class Java:
         finally:
             producer.close()
 
-    def read(
-        self, bootstrap: str, topic: str, count: int, *, partition: int, offset: int = 0
-    ) -> list[Message]:
+    def read(self, bootstrap: str, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> Read:
         jvm = self._jvm
         deserializer = jvm.org.apache.kafka.common.serialization.ByteArrayDeserializer()
         settings = {"bootstrap.servers": bootstrap, "enable.auto.commit": "false", "check.crcs": "true"}

@@ -122,6 +122,9 @@ class RawClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def set_timeout(self, seconds: float) -> None:
+        self._socket.settimeout(seconds)
+
     def close(self) -> None:
         self._socket.close()
 
