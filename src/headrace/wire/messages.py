@@ -23,6 +23,7 @@ from kio.serial.errors import SerialError
 
 from headrace.wire.errors import MalformedRequestError
 from headrace.wire.record_batch import Buffer
+from headrace.wire.shape import check_shape
 
 NO_THROTTLE: Final = datetime.timedelta(0)
 
@@ -37,7 +38,7 @@ class Messages:
         self.version = version
         self._response: Final = import_module(f"kio.schema.{folder}.v{version}.response")
         self._newest: Final = import_module(f"kio.schema.{folder}.v{newest}.response")
-        request_class = getattr(request, f"{api}Request")
+        request_class = self._request_class = getattr(request, f"{api}Request")
         self._reply_name: Final = f"{api}Response"
         self.flexible: Final[bool] = request_class.__flexible__
         self._read: Final = entity_reader(request_class)
@@ -46,8 +47,10 @@ class Messages:
 
     def read(self, body: Buffer) -> Any:
         """The request. Raises MalformedRequestError."""
+        whole = bytes(body)
+        check_shape(self._request_class, memoryview(whole))
         try:
-            request, _size = self._read(bytes(body), 0)
+            request, _size = self._read(whole, 0)
         except (SerialError, ValueError, OverflowError) as error:
             raise MalformedRequestError(f"{type(error).__name__}: {error}") from error
         return request
