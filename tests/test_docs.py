@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from headrace.cli.main import app
+from headrace.cli.app import app
 from headrace.cli.settings_page import settings_page
 
 ROOT = Path(__file__).parent.parent

@@ -60,7 +60,9 @@ def test_our_errors_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
 
 
 def test_settings_are_shown_with_their_sources(tmp_path: Path) -> None:
-    (tmp_path / "headrace.toml").write_text('brokers = 3\nevents_topic = "clicks"\n', encoding="utf-8")
+    (tmp_path / "headrace.toml").write_text(
+        'engine = "kafka"\nbrokers = 3\nevents_topic = "clicks"\n', encoding="utf-8"
+    )
     result = run_headrace("settings", "--ingest-port", "7", folder=tmp_path, HEADRACE_BROKERS="2")
     assert result.returncode == 0
     lines = result.stdout.splitlines()
@@ -71,7 +73,7 @@ def test_settings_are_shown_with_their_sources(tmp_path: Path) -> None:
 
 
 def test_what_settings_prints_is_a_settings_file(tmp_path: Path) -> None:
-    printed = run_headrace("settings", "--brokers", "2", folder=tmp_path).stdout
+    printed = run_headrace("settings", "--engine", "kafka", "--brokers", "2", folder=tmp_path).stdout
     (tmp_path / "headrace.toml").write_text(printed, encoding="utf-8")
     values = json.loads(run_headrace("settings", "--json", folder=tmp_path).stdout)
     assert values["brokers"] == 2

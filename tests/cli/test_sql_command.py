@@ -12,7 +12,7 @@ from arro3.core import Array, DataType, Table
 from deltalake import write_deltalake
 from typer.testing import CliRunner
 
-from headrace.cli.main import app
+from headrace.cli.app import app
 from headrace.core.errors import HeadraceError
 
 

@@ -103,7 +103,7 @@ def test_an_unknown_name_like_no_other_points_to_the_page(tmp_path: Path) -> Non
         ({"toml": 'data_dir = ""'}, ["data_dir", "path"]),
         ({"flags": {"ingest_port": 65_536}}, ["ingest_port", "at most 65535"]),
         ({"flags": {"ingest_port": 0}}, ["ingest_port", "at least 1"]),
-        ({"flags": {"engine": "rabbit"}}, ["engine", "`kafka`", "`external`"]),
+        ({"flags": {"engine": "rabbit"}}, ["engine", "`embedded`", "`kafka`", "`external`"]),
         ({"flags": {"events_topic": "my events"}}, ["events_topic", "letters"]),
         ({"flags": {"events_topic": ".."}}, ["events_topic"]),
         ({"flags": {"spark_memory": "lots"}}, ["spark_memory", "`1g`"]),
@@ -131,7 +131,7 @@ def test_a_missing_file_that_was_asked_for_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_was_asked_for_is_read_instead(tmp_path: Path) -> None:
     _with_toml(tmp_path, "brokers = 2")
-    (tmp_path / "other.toml").write_text("brokers = 3", encoding="utf-8")
+    (tmp_path / "other.toml").write_text('brokers = 3\nengine = "kafka"', encoding="utf-8")
     assert load({}, environ={}, folder=tmp_path, file=Path("other.toml")).brokers == 3
 
 
@@ -157,12 +157,21 @@ def test_two_services_on_one_port_are_refused(tmp_path: Path) -> None:
 
 
 def test_every_broker_takes_a_port(tmp_path: Path) -> None:
-    settings = _load(tmp_path, flags={"brokers": 3, "kafka_port": 9092})
+    three = {"engine": "kafka", "brokers": 3}
+    settings = _load(tmp_path, flags={**three, "kafka_port": 9092})
     assert listening_ports(settings)["kafka_port"] == (9092, 9093, 9094)
-    assert (
-        "9001" in _refused(tmp_path, flags={"brokers": 3, "kafka_port": 8999, "console_port": 9001}).message
-    )
-    assert "no room for 3 brokers" in _refused(tmp_path, flags={"brokers": 3, "kafka_port": 65_534}).message
+    assert "9001" in _refused(tmp_path, flags={**three, "kafka_port": 8999, "console_port": 9001}).message
+    assert "no room for 3 brokers" in _refused(tmp_path, flags={**three, "kafka_port": 65_534}).message
+
+
+def test_the_embedded_engine_is_the_default_and_one_node(tmp_path: Path) -> None:
+    settings = _load(tmp_path)
+    assert (settings.engine, settings.fsync) == ("embedded", "os")
+    assert listening_ports(settings)["kafka_port"] == (9092,)
+    error = _refused(tmp_path, flags={"brokers": 2})
+    assert error.code == "invalid_setting"
+    assert "brokers is 2" in error.message
+    assert "--engine kafka" in error.remedy
 
 
 def test_an_external_log_takes_no_port_and_needs_an_address(tmp_path: Path) -> None:
@@ -178,7 +187,13 @@ def test_an_address_that_would_be_ignored_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_child_process_gets_exactly_the_same_settings(tmp_path: Path) -> None:
-    flags = {"brokers": 2, "spark_ui_port": 0, "pipeline_mode": "micro-batch", "java_home": "/opt/java"}
+    flags = {
+        "engine": "kafka",
+        "brokers": 2,
+        "spark_ui_port": 0,
+        "pipeline_mode": "micro-batch",
+        "java_home": "/opt/java",
+    }
     settings = _load(tmp_path, flags=flags)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -1,135 +1,44 @@
-"""The `headrace` command: its sub-commands and how they fail.
+"""The entry of the `headrace` command, and how commands fail.
 
-Invariants: a HeadraceError is one clear line on standard error and exit code 2, never a traceback; a
-command's own imports happen when it runs, so that `headrace --help` is quick. Never holds logic: a
-command is a call to a folder below.
+Invariants: a HeadraceError is one clear line on standard error and exit code 2, never a traceback; `headrace
+broker` with well-formed flags starts without typer, which takes longer to import than a broker takes to open
+its logs. Never holds logic.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import Annotated, Final
+from typing import Final
 
-import typer
-
-import headrace
-from headrace.cli import artifacts
-from headrace.cli.setting_flags import with_loaded_settings, with_settings
 from headrace.core.errors import HeadraceError
-from headrace.core.settings import LoadedSettings, Settings, describe
 
 EXIT_ERROR: Final = 2
 EXIT_INTERRUPTED: Final = 130
-
-app = typer.Typer(
-    name="headrace",
-    no_args_is_help=True,
-    # A bug gives a plain traceback: short enough to be reported, and without the values of variables.
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.add_typer(artifacts.app, name="artifacts")
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        print(f"headrace {headrace.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _common(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """An event streaming platform: HTTP events in; a Kafka log, a Delta lake, SQL and a console out."""
-
-
-@app.command()
-@with_settings()
-def up(settings: Settings) -> None:
-    """Start the whole platform and show how it is, until Ctrl-C."""
-    from headrace.cli.up import start_platform  # noqa: PLC0415 - for a quick --help
-
-    start_platform(settings)
-
-
-@app.command()
-@with_settings()
-def demo(
-    settings: Settings,
-    seconds: Annotated[
-        float | None,
-        typer.Option(help="End by itself after so many seconds of traffic.", min=1, show_default=False),
-    ] = None,
-    rate: Annotated[int, typer.Option(help="Events a second.", min=1)] = 300,
-) -> None:
-    """Start the platform with example traffic on it, and show where the events are."""
-    from headrace.cli.demo import run_demo  # noqa: PLC0415 - for a quick --help
-
-    run_demo(settings, seconds=seconds, events_per_second=rate)
-
-
-@app.command()
-@with_settings("data_dir")
-def status(
-    settings: Settings,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-) -> None:
-    """Show how the platform is. Exit code: 0 all run, 1 not all run, 3 no platform runs."""
-    from headrace.cli.status import show_status  # noqa: PLC0415 - for a quick --help
-
-    raise typer.Exit(show_status(settings, as_json=as_json))
-
-
-@app.command()
-@with_settings("data_dir")
-def down(settings: Settings) -> None:
-    """Stop the platform that runs on the data folder, and wait until it is gone."""
-    from headrace.cli.status import stop_platform  # noqa: PLC0415 - for a quick --help
-
-    stop_platform(settings)
-
-
-@app.command()
-@with_settings("data_dir")
-def sql(
-    settings: Settings,
-    statement: Annotated[str, typer.Argument(help="The question, in SQL.", show_default=False)],
-    output: Annotated[
-        str, typer.Option("--format", "-f", help="How to print the answer.", metavar="table|json|csv")
-    ] = "table",
-) -> None:
-    """Ask the lake a question."""
-    from headrace.cli.sql import answer  # noqa: PLC0415 - for a quick --help
-
-    answer(settings, statement, output=output)
-
-
-@app.command("settings")
-@with_loaded_settings()
-def show_settings(
-    loaded: LoadedSettings,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
-) -> None:
-    """Print all settings in force, and where each comes from."""
-    values = {row.name: getattr(loaded.settings, row.name) for row in describe()}
-    if as_json:
-        print(json.dumps(values, default=str))
-        return
-    for name, value in values.items():
-        shown = json.dumps(value, default=str, ensure_ascii=False)
-        print(f"{name} = {shown}  # {loaded.sources[name]}")
 
 
 def main() -> None:
     """The entry of the `headrace` command."""
     try:
-        app(prog_name="headrace")
+        _run(sys.argv[1:])
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr)
         sys.exit(EXIT_ERROR)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+
+
+def _run(arguments: list[str]) -> None:
+    if arguments[:1] == ["broker"]:
+        from headrace.cli.broker import parse_quickly, serve  # noqa: PLC0415
+
+        values = parse_quickly(arguments[1:])
+        if values is not None:
+            serve(values)
+            return
+    from headrace.cli.app import app  # noqa: PLC0415 - see above
+
+    app(prog_name="headrace")
+
+
+if __name__ == "__main__":
+    main()

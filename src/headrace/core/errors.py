@@ -36,6 +36,7 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "query_failed": 400,
     "request_too_large": 413,
     "schema_not_found": 404,
+    "storage_failed": 500,
     "subject_not_found": 404,
     "unknown_setting": 400,
     "unsupported_media_type": 415,

@@ -117,6 +117,12 @@ def _settle(given: Mapping[str, _Given], folder: Path) -> LoadedSettings:
 
 
 def _check_engine(settings: Settings) -> None:
+    if settings.engine == "embedded" and settings.brokers > 1:
+        raise HeadraceError(
+            "invalid_setting",
+            f"brokers is {settings.brokers} but engine is `embedded`, which is one node.",
+            remedy="Set engine to `kafka` (`--engine kafka`) for a cluster of several brokers.",
+        )
     if settings.engine == "external" and not settings.bootstrap_servers:
         raise HeadraceError(
             "invalid_setting",

@@ -59,14 +59,31 @@ class Settings:
         shape="a host name or an address",
     )
     engine: str = _setting(
-        "kafka",
-        "Log engine: `kafka` starts Apache Kafka (KRaft) from its Maven artifacts, "
-        "`external` uses the cluster named by `bootstrap_servers`.",
-        choices=("kafka", "external"),
+        "embedded",
+        "Log engine: `embedded` is a broker of one node in Python, `kafka` starts Apache Kafka (KRaft) from "
+        "its Maven artifacts, `external` uses the cluster named by `bootstrap_servers`.",
+        choices=("embedded", "kafka", "external"),
     )
     bootstrap_servers: str = _setting("", 'The Kafka cluster to use with `engine = "external"`.')
     brokers: int = _setting(1, "How many brokers the Apache Kafka engine starts.", minimum=1)
     kafka_port: int = _port(9092, "Port of the log (of the first broker; further ones take the next).")
+    advertised_host: str = _setting(
+        "",
+        "Name or address by which clients reach the log; empty takes `host`, or this machine's name where "
+        "`host` stands for all addresses.",
+        pattern=r"\S*",
+        shape="a host name or an address",
+    )
+    fsync: str = _setting(
+        "os",
+        "When the embedded engine has the disk confirm what it wrote: `os` leaves that to the operating "
+        "system, as Apache Kafka does, `interval` every `fsync_interval_ms`, `always` before it acknowledges "
+        "a record.",
+        choices=("os", "interval", "always"),
+    )
+    fsync_interval_ms: int = _setting(
+        1000, 'How long a record may wait for the disk with `fsync = "interval"`.', minimum=1
+    )
     ingest_port: int = _port(8080, "Port of the events API.")
     registry_port: int = _port(8081, "Port of the schema registry.")
     console_port: int = _port(9000, "Port of the console, of `/sql`, `/flow`, `/latency` and `/health`.")
@@ -179,10 +196,10 @@ def listening_ports(settings: Settings) -> dict[str, tuple[int, ...]]:
     ports: dict[str, tuple[int, ...]] = {
         row.name: (getattr(settings, row.name),) for row in describe() if row.name.endswith("_port")
     }
-    if settings.engine == "kafka":
-        ports["kafka_port"] = tuple(range(settings.kafka_port, settings.kafka_port + settings.brokers))
-    else:
+    if settings.engine == "external":
         del ports["kafka_port"]
+    else:
+        ports["kafka_port"] = tuple(range(settings.kafka_port, settings.kafka_port + settings.brokers))
     if settings.spark_ui_port == 0:
         del ports["spark_ui_port"]
     return ports

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final
 
+from headrace.core.addresses import bracketed, reachable_host
 from headrace.core.errors import HeadraceError
-from headrace.engines.kraft import Broker, Cluster, bracketed, open_cluster
+from headrace.engines.kraft import Broker, Cluster, open_cluster
 from headrace.engines.readiness import wait_until_serving
 from headrace.java.process import JavaProcess
 from headrace.java.runtime import JavaRuntime
@@ -52,6 +53,7 @@ class ApacheKafka:
         default_partitions: int = 1,
         *,
         ports: Sequence[int] = (),
+        advertised_host: str = "",
         heap: str = "512m",
         max_message_bytes: int = 2 * 1024 * 1024,
     ) -> None:
@@ -60,6 +62,7 @@ class ApacheKafka:
         self._java = java
         self._classpath = ":".join(str(jar.resolve()) for jar in jars)
         self._host = host
+        self._advertised_host = reachable_host(host, advertised_host)
         self._ports = tuple(ports) or tuple(range(port, port + brokers))
         self._default_partitions = default_partitions
         self._heap = heap
@@ -86,6 +89,7 @@ class ApacheKafka:
             cluster = open_cluster(
                 self._data_dir,
                 host=self._host,
+                advertised_host=self._advertised_host,
                 ports=self._ports,
                 default_partitions=self._default_partitions,
                 max_message_bytes=self._max_message_bytes,

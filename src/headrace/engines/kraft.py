@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.core.addresses import bracketed
 from headrace.core.errors import HeadraceError
 
 # Controllers listen on the loopback only: all brokers of this engine are on one machine, and the listener
 # knows no passwords.
 CONTROLLER_HOST: Final = "127.0.0.1"
-WILDCARD_HOSTS: Final = ("0.0.0.0", "::")
 MOST_CONTROLLERS: Final = 3
 MOST_REPLICAS: Final = 3
 
@@ -61,6 +61,7 @@ class Cluster:
 
     cluster_id: str
     host: str
+    advertised_host: str
     brokers: tuple[Broker, ...]
     default_partitions: int
     max_message_bytes: int
@@ -81,7 +82,7 @@ class Cluster:
             ),
             "controller.listener.names": "CONTROLLER",
             "listeners": ",".join(listeners),
-            "advertised.listeners": f"PLAINTEXT://{bracketed(_advertised(self.host))}:{broker.port}",
+            "advertised.listeners": f"PLAINTEXT://{bracketed(self.advertised_host)}:{broker.port}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             # Relative to the broker's folder, in which the JVM runs: a comma in an absolute path would part
@@ -115,7 +116,13 @@ class Cluster:
 
 
 def open_cluster(
-    data_dir: Path, *, host: str, ports: tuple[int, ...], default_partitions: int, max_message_bytes: int
+    data_dir: Path,
+    *,
+    host: str,
+    advertised_host: str,
+    ports: tuple[int, ...],
+    default_partitions: int,
+    max_message_bytes: int,
 ) -> Cluster:
     """The cluster that the folder holds, or a new one; its controllers get ports that are free now."""
     file = data_dir / "cluster.json"
@@ -155,20 +162,11 @@ def open_cluster(
     return Cluster(
         cluster_id=cluster_id,
         host=host,
+        advertised_host=advertised_host,
         brokers=brokers,
         default_partitions=default_partitions,
         max_message_bytes=max_message_bytes,
     )
-
-
-def bracketed(host: str) -> str:
-    """The host as it stands before a colon and a port."""
-    return f"[{host}]" if ":" in host else host
-
-
-def _advertised(host: str) -> str:
-    """Clients cannot connect to a wildcard: they are told the name of this machine."""
-    return socket.gethostname() if host in WILDCARD_HOSTS else host
 
 
 def _new_cluster_id() -> str:

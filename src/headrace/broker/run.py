@@ -1,0 +1,63 @@
+"""Runs one broker in the foreground of this process, until SIGTERM or SIGINT.
+
+Invariants: `on_ready` is called once the broker serves, and not at all if it was told to stop before; the
+first signal stops it in good order, a second one ends the process as it would without us. Never prints.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import Final
+
+import uvloop
+
+from headrace.broker.server import BrokerServer
+from headrace.broker.settings import BrokerSettings
+from headrace.core.errors import HeadraceError
+from headrace.log.errors import StorageError
+
+OnReady = Callable[[BrokerServer], None]
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def run(settings: BrokerSettings, on_ready: OnReady) -> None:
+    """Serve until told to stop. Raises HeadraceError if the broker cannot start."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings, on_ready))
+
+
+async def start(server: BrokerServer, settings: BrokerSettings) -> None:
+    """Start it. Raises HeadraceError, for what the disk refuses too."""
+    try:
+        await server.start()
+    except StorageError as error:
+        raise HeadraceError(
+            "storage_failed",
+            f"The broker cannot use its data folder {settings.data_dir}: {error}",
+            remedy="Make room, or make it readable and writable, or choose another folder.",
+        ) from error
+
+
+async def _serve(settings: BrokerSettings, on_ready: OnReady) -> None:
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+
+    def stop() -> None:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+        asked.set()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop)
+    server = BrokerServer(settings)
+    await start(server, settings)
+    try:
+        # Signals that came while the logs were opened are handed over now.
+        await asyncio.sleep(0)
+        if not asked.is_set():
+            on_ready(server)
+        await asked.wait()
+    finally:
+        await server.stop()

@@ -1,0 +1,21 @@
+"""Addresses of this machine as others are told them.
+
+Never looks anything up in the network.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Final
+
+WILDCARD_HOSTS: Final = ("0.0.0.0", "::")
+
+
+def bracketed(host: str) -> str:
+    """The host as it stands before a colon and a port."""
+    return f"[{host}]" if ":" in host else host
+
+
+def reachable_host(host: str, advertised_host: str = "") -> str:
+    """What clients are told to connect to. Nobody can connect to a wildcard: it gives this machine's name."""
+    return advertised_host or (socket.gethostname() if host in WILDCARD_HOSTS else host)
