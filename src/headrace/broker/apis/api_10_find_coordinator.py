@@ -20,6 +20,7 @@ from headrace.broker.broker import Broker
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
+SHARE: Final = 2
 _REFUSED: Final = (
     "This most likely occurs because of a request being malformed by the client library or the message was "
     "sent to an incompatible broker. See the broker logs for more details."
@@ -33,8 +34,10 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
         answer = {"node_id": broker.node_id, "host": broker.host, "port": broker.port}
         answer |= {"error_code": ErrorCode.none, "error_message": "NONE" if context.version < 4 else ""}
     else:
+        # Kafka has no words for a share coordinator that is not there.
+        message = "" if request.key_type == SHARE and context.version >= 4 else _REFUSED
         answer = {"node_id": -1, "host": "", "port": -1}
-        answer |= {"error_code": ErrorCode.invalid_request, "error_message": _REFUSED}
+        answer |= {"error_code": ErrorCode.invalid_request, "error_message": message}
     if context.version >= 4:
         keys = request.coordinator_keys
         return context.reply(

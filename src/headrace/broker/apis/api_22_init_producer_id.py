@@ -13,6 +13,7 @@ answered with PRODUCER_FENCED (KIP-588), 5 with TRANSACTION_ABORTABLE (KIP-890):
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -22,6 +23,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.log.errors import LogError
 
+_log = logging.getLogger(__name__)
 _NONE: Final = -1
 
 
@@ -43,9 +45,9 @@ def _check(request: Any) -> None:
     if has_id != has_epoch or request.transactional_id == "":
         raise ApiError(ErrorCode.invalid_request)
     if request.transactional_id is not None:
-        raise ApiError(
-            ErrorCode.transactional_id_authorization_failed, "Transactions are not served by this broker."
-        )
+        # The code says little and the reply has no room for more: whoever looks for the reason finds it here.
+        _log.warning("transactions are not served: %s is refused", request.transactional_id)
+        raise ApiError(ErrorCode.transactional_id_authorization_failed)
 
 
 API = Api(key=22, name="InitProducerId", versions=(0, 5), handle=handle)
