@@ -20,10 +20,8 @@ from __future__ import annotations
 
 import json
 import logging
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.log import snapshots
@@ -38,10 +36,8 @@ RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 WRITTEN_POINTS: Final = "written-points.json"
 _VERSION: Final = 1
 _KAFKA_VERSION: Final = 0
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 # A snapshot costs about as much as appending this many batches, and saves looking at them again.
 _BATCHES_PER_SNAPSHOT: Final = 1000
-NO_SNAPSHOT: Final = -1
 
 
 class Point(NamedTuple):
@@ -67,22 +63,12 @@ class WrittenPoints:
     points: dict[str, Point] = field(default_factory=dict)
 
 
-def boot_id() -> str:
-    """What changes when the machine is started, and only then; empty where there is no such thing."""
-    if platform.system() != "Linux":
-        return ""
-    try:
-        return _BOOT_ID.read_text(encoding="ascii").strip()
-    except OSError as error:
-        _log.warning("no boot id, so a start after a crash takes longer: %s", error)
-        return ""
-
-
 def point_of(log: PartitionLog) -> Point:
     """Bring a log's indexes to files, and now and then its producers; the point now. Raises OSError."""
     segment = log.active
     if segment.index is not None:
         segment.save_indexes()
+        segment.trim_tail()
     if log.batches_since_snapshot >= _BATCHES_PER_SNAPSHOT:
         snapshots.write(log, log.end_offset)
         snapshots.prune(log)

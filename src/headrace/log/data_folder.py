@@ -107,10 +107,10 @@ class DataFolder:
         try:
             data._load(config_of)
         except OSError as error:
-            data._let_go()
+            data.abandon()
             raise StorageError(f"The data folder {folder} cannot be opened: {error}.") from error
         except BaseException:
-            data._let_go()
+            data.abandon()
             raise
         return data
 
@@ -365,11 +365,11 @@ class DataFolder:
         try:
             self._upkeep.close(list(self._logs()), failures)
         finally:
-            self._let_go()
+            self.abandon()
         _raise_first(failures)
 
-    def _let_go(self) -> None:
-        """Close everything without writing anything, and let another process have the folder."""
+    def abandon(self) -> None:
+        """Close everything without writing anything, as a crash would, and let another have the folder."""
         self._closed = True
         for log in self._logs():
             log.close(clean=False)

@@ -13,9 +13,12 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 Data = bytes | bytearray | memoryview
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 @runtime_checkable
@@ -45,6 +48,10 @@ class FileSystem(Protocol):
     def modified_ms(self, path: str) -> int: ...
     def lock(self, path: str) -> int | None:
         """Take the lock on a file for this process; its descriptor, or None if another process has it."""
+        ...
+
+    def boot_id(self) -> str:
+        """What changes when the machine is started, and only then; empty where there is no such thing."""
         ...
 
 
@@ -102,6 +109,12 @@ class OperatingSystem:
             os.close(descriptor)
             return None
         return descriptor
+
+    def boot_id(self) -> str:
+        try:
+            return _BOOT_ID.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            return ""  # not Linux
 
 
 def write_fully(filesystem: FileSystem, descriptor: int, data: Data, position: int) -> None:

@@ -47,7 +47,7 @@ NO_TIMESTAMP: Final = -1
 # Base offset, length, and the last offset relative to the first.
 _PLACE: Final = Struct(">qi11xi")
 _LOOKUP_READ: Final = 8192
-# How many of the last batches are remembered with their positions, at least until the next index entry.
+# How many of the last batches are remembered with their positions, about.
 _MOST_TAIL: Final = 256
 
 
@@ -314,6 +314,10 @@ class Segment:
         self.offset_index().append(last_offset - base_offset, position)
         self.time_index().append_if_newer(self.max_timestamp, self.max_timestamp_offset - base_offset)
         self.indexed_position = position
+        self.trim_tail()
+
+    def trim_tail(self) -> None:
+        """Forget the oldest of the remembered batches if they have become many."""
         if len(self.tail_offsets) > _MOST_TAIL:
             del self.tail_offsets[: -_MOST_TAIL // 2]
             del self.tail_positions[: -_MOST_TAIL // 2]
@@ -322,12 +326,24 @@ class Segment:
         """The newest timestamp in the segment, -1 if it has none. Raises StorageError."""
         if not self.timestamp_known:
             times = self.time_index()
-            if not self.timestamp_known:
+            if not self.timestamp_known and len(times) and not self.is_right(times, -1):
+                self.rebuild_indexes()
+            elif not self.timestamp_known:
                 if len(times):
                     self.max_timestamp = times.timestamps[-1]
                     self.max_timestamp_offset = self.base_offset + times.offsets[-1]
                 self.timestamp_known = True
         return self.max_timestamp
+
+    def is_right(self, times: TimeIndex, entry: int) -> bool:
+        """Whether an entry of the time index says what its batch says. Raises StorageError."""
+        last_offset = self.base_offset + times.offsets[entry]
+        place = self.locate(last_offset)
+        if place is None:
+            return False
+        for _position, fields in walk(self.open_file(), place.position, self.size, verify=False):
+            return fields[0] + fields[6] == last_offset and fields[8] == times.timestamps[entry]
+        return False
 
     def save_indexes(self) -> None:
         """Bring the entries that are only in memory to the files. Raises OSError."""

@@ -86,13 +86,10 @@ def _position_before(segment: Segment, timestamp: int, start: int) -> int:
         if entry < 0:
             place = segment.locate(max(start, segment.base_offset))
             return 0 if place is None else place.position
-        last_offset = segment.base_offset + times.offsets[entry]
-        place = segment.locate(last_offset)
-        if place is not None:
-            for _position, fields in walk(segment.open_file(), place.position, segment.size, verify=False):
-                if fields[0] + fields[6] == last_offset and fields[8] == times.timestamps[entry]:
-                    return place.position
-                break
+        if segment.is_right(times, entry):
+            place = segment.locate(segment.base_offset + times.offsets[entry])
+            if place is not None:
+                return place.position
         segment.rebuild_indexes()
     raise StorageError(f"the time index of {segment.log_path} does not fit it")
 

@@ -49,7 +49,7 @@ class Upkeep:
     def load(self) -> None:
         """Read the files, keep what can be believed, take back the mark of a clean stop. Raises OSError."""
         written = checkpoints.read_written_points(self._filesystem, self._path)
-        boot = checkpoints.boot_id()
+        boot = self._filesystem.boot_id()
         self.clean = written.clean
         if not (written.clean or (boot and written.boot == boot)):
             written.points.clear()
