@@ -51,10 +51,10 @@ def test_there_and_back(records: list[Record], compression: int) -> None:
 def test_outlines_say_what_the_records_say(records: list[Record]) -> None:
     data = b"".join(map(encode_record, records))
     for outline, record in zip(read_outlines(data, len(records)), records, strict=True):
-        assert outline.offset_delta == record.offset_delta
-        assert outline.timestamp_delta == record.timestamp_delta
-        assert outline.key_size == (-1 if record.key is None else len(record.key))
-        assert outline.value_size == (-1 if record.value is None else len(record.value))
+        offset_delta, timestamp_delta, key_size, value_size = outline
+        assert (offset_delta, timestamp_delta) == (record.offset_delta, record.timestamp_delta)
+        assert key_size == (-1 if record.key is None else len(record.key))
+        assert value_size == (-1 if record.value is None else len(record.value))
 
 
 def test_all_fields_of_the_header() -> None:
@@ -200,7 +200,7 @@ def test_any_bytes_are_records_or_a_corrupt_batch(data: bytes, count: int) -> No
     batch = bytearray(HEADER_SIZE) + data
     header = write_header(batch, read_header(build_batch([]))._replace(record_count=count))
     records = list(read_records(batch, header))
-    assert [record.offset_delta for record in records] == [outline.offset_delta for outline in outlines]
+    assert [record.offset_delta for record in records] == [outline[0] for outline in outlines]
 
 
 @given(records=record_lists(), at=st.integers(0), flip=st.integers(1, 255))

@@ -143,7 +143,7 @@ def _look(
     changed = _with_timestamps(header, outlines, config, now_ms)
     wanted = config.compression_type
     codec = header.compression if wanted == "producer" else CODEC_OF[wanted]
-    counted = all(outline.offset_delta == index for index, outline in enumerate(outlines))
+    counted = all(outline[0] == index for index, outline in enumerate(outlines))
     if counted and codec == header.compression:
         if changed == header:
             return records, header
@@ -174,19 +174,20 @@ def _check_records(
     latest = now_ms + config.timestamp_after_max_ms
     errors = []
     wrong_timestamps = False
-    for index, outline in enumerate(outlines):
-        if compacted and outline.key_size < 0:
+    arrival = header.max_timestamp if header.log_append_time else None
+    for index, (offset, delta, key_size, value_size) in enumerate(outlines):
+        if compacted and key_size < 0:
             message = f"Compacted topic cannot accept message without key in topic partition {partition}"
             errors.append((index, message))
             continue
-        timestamp = _timestamp(header, outline)
+        timestamp = header.base_timestamp + delta if arrival is None else arrival
         if create_time and timestamp != NO_TIMESTAMP:
             if not earliest <= timestamp <= latest:
                 wrong_timestamps = True
-                errors.append((index, _out_of_range(timestamp, outline.offset_delta, earliest, latest)))
-        elif header.log_append_time:
+                errors.append((index, _out_of_range(timestamp, offset, earliest, latest)))
+        elif arrival is not None:
             wrong_timestamps = True
-            errors.append((index, _wrong_type(timestamp, outline)))
+            errors.append((index, _wrong_type(timestamp, offset, key_size, value_size)))
     if wrong_timestamps:
         raise InvalidTimestampError("One or more records have been rejected due to invalid timestamp", errors)
     if errors:
@@ -198,10 +199,6 @@ def _check_records(
         )
 
 
-def _timestamp(header: BatchHeader, outline: Outline) -> int:
-    return header.max_timestamp if header.log_append_time else header.base_timestamp + outline.timestamp_delta
-
-
 def _out_of_range(timestamp: int, offset: int, earliest: int, latest: int) -> str:
     return (
         f"Timestamp {timestamp} of message with offset {offset} is out of range. "
@@ -209,11 +206,11 @@ def _out_of_range(timestamp: int, offset: int, earliest: int, latest: int) -> st
     )
 
 
-def _wrong_type(timestamp: int, outline: Outline) -> str:
+def _wrong_type(timestamp: int, offset: int, key_size: int, value_size: int) -> str:
     return (
-        f"Invalid timestamp type in message DefaultRecord(offset={outline.offset_delta}, "
-        f"timestamp={timestamp}, key={max(outline.key_size, 0)} bytes, "
-        f"value={max(outline.value_size, 0)} bytes). Producer should not set timestamp type to LogAppendTime."
+        f"Invalid timestamp type in message DefaultRecord(offset={offset}, timestamp={timestamp}, "
+        f"key={max(key_size, 0)} bytes, value={max(value_size, 0)} bytes). "
+        "Producer should not set timestamp type to LogAppendTime."
     )
 
 
@@ -223,7 +220,9 @@ def _with_timestamps(
     """The header with the timestamp type of the topic, and the newest timestamp that goes with it."""
     if config.timestamp_type == "LogAppendTime":
         return header._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=now_ms)
-    newest = max(_timestamp(header, outline) for outline in outlines)
+    newest = header.max_timestamp
+    if not header.log_append_time:
+        newest = header.base_timestamp + max(outline[1] for outline in outlines)
     if not -_LARGEST_TIMESTAMP <= newest <= _LARGEST_TIMESTAMP:
         raise InvalidTimestampError(f"The newest timestamp of the batch, {newest}, has more than 64 bits")
     return header._replace(attributes=header.attributes & ~LOG_APPEND_TIME, max_timestamp=newest)

@@ -48,14 +48,9 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-class Outline(NamedTuple):
-    """What can be said of a record without copying its content; a size of -1 is a missing key or value."""
-
-    offset_delta: int
-    timestamp_delta: int
-    key_size: int
-    value_size: int
-    attributes: int
+# What can be said of a record without copying its content: offset delta, timestamp delta, size of the key
+# and of the value; a negative size is a missing one.
+Outline = tuple[int, int, int, int]
 
 
 def payload(buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT) -> bytes:
@@ -75,17 +70,16 @@ def read_records(buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_
     for _ in range(header.record_count):
         record, position = _read_record(data, position)
         yield record
-    _check_end(data, position)
+    if position != len(data):
+        raise CorruptBatchError("Incorrect declared batch size, records still remaining in file")
 
 
 def read_outlines(data: bytes, count: int) -> list[Outline]:
     """The outlines of the `count` records in a payload, each checked. Raises CorruptBatchError."""
-    outlines = []
-    position = 0
-    for _ in range(count):
-        outline, position = _read_outline(data, position)
-        outlines.append(outline)
-    _check_end(data, position)
+    outlines: list[Outline] = []
+    finish = _outline(data, 0, count, outlines)
+    if finish != len(data):
+        raise CorruptBatchError("Incorrect declared batch size, records still remaining in file")
     return outlines
 
 
@@ -169,17 +163,24 @@ def write_varint(buffer: bytearray, value: int) -> None:
 
 def read_varint(data: bytes, position: int, bits: int = _VARINT_BITS) -> tuple[int, int]:
     """A zigzag varint of at most `bits` bits, and the position behind it. Raises CorruptBatchError."""
-    raw = shift = 0
     try:
-        while True:
+        raw = data[position]
+        if raw < 0x80:
+            return (raw >> 1) ^ -(raw & 1), position + 1
+        byte = data[position + 1]
+        raw = (raw & 0x7F) | byte << 7
+        if byte < 0x80:
+            return (raw >> 1) ^ -(raw & 1), position + 2
+        raw &= 0x3FFF
+        position += 2
+        shift = 14
+        while byte >= 0x80:
+            if shift >= bits:
+                raise CorruptBatchError(f"a number of more than {bits} bits")
             byte = data[position]
             position += 1
             raw |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
             shift += 7
-            if shift >= bits:
-                raise CorruptBatchError(f"a number of more than {bits} bits")
     except IndexError as error:
         raise CorruptBatchError("Incorrect declared batch size, premature EOF reached") from error
     if raw >> bits:
@@ -195,59 +196,75 @@ def _write_bytes(buffer: bytearray, content: bytes | None) -> None:
     buffer += content
 
 
-def _check_end(data: bytes, position: int) -> None:
-    if position != len(data):
-        raise CorruptBatchError("Incorrect declared batch size, records still remaining in file")
+def _outline(data: bytes, position: int, count: int, outlines: list[Outline]) -> int:  # noqa: PLR0912
+    """Append the outlines of `count` records; the position behind them.
 
-
-def _read_outline(data: bytes, position: int) -> tuple[Outline, int]:
-    """Most numbers of most records take one byte: those are read here, without a call."""
+    Flat on purpose: this runs for every record of a topic whose records are looked at. Numbers of one byte,
+    which most are, are read without a call.
+    """
     end = len(data)
     try:
-        byte = data[position]
-        if byte < 0x80:
-            size, position = (byte >> 1) ^ -(byte & 1), position + 1
-        else:
-            size, position = read_varint(data, position)
-        finish = position + size
-        if size < 0 or finish > end:
-            raise CorruptBatchError(
-                f"Invalid record size: expected {size} bytes in record payload, but instead the buffer has "
-                f"only {end - position} remaining bytes."
-            )
-        attributes = data[position]
-        position += 1
-        byte = data[position]
-        if byte < 0x80:
-            timestamp_delta, position = (byte >> 1) ^ -(byte & 1), position + 1
-        else:
-            timestamp_delta, position = read_varint(data, position, _VARLONG_BITS)
-        byte = data[position]
-        if byte < 0x80:
-            offset_delta, position = (byte >> 1) ^ -(byte & 1), position + 1
-        else:
-            offset_delta, position = read_varint(data, position)
-        key_size, position = _skip_bytes(data, position)
-        value_size, position = _skip_bytes(data, position)
-        no_headers = position + 1 == finish and data[position] == 0
-        position = finish if no_headers else _skip_headers(data, position)
+        for _ in range(count):
+            byte = data[position]
+            if byte < 0x80:
+                size = (byte >> 1) ^ -(byte & 1)
+                position += 1
+            else:
+                size, position = read_varint(data, position)
+            finish = position + size
+            if size < 0 or finish > end:
+                raise CorruptBatchError(
+                    f"Invalid record size: expected {size} bytes in record payload, but instead the buffer "
+                    f"has only {end - position} remaining bytes."
+                )
+            # The byte of attributes means nothing.
+            position += 1
+            byte = data[position]
+            if byte < 0x80:
+                timestamp_delta = (byte >> 1) ^ -(byte & 1)
+                position += 1
+            else:
+                timestamp_delta, position = read_varint(data, position, _VARLONG_BITS)
+            byte = data[position]
+            if byte < 0x80:
+                offset_delta = (byte >> 1) ^ -(byte & 1)
+                position += 1
+            else:
+                offset_delta, position = read_varint(data, position)
+            byte = data[position]
+            if byte < 0x80:
+                key_size = (byte >> 1) ^ -(byte & 1)
+                position += 1
+            else:
+                key_size, position = read_varint(data, position)
+            if key_size > 0:
+                position += key_size
+            byte = data[position]
+            if byte < 0x80:
+                value_size = (byte >> 1) ^ -(byte & 1)
+                position += 1
+            else:
+                value_size, position = read_varint(data, position)
+            if value_size > 0:
+                position += value_size
+            if data[position]:
+                position = _skip_headers(data, position)
+            else:
+                position += 1
+            if position != finish:
+                raise CorruptBatchError(
+                    f"Invalid record size: expected to read {size} bytes in record payload, but instead read "
+                    f"{size + position - finish}"
+                )
+            outlines.append((offset_delta, timestamp_delta, key_size, value_size))
     except IndexError as error:
         raise CorruptBatchError("Incorrect declared batch size, premature EOF reached") from error
-    if position != finish:
-        raise CorruptBatchError(
-            f"Invalid record size: expected to read {size} bytes in record payload, but instead read "
-            f"{size + position - finish}"
-        )
-    return Outline(offset_delta, timestamp_delta, key_size, value_size, attributes), finish
+    return position
 
 
 def _skip_bytes(data: bytes, position: int) -> tuple[int, int]:
-    byte = data[position]
-    if byte < 0x80:
-        size, position = (byte >> 1) ^ -(byte & 1), position + 1
-    else:
-        size, position = read_varint(data, position)
-    return (size, position + size) if size > 0 else (max(size, -1), position)
+    size, position = read_varint(data, position)
+    return size, position + max(size, 0)
 
 
 def _skip_headers(data: bytes, position: int) -> int:
@@ -263,7 +280,9 @@ def _skip_headers(data: bytes, position: int) -> int:
 
 
 def _read_record(data: bytes, position: int) -> tuple[Record, int]:
-    outline, finish = _read_outline(data, position)
+    outlines: list[Outline] = []
+    finish = _outline(data, position, 1, outlines)
+    offset_delta, timestamp_delta, _, _ = outlines[0]
     # The outline has checked every length, so what follows cannot leave the record.
     _, position = read_varint(data, position)
     _, position = read_varint(data, position + 1, _VARLONG_BITS)
@@ -276,7 +295,7 @@ def _read_record(data: bytes, position: int) -> tuple[Record, int]:
         header_key, position = _read_bytes(data, position)
         header_value, position = _read_bytes(data, position)
         headers.append((header_key or b"", header_value))
-    return Record(outline.offset_delta, outline.timestamp_delta, key, value, tuple(headers)), finish
+    return Record(offset_delta, timestamp_delta, key, value, tuple(headers)), finish
 
 
 def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
