@@ -1,6 +1,6 @@
 """The embedded broker and Apache Kafka side by side, for the files above: processes, rounds, verdicts.
 
-`engines` starts the two; `perf_tools`, `plain_fetch` and `waiting_clients` are their clients; `comparison` runs
-the rounds and reports; `processes` reads what the kernel knows of a process; `profiling` shows where the
+`engines` starts the two; `perf_tools`, `plain_fetch` and `waiting_clients` are their clients; `comparison`
+runs the rounds; `processes` reads what the kernel knows of a process; `profiling` shows where the
 embedded broker's time goes; `options` is the common command line.
 """
