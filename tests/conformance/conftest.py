@@ -19,7 +19,7 @@ from tests.conformance.clients import Client, Java, KafkaPython, Librdkafka
 from tests.conformance.engines import EMBEDDED, KAFKA, EmbeddedServer, Engine, Server
 from tests.conformance.java_tools import JavaTools
 from tests.conformance.raw_client import RawClient
-from tests.conformance.topics import create_topic
+from tests.conformance.topics import create_topic, warm_up
 from tests.ports import free_port
 
 ENGINES = tuple(os.environ.get("CONFORMANCE_ENGINES", f"{KAFKA},{EMBEDDED}").split(","))
@@ -41,17 +41,23 @@ def engine_named(request: pytest.FixtureRequest) -> Callable[[str], Engine]:
     """An engine of the session by its name; started when it is first asked for."""
 
     def named(name: str) -> Engine:
-        if name == KAFKA and "CONFORMANCE_KAFKA" in os.environ:
-            return Engine(name=name, bootstrap=os.environ["CONFORMANCE_KAFKA"])
-        fixture = {KAFKA: "kafka", EMBEDDED: "embedded_server"}[name]
-        return Engine(name=name, bootstrap=request.getfixturevalue(fixture).bootstrap)
+        if name not in started:
+            if name == KAFKA and "CONFORMANCE_KAFKA" in os.environ:
+                bootstrap = os.environ["CONFORMANCE_KAFKA"]
+            else:
+                fixture = {KAFKA: "kafka", EMBEDDED: "embedded_server"}[name]
+                bootstrap = request.getfixturevalue(fixture).bootstrap
+            started[name] = Engine(name=name, bootstrap=bootstrap)
+            warm_up(started[name])
+        return started[name]
 
+    started: dict[str, Engine] = {}
     return named
 
 
 @pytest.fixture(scope="session", params=ENGINES)
 def engine(request: pytest.FixtureRequest, engine_named: Callable[[str], Engine]) -> Engine:
-    return engine_named(request.param)
+    return engine_named(str(request.param))
 
 
 @pytest.fixture(scope="session")

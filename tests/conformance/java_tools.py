@@ -62,6 +62,11 @@ class _Exit:
         implements = ("org.apache.kafka.common.utils.Exit$Procedure",)
 
 
+def _without_exit(text: str) -> str:
+    """What was printed before the exception by which a tool is left here instead of ending the JVM."""
+    return text.partition("An exception was raised by the Python Proxy")[0]
+
+
 class JavaTools:
     """The JVM; `run` a tool by the name of its script, or reach any class of Kafka's through `jvm`."""
 
@@ -126,7 +131,7 @@ class JavaTools:
         return Finished(
             exit_code=exit_procedure.code or 0,
             output=bytes(output.toByteArray()).decode(),
-            errors=bytes(errors.toByteArray()).decode() + failure,
+            errors=_without_exit(bytes(errors.toByteArray()).decode()) + failure,
         )
 
     def close(self) -> None:

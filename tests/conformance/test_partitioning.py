@@ -22,11 +22,8 @@ def test_keys_go_where_java_sends_them(
     utils = java_tools.jvm.org.apache.kafka.common.utils.Utils
     expected = {key: utils.toPositive(utils.murmur2(key)) % partitions for key in KEYS}
     # Compared as sets of keys in a partition: clients acknowledge in any order.
-    for writer, options in (
-        ("librdkafka", {"partitioner": "murmur2_random"}),
-        ("kafka-python", {}),
-        ("java", {}),
-    ):
+    for writer, client in clients.items():
+        options = {"partitioner": "murmur2_random"} if writer == "librdkafka" else {}
         topic = new_topic(partitions, name=f"keys-{writer}-{engine.name}-{id(new_topic)}")
         # librdkafka's murmur2_random takes an empty key for none.
         keys = [key for key in KEYS if key or writer != "librdkafka"]

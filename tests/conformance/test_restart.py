@@ -23,11 +23,12 @@ from tests.conformance.answers.conversation import (
 from tests.conformance.engines import Engine, Server
 from tests.conformance.raw_client import RawClient, plain
 from tests.conformance.record_batches import Record, batch, read_batches
-from tests.conformance.topics import create_topic, end_offsets
+from tests.conformance.topics import create_topic, end_offsets, warm_up
 
 
 def test_restart_keeps_everything(server: Server, engine: Engine) -> None:
     before = Engine(name=engine.name, bootstrap=server.bootstrap)
+    warm_up(before)
     create_topic(before, "kept", 3, retention_ms="123456789", cleanup_policy="delete")
     create_topic(before, "compacted", 1, cleanup_policy="compact")
     # Producers whose last record is older than a day are forgotten.
@@ -52,6 +53,7 @@ def test_restart_keeps_everything(server: Server, engine: Engine) -> None:
     server.start()
     server.wait_ready(120)
     after = Engine(name=engine.name, bootstrap=server.bootstrap)
+    warm_up(after)
     with after.connect() as client:
         wait_until(lambda: end_offsets(client, "kept", 3) == [5, 0, 3])
         again = _state(client, topic)

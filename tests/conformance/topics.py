@@ -7,7 +7,24 @@ from typing import Any
 
 from tests.conformance.engines import Engine
 
-CREATE_TOPICS, LIST_OFFSETS, DESCRIBE_LOG_DIRS = 19, 2, 35
+CREATE_TOPICS, LIST_OFFSETS, DESCRIBE_LOG_DIRS, FIND_COORDINATOR, INIT_PRODUCER_ID = 19, 2, 35, 10, 22
+
+
+def warm_up(engine: Engine) -> None:
+    """Wait for what Apache Kafka makes when it is first asked for: producer ids, and internal topics."""
+    with engine.connect() as client:
+
+        def warm() -> bool:
+            replies = [
+                client.ask(INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout=60_000),
+                *(client.ask(FIND_COORDINATOR, 3, key="a-group", key_type=kind) for kind in (0, 1)),
+            ]
+            return all(each.error_code == 0 for each in replies)
+
+        deadline = time.monotonic() + 60
+        while not warm():
+            assert time.monotonic() < deadline, "no producer ids or no coordinator"
+            time.sleep(0.05)
 
 
 def create_topic(engine: Engine, name: str, partitions: int = 1, **configs: str) -> None:
