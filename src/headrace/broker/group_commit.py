@@ -48,13 +48,17 @@ class GroupCommit:
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="group commit")
 
-    async def stop(self) -> None:
-        """Sync what is left to be synced, then end."""
+    async def kill(self) -> None:
+        """End without syncing anything more."""
         for timer in self._timers.values():
             timer.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Sync what is left to be synced, then end."""
+        await self.kill()
         if self._dirty:
             await self._sync(self._take())
 

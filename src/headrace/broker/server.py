@@ -104,6 +104,20 @@ class BrokerServer:
         if self._logs is not None:
             self._logs.close()
 
+    async def kill(self) -> None:
+        """As a crash would: nobody is answered, nothing more is written. For tests, in their own process."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        for connection in tuple(self._connections):
+            connection.abort()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._group_commit is not None:
+            await self._group_commit.kill()
+        if self._logs is not None:
+            self._logs.abandon()
+
     def _open_logs(self) -> None:
         settings = self._settings
         logs = DataFolder.open(

@@ -95,7 +95,10 @@ def serve(values: Mapping[str, Any]) -> None:
     # Here, so that a mistake in the flags is said without waiting for it.
     settings = broker_settings(values)
     from headrace.assembly.process_logging import configure_logging  # noqa: PLC0415
-    from headrace.broker.run import run  # noqa: PLC0415
+    from headrace.broker.lean_start import without_test_tools  # noqa: PLC0415
+
+    with without_test_tools():
+        from headrace.broker.run import run  # noqa: PLC0415
 
     configure_logging()
     run(settings, _say_ready)

@@ -1,0 +1,21 @@
+"""For tests of programs that use Kafka, and for our own: a broker in the process, files that fail.
+
+`EmbeddedBroker` is imported when it is first asked for, so that pytest can load the plugin for nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace.testing.embedded_broker import EmbeddedBroker
+
+__all__ = ["EmbeddedBroker"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "EmbeddedBroker":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from headrace.testing.embedded_broker import EmbeddedBroker  # noqa: PLC0415
+
+    return EmbeddedBroker
