@@ -158,7 +158,7 @@ def _refusal(asked: Iterable[Any], context: Context) -> Any | None:
         controller_id=-1,
         topics=topics,
         **_cluster_operations(context, NOT_ASKED_FOR),
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.invalid_request,
     )
 
 

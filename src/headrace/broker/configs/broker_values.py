@@ -62,9 +62,16 @@ class BrokerValues:
 
     def value(self, name: str) -> ConfigValue:
         """The value in force. Raises KeyError for a config that the table does not have."""
-        config = BROKER_CONFIGS[name]
-        text = self.texts.get(name)
-        return config.default if text is None else config.parse(text)
+        if name not in self._parsed:
+            config = BROKER_CONFIGS[name]
+            text = self.texts.get(name)
+            self._parsed[name] = config.default if text is None else config.parse(text)
+        return self._parsed[name]
+
+    @cached_property
+    def _parsed(self) -> dict[str, ConfigValue]:
+        """What `value` was asked for before: some are looked at with every request."""
+        return {}
 
     def synonyms(self, name: str) -> tuple[SynonymValue, ...]:
         """Everything that says something about this config, from the strongest source to the weakest."""

@@ -28,6 +28,8 @@ ONE_MACHINE: Final[Mapping[str, str]] = {
     # A consumer that starts on a laptop is alone in its group: waiting for others only makes it slow.
     "group.initial.rebalance.delay.ms": "0",
     "group.coordinator.rebalance.protocols": "classic,consumer",
+    # Hundreds of clients that come back at once after a restart are not to be turned away.
+    "socket.listen.backlog.size": "512",
     # -1 leaves the buffers to the operating system, which sizes them better.
     "socket.send.buffer.bytes": "-1",
     "socket.receive.buffer.bytes": "-1",
