@@ -1,33 +1,29 @@
-"""The embedded broker in a thread of the test, with a raw client to talk to it and its state within reach."""
+"""The embedded broker of `headrace.testing`, with a raw client to talk to it."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from headrace.broker.broker import Broker
-from headrace.broker.server import BrokerServer
-from headrace.broker.settings import BrokerSettings, FsyncPolicy
+from headrace.broker.settings import FsyncPolicy
+from headrace.testing import EmbeddedBroker
 from tests.conformance.raw_client import RawClient, plain
 from tests.conformance.record_batches import Record, batch
 
 PRODUCE: Final = 0
-START_SECONDS: Final = 30.0
 
 
 class ServedBroker:
     """Made by `served`."""
 
-    def __init__(self, server: BrokerServer, loop: asyncio.AbstractEventLoop, client: RawClient) -> None:
-        self._server = server
-        self._loop = loop
+    def __init__(self, embedded: EmbeddedBroker, client: RawClient) -> None:
+        self._embedded = embedded
         self._client = client
-        self.bootstrap = f"127.0.0.1:{server.port}"
-        self.port = server.port
+        self.bootstrap = embedded.bootstrap
+        self.port = embedded.port
 
     def ask(self, api_key: int, version: int, **fields: Any) -> Any:
         """The reply as dictionaries and lists."""
@@ -35,18 +31,11 @@ class ServedBroker:
 
     def do(self, work: Callable[[Broker], Any]) -> Any:
         """Something done to the broker on its own loop, as requests are."""
-        done = threading.Event()
-        results: list[Any] = []
+        return self._embedded.call(work)
 
-        def run() -> None:
-            try:
-                results.append(work(self._server.broker))
-            finally:
-                done.set()
-
-        self._loop.call_soon_threadsafe(run)
-        assert done.wait(START_SECONDS)
-        return results[0]
+    def kill(self) -> None:
+        """As a crash would."""
+        self._embedded.kill()
 
     def create(self, name: str, partitions: int = 1, **configs: str) -> None:
         overrides = {key.replace("_", "."): value for key, value in configs.items()}
@@ -69,18 +58,5 @@ class ServedBroker:
 
 @contextmanager
 def served(data_dir: Path, fsync: FsyncPolicy = "os") -> Iterator[ServedBroker]:
-    server = BrokerServer(BrokerSettings(data_dir=data_dir, port=0, fsync=fsync))
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="broker")
-    thread.start()
-    try:
-        asyncio.run_coroutine_threadsafe(server.start(), loop).result(START_SECONDS)
-        try:
-            with RawClient(("127.0.0.1", server.port)) as client:
-                yield ServedBroker(server, loop, client)
-        finally:
-            asyncio.run_coroutine_threadsafe(server.stop(), loop).result(START_SECONDS)
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    with EmbeddedBroker(data_dir, fsync=fsync) as embedded, RawClient(("127.0.0.1", embedded.port)) as client:
+        yield ServedBroker(embedded, client)

@@ -202,11 +202,14 @@ def test_a_producer_that_repeats_itself(broker: ServedBroker) -> None:
     assert sent(broker, "repeated", 2, epoch=2, producer=producer)[0] == "out_of_order_sequence_number"
 
 
-def test_repetitions_are_known_after_a_restart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("crash", [False, True])
+def test_repetitions_are_known_after_a_restart(tmp_path: Path, crash: bool) -> None:
     with served(tmp_path / "data") as broker:
         broker.create("kept")
         for index in range(6):
             assert sent(broker, "kept", 2 * index, producer=9) == ("none", 2 * index)
+        if crash:
+            broker.kill()
     with served(tmp_path / "data") as broker:
         for index in range(1, 6):
             assert sent(broker, "kept", 2 * index, producer=9) == ("none", 2 * index)
