@@ -76,4 +76,5 @@ class BrokerProcess:
 
     def end(self) -> None:
         if self._process is not None:
-            self.kill()
+            self._process.kill()
+            self.wait()

@@ -77,6 +77,11 @@ class NumberedProducer:
             self.acknowledged[int(message.value().split(b":")[1])] = message.offset()
 
 
+def create_topic(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(10)
+
+
 def read_all(bootstrap: str) -> dict[int, list[tuple[int, str, int]]]:
     """Per partition: offset, producer and number of every record, in the order of the log."""
     consumer = Consumer(
@@ -131,9 +136,7 @@ def run_rounds(folder: Path, rounds: int, *, fsync: str, seed: int) -> int:
     producers: list[NumberedProducer] = []
     try:
         broker.start()
-        AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[
-            TOPIC
-        ].result(10)
+        create_topic(bootstrap)
         for index in range(2 * PARTITIONS):
             linger = 0 if index % 2 else 5
             producers.append(NumberedProducer(bootstrap, f"p{index}", index % PARTITIONS, linger))
@@ -171,13 +174,11 @@ def test_nothing_acknowledged_is_lost_in_fifty_rounds(tmp_path: Path, fsync: str
 
 def test_a_broker_that_was_killed_while_it_recovered_recovers(tmp_path: Path) -> None:
     port = free_port()
-    broker = BrokerProcess(tmp_path, port, ["--set", "log.segment.bytes=262144"])
+    broker = BrokerProcess(tmp_path, port, ["--set", "log.segment.bytes=1048576"])
     producers: list[NumberedProducer] = []
     try:
         broker.start()
-        AdminClient({"bootstrap.servers": broker.bootstrap}).create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[
-            TOPIC
-        ].result(10)
+        create_topic(broker.bootstrap)
         producers = [NumberedProducer(broker.bootstrap, f"p{index}", index, 5) for index in range(PARTITIONS)]
         for attempt in range(6):
             broker.kill()
