@@ -26,7 +26,7 @@ READY_TIMEOUT = 120.0
 
 def produce(bootstrap: str, topic: str, values: list[bytes]) -> None:
     errors: list[object] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "message.max.bytes": 2_000_000})
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "message.max.bytes": 8_000_000})
     for value in values:
         producer.produce(topic, value, on_delivery=lambda error, _message: error and errors.append(error))
     assert producer.flush(60) == 0

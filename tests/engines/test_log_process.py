@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from headrace.assembly.announcements import Announcement, latest
 from headrace.core.settings import ENVIRONMENT_PREFIX, Settings, load, to_environment
@@ -51,6 +53,12 @@ def start() -> Iterator[Start]:
 def settings(tmp_path: Path, artifacts: Artifacts) -> Settings:
     cache_dir = artifacts.jars("kafka")[0].parents[2]
     flags = {"data_dir": tmp_path / "data", "cache_dir": cache_dir, "kafka_port": free_port()}
+    return load({**flags, "engine": "kafka"}, environ={}, folder=tmp_path)
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Settings:
+    flags = {"data_dir": tmp_path / "data", "kafka_port": free_port()}
     return load(flags, environ={}, folder=tmp_path)
 
 
@@ -80,6 +88,52 @@ def test_it_serves_until_it_is_told_to_stop(settings: Settings, start: Start, to
     assert not any(broker.is_running() for broker in brokers)
     log = (settings.data_dir / "kafka" / "broker-1" / "server.log").read_text(encoding="utf-8")
     assert "[BrokerServer id=1] shut down completed" in log
+
+
+def test_the_embedded_broker_is_the_process_itself_and_closes_its_logs(
+    embedded: Settings, start: Start, topic_name: str
+) -> None:
+    process = start(embedded)
+    word = wait_for_state(embedded, process, "ready")
+    assert word.detail == f"{embedded.bootstrap} (embedded)"
+    produce(embedded.bootstrap, topic_name, [b"one"])
+    assert psutil.Process(process.pid).children() == []
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+
+    again = start(embedded)
+    wait_for_state(embedded, again, "ready")
+    assert consume(embedded.bootstrap, topic_name, 1) == [b"one"]
+    again.send_signal(signal.SIGINT)
+    assert again.wait(60) == 0
+
+
+def test_events_of_the_largest_size_fit_into_the_embedded_log(
+    embedded: Settings, start: Start, topic_name: str
+) -> None:
+    settings = dataclasses.replace(embedded, max_event_bytes=5_000_000, fsync="always", default_partitions=2)
+    process = start(settings)
+    wait_for_state(settings, process, "ready")
+    produce(settings.bootstrap, topic_name, [b"x" * 5_000_000])
+    metadata = AdminClient({"bootstrap.servers": settings.bootstrap}).list_topics(topic_name, timeout=30)
+    assert len(metadata.topics[topic_name].partitions) == 2
+
+
+def test_a_second_embedded_broker_is_kept_out_of_the_folder_and_a_port_in_use_is_named(
+    embedded: Settings, start: Start, tmp_path: Path
+) -> None:
+    first = start(embedded)
+    wait_for_state(embedded, first, "ready")
+    for settings, code in (
+        (dataclasses.replace(embedded, kafka_port=free_port()), "is in use"),
+        (dataclasses.replace(embedded, data_dir=tmp_path / "other"), f"Port {embedded.kafka_port}"),
+    ):
+        process = start(settings)
+        assert process.wait(60) == 1
+        word = latest(settings, "log")
+        assert word is not None
+        assert word.state == "failed"
+        assert code in word.detail
 
 
 def test_a_broker_that_dies_ends_it_with_an_error(settings: Settings, start: Start) -> None:

@@ -2,8 +2,9 @@
 
 Invariants: `ready` is announced only once the log takes writes; SIGTERM and SIGINT stop a start under way as
 well as a log that serves, and the brokers are shut down cleanly before this process ends; a broker that ends
-by itself ends this process with an error, because the supervisor is who restarts. Never touches a cluster
-that it did not start.
+by itself ends this process with an error, because the supervisor is who restarts. What an engine needs is
+imported when it is chosen: the embedded one is small and quick to start, and needs neither Java nor a client.
+Never touches a cluster that it did not start.
 """
 
 from __future__ import annotations
@@ -17,11 +18,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from headrace.assembly.announcements import announce
+from headrace.broker.lean_start import without_test_tools
 from headrace.core.settings import Settings
-from headrace.engines.apache_kafka import ApacheKafka
-from headrace.engines.readiness import wait_until_serving
-from headrace.java.artifacts import Artifacts
-from headrace.java.runtime import find_java
 
 NAME: Final = "log"
 # Generous: after a crash Kafka checks its logs before it serves.
@@ -66,6 +64,9 @@ class _StopSignal:
 
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT. Raises HeadraceError when the log cannot serve."""
+    if settings.engine == "embedded":
+        _serve_embedded(settings)
+        return 0
     stop = _StopSignal()
     try:
         if settings.engine == "external":
@@ -77,7 +78,25 @@ def run(settings: Settings) -> int:
     return 0
 
 
+def _largest_message(settings: Settings) -> int:
+    """Room for the largest event in a record of any topic."""
+    return max(SMALLEST_MESSAGE_LIMIT, settings.max_event_bytes + RECORD_OVERHEAD)
+
+
+def _serve_embedded(settings: Settings) -> None:
+    announce(settings, NAME, state="starting", detail="opening the logs")
+    with without_test_tools():
+        from headrace.engines.embedded import serve  # noqa: PLC0415 - see above
+
+    def say_ready(_server: object) -> None:
+        announce(settings, NAME, state="ready", detail=f"{settings.bootstrap} (embedded)")
+
+    serve(settings, say_ready, max_message_bytes=_largest_message(settings))
+
+
 def _watch_external(settings: Settings, stop: _StopSignal) -> None:
+    from headrace.engines.readiness import wait_until_serving  # noqa: PLC0415 - see above
+
     address = settings.bootstrap
     announce(settings, NAME, state="starting", detail=f"waiting for {address}")
     with stop.interrupting():
@@ -87,6 +106,10 @@ def _watch_external(settings: Settings, stop: _StopSignal) -> None:
 
 
 def _serve_apache_kafka(settings: Settings, stop: _StopSignal) -> None:
+    from headrace.engines.apache_kafka import ApacheKafka  # noqa: PLC0415 - see above
+    from headrace.java.artifacts import Artifacts  # noqa: PLC0415
+    from headrace.java.runtime import find_java  # noqa: PLC0415
+
     with stop.interrupting():
         java = find_java(settings.java_home)
         artifacts = Artifacts(settings.cache_dir)
@@ -101,7 +124,8 @@ def _serve_apache_kafka(settings: Settings, stop: _StopSignal) -> None:
         settings.kafka_port,
         settings.brokers,
         settings.default_partitions,
-        max_message_bytes=max(SMALLEST_MESSAGE_LIMIT, settings.max_event_bytes + RECORD_OVERHEAD),
+        advertised_host=settings.advertised_host,
+        max_message_bytes=_largest_message(settings),
     )
     announce(settings, NAME, state="starting", detail="starting Apache Kafka")
     try:
