@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-from decimal import Decimal
 from enum import IntEnum
 from typing import Final
 
@@ -127,7 +126,8 @@ def _java_double(value: float) -> str:
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)
-    text = "".join(map(str, digits))
-    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{len(text) + exponent - 1}"
+    digits, _, exponent = repr(abs(value)).partition("e")
+    if not exponent:  # Python writes numbers up to 1e16 plainly
+        exponent = str(len(digits.partition(".")[0]) - 1)
+    digits = digits.replace(".", "").rstrip("0")
+    return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{int(exponent)}"
