@@ -112,7 +112,7 @@ class _Fetch:
         log = self._broker.partition(topic, fetch.partition)
         if log is None:
             return _error(fetch, unknown_partition(key, topic))
-        if fetch.leader_epoch >= 0 and fetch.leader_epoch != log.leader_epoch:
+        if fetch.leader_epoch not in {-1, log.leader_epoch}:
             older = fetch.leader_epoch < log.leader_epoch
             return _error(fetch, ErrorCode.fenced_leader_epoch if older else ErrorCode.unknown_leader_epoch)
         self._logs[log] = None

@@ -1,0 +1,100 @@
+"""Makes `docs/compatibility.md` from the code: `python -m headrace.cli.compatibility_page FILE`.
+
+Invariant: the page is a pure function of the APIs, the config tables and the list of differences; a test
+fails when the file in the repository differs from it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from headrace.broker.api import Api
+from headrace.broker.apis import ALL
+from headrace.broker.configs.broker_table import BROKER_CONFIGS
+from headrace.broker.configs.definition import Config
+from headrace.broker.configs.topic_table import TOPIC_CONFIGS
+from headrace.broker.differences import DIFFERENCES, NOT_OFFERED
+
+_INTRODUCTION = """# Compatibility of the embedded broker
+
+<!-- Made from the code: python -m headrace.cli.compatibility_page docs/compatibility.md -->
+
+What the embedded broker understands of Kafka's protocol, and where it answers otherwise than Apache Kafka
+4.3.1. The same conformance tests (`tests/conformance/`) run against both.
+"""
+
+
+def compatibility_page() -> str:
+    """The whole page."""
+    parts = [
+        _INTRODUCTION,
+        "## API keys\n",
+        "The versions are the ones that Apache Kafka 4.3.1 advertises.\n",
+        _table(("key", "name", "versions", "behaviour"), (_api_row(api) for api in ALL.values())),
+        "### Not offered yet\n",
+        _table(("keys", "why"), NOT_OFFERED),
+        "## Where the answers differ\n",
+        _table(("what", "Apache Kafka 4.3.1", "here, and why"), DIFFERENCES),
+        "## Topic configs\n",
+        "Names, types, defaults and checks are Kafka's. *kept* means that a value is checked, kept and "
+        "shown, and changes nothing on one node.\n",
+        _table(
+            ("name", "type", "default", "effect"), (_config_row(config) for config in TOPIC_CONFIGS.values())
+        ),
+        "## Broker configs\n",
+        _table(
+            ("name", "type", "default", "effect"), (_config_row(config) for config in BROKER_CONFIGS.values())
+        ),
+    ]
+    return "\n".join(parts)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([f"| {' | '.join(head)} |", "|" + "---|" * len(head), *lines, ""])
+
+
+def _api_row(api: Api) -> tuple[str, ...]:
+    lowest, highest = api.versions
+    versions = f"{lowest} to {highest}" if lowest != highest else str(lowest)
+    if api.lowest_served is not None:
+        versions += f" (served from {api.lowest_served})"
+    return str(api.key), api.name, versions, _behaviour(api)
+
+
+def _behaviour(api: Api) -> str:
+    """The paragraph of the module that says it."""
+    text = sys.modules[api.handle.__module__].__doc__ or ""
+    found = re.search(r"^Behaviour: (.+?)(?:\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise ValueError(f"{api.handle.__module__} does not say how it behaves")
+    sentence = re.sub(r"\s+", " ", found.group(1)).strip()
+    return sentence[0].upper() + sentence[1:]
+
+
+def _config_row(config: Config) -> tuple[str, ...]:
+    default = config.default_text
+    shown = "" if default is None else f"`{default}`" if default else "empty"
+    effect = "kept" if config.inert else config.documentation
+    return (
+        f"`{config.name}`",
+        config.type.name.lower(),
+        shown,
+        re.sub(r"\s+", " ", effect).replace("|", "\\|"),
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the page to the file named by the only argument."""
+    if len(arguments) != 1:
+        print("usage: python -m headrace.cli.compatibility_page FILE", file=sys.stderr)
+        return 2
+    Path(arguments[0]).write_text(compatibility_page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

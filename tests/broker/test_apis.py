@@ -1,0 +1,80 @@
+"""The list of APIs is what the folder holds, what Kafka advertises, and what the error table covers."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from headrace.broker import apis
+from headrace.broker.apis import ALL
+from headrace.broker.errors import ApiError, kafka_code
+from headrace.log import errors as log_errors
+from headrace.log.errors import LogError
+from headrace.wire import errors as wire_errors
+
+FOLDER = Path(apis.__file__).parent
+# As `kafka-broker-api-versions` of Apache Kafka 4.3.1 prints them.
+KAFKA_VERSIONS = {
+    0: (0, 13),
+    1: (4, 18),
+    2: (1, 11),
+    3: (0, 13),
+    10: (0, 6),
+    18: (0, 4),
+    19: (2, 7),
+    20: (1, 6),
+    21: (0, 2),
+    22: (0, 5),
+    23: (2, 4),
+    32: (1, 4),
+    33: (0, 2),
+    35: (1, 5),
+    37: (0, 3),
+    44: (0, 1),
+    60: (0, 2),
+    61: (0, 0),
+    75: (0, 0),
+}
+
+
+def test_every_file_of_the_folder_is_in_the_list() -> None:
+    files = {int(path.stem.split("_")[1]) for path in FOLDER.glob("api_*.py")}
+    assert files == set(ALL)
+
+
+def test_versions_are_those_of_apache_kafka() -> None:
+    assert {key: api.versions for key, api in ALL.items()} == KAFKA_VERSIONS
+
+
+@pytest.mark.parametrize("api", ALL.values(), ids=lambda api: api.name)
+def test_a_file_says_what_it_is(api: apis.Api) -> None:
+    module = inspect.getmodule(api.handle)
+    assert module is not None
+    assert module.__name__.rpartition(".")[2].startswith(f"api_{api.key:02}_")
+    text = module.__doc__ or ""
+    assert text.startswith(f"{api.name} (key {api.key}), version")
+    assert "Behaviour: " in text
+    assert ("Version notes: " in text) == (api.versions[0] != api.versions[1])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        error
+        for module in (log_errors, wire_errors)
+        for _name, error in inspect.getmembers(module, inspect.isclass)
+        if issubclass(error, LogError | wire_errors.CorruptBatchError) and not error.__subclasses__()
+    ],
+)
+def test_every_error_of_the_log_has_a_code(error: type[Exception]) -> None:
+    made = error.__new__(error)
+    assert kafka_code(made) != ErrorCode.none
+
+
+def test_an_error_without_a_code_is_a_bug() -> None:
+    with pytest.raises(KeyError, match="ValueError"):
+        kafka_code(ValueError("?"))
+    assert kafka_code(ApiError(ErrorCode.invalid_config)) == ErrorCode.invalid_config
