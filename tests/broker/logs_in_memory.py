@@ -9,8 +9,14 @@ from headrace.log.config import LogConfig
 
 
 @dataclass(slots=True)
+class NoProducers:
+    expiration_ms: int = 0
+
+
+@dataclass(slots=True)
 class LogInMemory:
     config: LogConfig = field(default_factory=LogConfig)
+    producers: NoProducers = field(default_factory=NoProducers)
 
     def configure(self, config: LogConfig) -> None:
         self.config = config

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from headrace.broker.apis import (
+    api_03_metadata,
+    api_19_create_topics,
     api_32_describe_configs,
     api_33_alter_configs,
+    api_37_create_partitions,
     api_44_incremental_alter_configs,
 )
 from headrace.broker.broker import Broker
@@ -283,6 +286,27 @@ def test_broker_altered_and_started_again(start: Callable[..., Broker]) -> None:
     assert replace(broker, BROKER, "1", ("log.roll.ms", "9")) == ("none", None)
     assert (log.config.retention_ms, log.config.max_message_bytes) == (604_800_000, 1_048_588)
     assert log.config.segment_ms == 9
+
+
+def test_how_long_producers_are_known(start: Callable[..., Broker]) -> None:
+    broker = start(configs={"producer.id.expiration.ms": "50"})
+
+    def known_for() -> set[int]:
+        return {
+            log.producers.expiration_ms for topic in broker.logs.topics.values() for log in topic.partitions
+        }
+
+    ask(broker, api_03_metadata.API, 12, topics=[{"name": "a"}])
+    made = {"name": "b", "num_partitions": 1, "replication_factor": 1}
+    ask(broker, api_19_create_topics.API, 7, topics=[made])
+    ask(broker, api_37_create_partitions.API, 3, topics=[{"name": "b", "count": 2, "assignments": None}])
+    assert known_for() == {50}
+    assert incremental(broker, BROKER, "1", ("producer.id.expiration.ms", SET, "70")) == ("none", None)
+    assert known_for() == {70}
+    broker = start(configs={"producer.id.expiration.ms": "60"})
+    assert known_for() == {70}
+    assert incremental(broker, BROKER, "1", ("producer.id.expiration.ms", DELETE, None)) == ("none", None)
+    assert known_for() == {60}
 
 
 def test_broker_only_checked(broker: Broker) -> None:

@@ -67,7 +67,9 @@ def create_automatically(broker: Broker, name: str) -> Topic:
         message = f"Topic '{name}' collides with existing topic: {other}"
         raise ApiError(ErrorCode.invalid_topic_exception, message)
     partitions, overrides = _automatic(broker, name)
-    return broker.create_topic(name, partitions, overrides)
+    topic = broker.create_topic(name, partitions, overrides)
+    broker.configs.adopt(topic)
+    return topic
 
 
 def _automatic(broker: Broker, name: str) -> tuple[int, Mapping[str, str]]:

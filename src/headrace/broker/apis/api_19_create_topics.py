@@ -59,9 +59,11 @@ def _create(
         _check_free(broker, topic.name, others)
         overrides = _overrides(broker, topic.configs)
         partitions = _partitions(broker, topic)
-        topic_id = (
-            uuid.uuid4() if validate_only else broker.create_topic(topic.name, partitions, overrides).id
-        )
+        topic_id = uuid.uuid4()
+        if not validate_only:
+            made = broker.create_topic(topic.name, partitions, overrides)
+            broker.configs.adopt(made)
+            topic_id = made.id
     except ApiError as refusal:
         return _refused(topic.name, refusal, context)
     except LogError as failure:

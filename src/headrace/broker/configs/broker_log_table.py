@@ -17,6 +17,7 @@ from headrace.broker.configs.topic_table import (
     MEBIBYTE,
     SMALLEST_SEGMENT,
     TIMESTAMP_TYPES,
+    TOPIC_CONFIGS,
     ZSTD_LEVELS,
 )
 from headrace.broker.configs.validators import GzipLevel, ListOf, Range, Validator
@@ -36,6 +37,7 @@ def _topic_default(
         default=default,
         validator=validator,
         dynamic=True,
+        inert=TOPIC_CONFIGS[topic_config].inert,
         documentation=f"What topics have for {topic_config} that do not say it themselves.",
     )
 

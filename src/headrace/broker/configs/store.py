@@ -34,7 +34,13 @@ _ALL_NODES: Final = "all nodes/"
 _THIS_NODE: Final = "this node/"
 
 
+class KnownProducers(Protocol):
+    expiration_ms: int
+
+
 class OpenLog(Protocol):
+    @property
+    def producers(self) -> KnownProducers: ...
     def configure(self, config: LogConfig, /) -> None: ...
 
 
@@ -71,6 +77,9 @@ class ConfigStore:
         )
         if kept:  # the logs were opened with what the broker was started with alone
             self._configure_topics()
+        else:
+            for topic in logs.topics.values():
+                self.adopt(topic)
 
     def announce(self, port: int) -> None:
         """Show this port in the listeners: called when the broker listens, as port 0 takes any."""
@@ -98,6 +107,12 @@ class ConfigStore:
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
         """The settings of the logs of a topic with these overrides, which were checked before."""
         return self._values.log_config(overrides)
+
+    def adopt(self, topic: OpenTopic) -> None:
+        """Give the logs of a topic, which may be new, what is not a config of topics."""
+        expiration_ms = self.number("producer.id.expiration.ms")
+        for log in topic.partitions:
+            log.producers.expiration_ms = expiration_ms
 
     # Describing
 
@@ -207,6 +222,7 @@ class ConfigStore:
             config = self.log_config(topic.overrides)
             for log in topic.partitions:
                 log.configure(config)
+            self.adopt(topic)
 
     def _topic_entry(self, config: TopicConfig, overrides: Mapping[str, str]) -> ConfigEntry:
         synonyms: tuple[SynonymValue, ...] = ()

@@ -260,7 +260,8 @@ _ALL: Final = (
         default=False,
         synonyms=_same("log.preallocate"),
         field="preallocate",
-        documentation="Whether a new segment takes its full size on disk at once.",
+        inert=True,
+        documentation="Whether a new segment takes its full size on disk at once. Here segments always grow.",
     ),
     TopicConfig(
         name="message.timestamp.type",
