@@ -37,7 +37,7 @@ class Broker:
         self.logs: Final = logs
         self.configs: Final = configs
         self.group_commit: Final = group_commit
-        self.sessions: Final = FetchSessions()
+        self.sessions: Final = FetchSessions(configs.number("max.incremental.fetch.session.cache.slots"))
         self.waiting: Final = WaitingFetches()
         self.producer_ids: Final = ProducerIds(logs)
         self.node_id: Final = settings.node_id
@@ -57,12 +57,17 @@ class Broker:
 
     def create_topic(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
         """Make a topic. Names, counts and configs are the caller's to check. Raises LogError."""
-        return self.logs.create_topic(name, partitions, dict(overrides), self.configs.log_config(overrides))
+        config = self.configs.log_config(overrides)
+        topic = self.logs.create_topic(name, partitions, dict(overrides), config)
+        self.configs.adopt(topic)
+        return topic
 
     def add_partitions(self, name: str, total: int) -> Topic:
         """Raises LogError."""
         self.logs.add_partitions(name, total)
-        return self.logs.topics[name]
+        topic = self.logs.topics[name]
+        self.configs.adopt(topic)
+        return topic
 
     def delete_topic(self, name: str) -> None:
         """Raises LogError."""

@@ -67,9 +67,7 @@ def create_automatically(broker: Broker, name: str) -> Topic:
         message = f"Topic '{name}' collides with existing topic: {other}"
         raise ApiError(ErrorCode.invalid_topic_exception, message)
     partitions, overrides = _automatic(broker, name)
-    topic = broker.create_topic(name, partitions, overrides)
-    broker.configs.adopt(topic)
-    return topic
+    return broker.create_topic(name, partitions, overrides)
 
 
 def _automatic(broker: Broker, name: str) -> tuple[int, Mapping[str, str]]:

@@ -32,7 +32,6 @@ _log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS: Final = 5.0
 # How long clients get to take what they are owed when the broker stops.
 DRAIN_SECONDS: Final = 5.0
-BACKLOG: Final = 512
 
 
 class BrokerServer:
@@ -60,24 +59,26 @@ class BrokerServer:
     async def start(self) -> None:
         """Raises HeadraceError: the port is taken, the folder is in use or not readable."""
         settings = self._settings
-        listener = _listen(settings.host, settings.port)
+        listener = _bind(settings.host, settings.port)
         try:
             self._open_logs()
         except BaseException:
             listener.close()
             raise
-        broker = self._broker
-        assert broker is not None
+        broker = self.broker
         broker.port = listener.getsockname()[1]
         broker.configs.announce(broker.port)
         dispatch = Dispatcher(broker, ALL)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: Connection(
-                dispatch, settings.max_request_bytes, self._connections.add, self._connections.discard
+                dispatch,
+                broker.configs.number("socket.request.max.bytes"),
+                self._connections.add,
+                self._connections.discard,
             ),
             sock=listener,
-            backlog=BACKLOG,
+            backlog=broker.configs.number("socket.listen.backlog.size"),
         )
         self._own(self._keep_house())
         self._own(self._checkpoint())
@@ -146,10 +147,10 @@ class BrokerServer:
             _attempt("the checkpoint", lambda: self.broker.logs.checkpoint(self.broker.now_ms()))
 
     async def _close_idle(self) -> None:
-        seconds = self._settings.idle_timeout_ms / 1000
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(max(0.1, seconds / 10))
+            seconds = self.broker.configs.number("connections.max.idle.ms") / 1000
+            await asyncio.sleep(max(0.1, min(60.0, seconds / 10)))
             for connection in tuple(self._connections):
                 if not connection.busy and loop.time() - connection.last_active > seconds:
                     connection.close()
@@ -163,7 +164,7 @@ def _attempt(what: str, work: Any) -> None:
         _log.exception("%s failed; it will be tried again", what)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _name, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -178,7 +179,6 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
-        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:

@@ -31,7 +31,6 @@ from headrace.wire.produce import (
     write_reply,
 )
 
-_ALL_REPLICAS: Final = -1
 _VALID_ACKS: Final = frozenset({-1, 0, 1})
 _Outcomes = list[tuple[TopicKey, list[Outcome]]]
 
@@ -85,8 +84,6 @@ class _Produce:
         log = self._broker.partition(topic, partition)
         if log is None:
             return Outcome(partition, unknown_partition(key, topic))
-        if self._acks == _ALL_REPLICAS and log.config.min_insync_replicas > 1:
-            return Outcome(partition, ErrorCode.not_enough_replicas)
         try:
             if records is None:
                 raise ApiError(ErrorCode.invalid_record, "A produce request without records.")

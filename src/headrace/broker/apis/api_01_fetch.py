@@ -35,8 +35,6 @@ from headrace.wire.produce import TopicKey
 
 _TOPIC_IDS_FROM: Final = 13
 _READ_COMMITTED: Final = 1
-# Kafka's fetch.max.bytes of the broker.
-_MOST_BYTES: Final = 55 * 1024 * 1024
 
 
 def handle(broker: Broker, body: memoryview, context: Context) -> list[Any] | asyncio.Future[list[Any]]:
@@ -70,7 +68,7 @@ class _Fetch:
     def read(self) -> tuple[list[Answered], int, bool]:
         """The replies, their bytes, and whether waiting could change nothing for the better."""
         self._logs.clear()
-        left = min(self._request.max_bytes, _MOST_BYTES)
+        left = min(self._request.max_bytes, self._broker.configs.number("fetch.max.bytes"))
         size = 0
         failed = not self._wanted
         replies: list[Answered] = []

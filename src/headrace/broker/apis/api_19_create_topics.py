@@ -62,7 +62,6 @@ def _create(
         topic_id = uuid.uuid4()
         if not validate_only:
             made = broker.create_topic(topic.name, partitions, overrides)
-            broker.configs.adopt(made)
             topic_id = made.id
     except ApiError as refusal:
         return _refused(topic.name, refusal, context)

@@ -80,7 +80,7 @@ def _add(broker: Broker, asked: Any, *, validate_only: bool) -> None:
             before,
             asked.count,
         )
-    broker.configs.adopt(broker.add_partitions(asked.name, asked.count))
+    broker.add_partitions(asked.name, asked.count)
 
 
 def _check_assignments(broker: Broker, assignments: Any, additional: int) -> None:
