@@ -52,8 +52,8 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "Checks of records",
         "Looks into every batch: counts, deltas and timestamps of its records",
-        "Checks length, checksum, magic, sequence and the header's newest timestamp, and looks at records only where "
-        "the topic asks for it (timestamps, compression, compaction): batches are stored as they came.",
+        "Checks length, checksum, magic, sequence and the header's newest timestamp, and looks at records only "
+        "where the topic asks for it (timestamps, compression, compaction): batches are stored as they came.",
     ),
     (
         "Gaps in the offset deltas of a compressed batch",
@@ -63,7 +63,7 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "Producer snapshots",
         "Keep the newest batch of each producer",
-        "Keep the last five, behind Kafka's part of the file, so that retries are recognised after a crash too.",
+        "Keep the last five, behind Kafka's part of the file, so that retries after a crash are recognised.",
     ),
     (
         "Offset of the newest timestamp (ListOffsets -3) after DeleteRecords",
@@ -108,6 +108,6 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "Several requests on one connection",
         "Each is taken up after the one before it was answered",
-        "They are taken up as they come, and answered in order: a fetch that waits does not hold up a produce.",
+        "They are taken up as they come and answered in order: a fetch that waits holds up no produce.",
     ),
 )
