@@ -1,4 +1,4 @@
-"""Fixtures that all tests share: a real Apache Kafka for the whole run, and a topic name for each test."""
+"""Fixtures that all tests share: brokers of both engines for the whole run, and a topic name for each test."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from headrace.core import settings
 from headrace.engines.apache_kafka import ApacheKafka
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import JavaRuntime, find_java
+from headrace.testing import EmbeddedBroker
+from tests.broker.broker_process import BrokerProcess
 from tests.ports import free_port
 
 
@@ -42,6 +44,24 @@ def kafka(
         yield engine
     finally:
         engine.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    """The same of the embedded engine, for tests that need a log and do not care which."""
+    with EmbeddedBroker(tmp_path_factory.mktemp("broker"), max_message_bytes=2 * 1024 * 1024) as running:
+        yield running
+
+
+@pytest.fixture
+def broker_process(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker of one's own, in a process that can be stopped, frozen and killed."""
+    process = BrokerProcess(tmp_path / "broker")
+    process.start()
+    try:
+        yield process
+    finally:
+        process.end()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 
 from headrace.assembly.processes import gateway
 from headrace.core.errors import HeadraceError
-from headrace.engines.apache_kafka import ApacheKafka
+from headrace.testing import EmbeddedBroker
 from tests.gateway_process import GatewayProcess, eventually, gateway_settings, run_gateway
 from tests.ports import free_port
 
@@ -23,9 +23,9 @@ IDLE_BUDGET_BYTES = 150 * 1024 * 1024
 
 
 @pytest.fixture(scope="module")
-def running(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+def running(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     settings = gateway_settings(
-        tmp_path_factory.mktemp("gateway"), kafka.bootstrap, events_topic="of_the_gateway"
+        tmp_path_factory.mktemp("gateway"), broker.bootstrap, events_topic="of_the_gateway"
     )
     with run_gateway(settings) as process:
         process.wait_until("ready")
@@ -73,8 +73,8 @@ def test_it_stays_within_its_memory_budget(running: GatewayProcess) -> None:
     assert used < IDLE_BUDGET_BYTES, f"{used / 1024**2:.0f} MB"
 
 
-def test_it_ends_at_once_when_told_to_although_a_page_is_open(kafka: ApacheKafka, tmp_path: Path) -> None:
-    with run_gateway(gateway_settings(tmp_path, kafka.bootstrap)) as process:
+def test_it_ends_at_once_when_told_to_although_a_page_is_open(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    with run_gateway(gateway_settings(tmp_path, broker.bootstrap)) as process:
         process.wait_until("ready")
         with (
             httpx.stream("GET", f"{process.console}/console/live/topics", timeout=20) as page,
@@ -91,8 +91,8 @@ def test_it_ends_at_once_when_told_to_although_a_page_is_open(kafka: ApacheKafka
         assert process.process.wait(gateway.DRAIN_SECONDS) == 0
 
 
-def test_a_port_in_use_is_named_and_the_whole_process_ends(kafka: ApacheKafka, tmp_path: Path) -> None:
-    settings = gateway_settings(tmp_path, kafka.bootstrap)
+def test_a_port_in_use_is_named_and_the_whole_process_ends(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    settings = gateway_settings(tmp_path, broker.bootstrap)
     with socket.socket() as holder:
         holder.bind((settings.host, settings.console_port))
         holder.listen()

@@ -11,22 +11,22 @@ import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import Browser, expect
 
-from headrace.engines.apache_kafka import ApacheKafka
+from headrace.testing import EmbeddedBroker
 from tests.browser import watched_page
 from tests.console.fakes import SCRIPT
 from tests.gateway_process import GatewayProcess, gateway_settings, run_gateway
 
 
 @pytest.fixture
-def gateway(kafka: ApacheKafka, tmp_path: Path, topic_name: str) -> Iterator[GatewayProcess]:
-    with run_gateway(gateway_settings(tmp_path, kafka.bootstrap, events_topic=topic_name)) as process:
+def gateway(broker: EmbeddedBroker, tmp_path: Path, topic_name: str) -> Iterator[GatewayProcess]:
+    with run_gateway(gateway_settings(tmp_path, broker.bootstrap, events_topic=topic_name)) as process:
         process.wait_until("ready")
         yield process
 
 
 @pytest.fixture
-def producer(kafka: ApacheKafka) -> Producer:
-    return Producer({"bootstrap.servers": kafka.bootstrap})
+def producer(broker: EmbeddedBroker) -> Producer:
+    return Producer({"bootstrap.servers": broker.bootstrap})
 
 
 def send(producer: Producer, topic: str, *events: object) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from confluent_kafka import Producer
 
-from headrace.engines.apache_kafka import ApacheKafka
 from headrace.lake.coordinates import SourceCoordinates
 from headrace.pipeline.incarnations import TakenRange, taken_under_former_ids
 from headrace.pipeline.topics import TopicDirectory
+from headrace.testing import EmbeddedBroker
 from tests.running_platform import wait_for
 
 POSTED = 1_773_489_600_000
@@ -44,8 +44,8 @@ class Log:
         return taken_under_former_ids(self.bootstrap, query="q", source=self.source, derived=[self.derived])
 
 
-def test_records_taken_under_a_former_id_are_found(kafka: ApacheKafka, topic_name: str) -> None:
-    log = Log(kafka.bootstrap, topic_name)
+def test_records_taken_under_a_former_id_are_found(broker: EmbeddedBroker, topic_name: str) -> None:
+    log = Log(broker.bootstrap, topic_name)
     for offset in range(10):
         log.event(1, f"new-{offset}", posted_at=POSTED + 1000 + offset)
     # The former incarnation had come to offset 4; then the consumer read on in the new one.
@@ -57,9 +57,9 @@ def test_records_taken_under_a_former_id_are_found(kafka: ApacheKafka, topic_nam
 
 
 def test_records_of_the_former_incarnation_alone_are_no_reason_to_leave_anything_out(
-    kafka: ApacheKafka, topic_name: str
+    broker: EmbeddedBroker, topic_name: str
 ) -> None:
-    log = Log(kafka.bootstrap, topic_name)
+    log = Log(broker.bootstrap, topic_name)
     for offset in range(3):
         log.event(0, f"user-{offset}", posted_at=POSTED + 1000 + offset)
         # The same people, at the same offsets, at another time; and the same time with another key.
@@ -69,9 +69,9 @@ def test_records_of_the_former_incarnation_alone_are_no_reason_to_leave_anything
 
 
 def test_what_this_incarnation_or_another_query_passed_on_does_not_count(
-    kafka: ApacheKafka, topic_name: str
+    broker: EmbeddedBroker, topic_name: str
 ) -> None:
-    log = Log(kafka.bootstrap, topic_name)
+    log = Log(broker.bootstrap, topic_name)
     log.event(0, "a", posted_at=POSTED)
     log.passed_on(log.source.topic_id, 0, 0, "a", posted_at=POSTED)
     log.passed_on("former", 0, 0, "a", posted_at=POSTED, query="another")
@@ -79,5 +79,5 @@ def test_what_this_incarnation_or_another_query_passed_on_does_not_count(
     assert log.taken() == ()
 
 
-def test_nothing_there_is_nothing_taken(kafka: ApacheKafka, topic_name: str) -> None:
-    assert Log(kafka.bootstrap, topic_name).taken() == ()
+def test_nothing_there_is_nothing_taken(broker: EmbeddedBroker, topic_name: str) -> None:
+    assert Log(broker.bootstrap, topic_name).taken() == ()

@@ -12,7 +12,6 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from headrace.core.settings import Settings
-from headrace.engines.apache_kafka import ApacheKafka
 from headrace.lake.coordinates import SourceCoordinates
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.flows import lake_flow
@@ -20,6 +19,7 @@ from headrace.pipeline.plan import LakeFlow, avro_schema
 from headrace.pipeline.spark.lake_rows import lake_rows
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter, SchemaLearned
 from headrace.pipeline.topics import TopicDirectory, TopicIdentity, largest_message
+from headrace.testing import EmbeddedBroker
 from tests.pipeline.records import Record, avro, frame
 
 TOPIC = TopicIdentity(name="events_avro", topic_id="avroid", partitions=1)
@@ -61,9 +61,9 @@ class Lake:
 
 
 @pytest.fixture
-def lake(spark: SparkSession, kafka: ApacheKafka, tmp_path: Path, topic_name: str) -> Lake:
+def lake(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, topic_name: str) -> Lake:
     flow = lake_flow(dataclasses.replace(Settings(), data_dir=tmp_path))
-    return Lake(spark, dataclasses.replace(flow, dead_letter_topic=topic_name), kafka.bootstrap)
+    return Lake(spark, dataclasses.replace(flow, dead_letter_topic=topic_name), broker.bootstrap)
 
 
 def _event(

@@ -12,11 +12,10 @@ from deltalake import write_deltalake
 
 from headrace.core.histogram import Percentiles
 from headrace.engines.apache_kafka import ApacheKafka
-from headrace.java.artifacts import Artifacts
-from headrace.java.runtime import JavaRuntime
 from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER
 from headrace.query.flow import FlowWatcher
 from headrace.query.log_directory import LogDirectory
+from headrace.testing import EmbeddedBroker
 from tests.ports import free_port
 from tests.query.delta_tables import events, write_events
 from tests.query.records import (
@@ -33,13 +32,13 @@ Watch = Callable[[], FlowWatcher]
 
 
 @pytest.fixture
-def watch(kafka: ApacheKafka, topic_name: str, tmp_path: Path) -> Iterator[Watch]:
+def watch(broker: EmbeddedBroker, topic_name: str, tmp_path: Path) -> Iterator[Watch]:
     """Starts watchers of this test's own topics, and stops them in the end."""
     started: list[FlowWatcher] = []
 
     def start() -> FlowWatcher:
         watcher = FlowWatcher(
-            kafka.bootstrap,
+            broker.bootstrap,
             tmp_path / "lake",
             topic_name,
             status_topic=f"{topic_name}_status",
@@ -80,15 +79,15 @@ def status(query: str = "events-to-lake", **more: object) -> bytes:
     )
 
 
-def topic_id(kafka: ApacheKafka, name: str) -> str:
-    return LogDirectory(kafka.bootstrap).describe([name])[name].topic_id
+def topic_id(broker: EmbeddedBroker, name: str) -> str:
+    return LogDirectory(broker.bootstrap).describe([name])[name].topic_id
 
 
 def test_a_watcher_of_nothing_counts_nothing_and_creates_nothing(
-    kafka: ApacheKafka, watch: Watch, topic_name: str
+    broker: EmbeddedBroker, watch: Watch, topic_name: str
 ) -> None:
     watcher = watch()
-    other = FlowWatcher(kafka.bootstrap, Path("absent"), topic_name)
+    other = FlowWatcher(broker.bootstrap, Path("absent"), topic_name)
     for snapshot in (watcher.snapshot(), other.snapshot()):
         assert (snapshot.accepted, snapshot.avro, snapshot.dead_letters, snapshot.lake) == (0, 0, 0, 0)
         assert snapshot.latency == Percentiles(p50=None, p90=None, p99=None, count=0)
@@ -96,20 +95,20 @@ def test_a_watcher_of_nothing_counts_nothing_and_creates_nothing(
     assert watcher.names.avro == f"{topic_name}_avro"
     assert watcher.names.dead_letters == f"{topic_name}_dlq"
     watcher.stop()
-    assert not any(name.startswith(topic_name) for name in topic_names(kafka.bootstrap))
+    assert not any(name.startswith(topic_name) for name in topic_names(broker.bootstrap))
 
 
 def test_topics_that_come_later_are_counted(
-    kafka: ApacheKafka, watch: Watch, topic_name: str, tmp_path: Path
+    broker: EmbeddedBroker, watch: Watch, topic_name: str, tmp_path: Path
 ) -> None:
     watcher = watch()
-    create_topic(kafka.bootstrap, topic_name, partitions=3)
-    produce(kafka.bootstrap, topic_name, [{"value": b"{}", "partition": number % 3} for number in range(10)])
-    create_topic(kafka.bootstrap, f"{topic_name}_avro", partitions=2)
-    source = topic_id(kafka, topic_name)
-    produce(kafka.bootstrap, f"{topic_name}_avro", derived([0, 1, 2, 1, 2, 3], topic_id=source))
-    create_topic(kafka.bootstrap, f"{topic_name}_dlq")
-    produce(kafka.bootstrap, f"{topic_name}_dlq", [{"value": b"bad"}, {"value": b"bad"}])
+    create_topic(broker.bootstrap, topic_name, partitions=3)
+    produce(broker.bootstrap, topic_name, [{"value": b"{}", "partition": number % 3} for number in range(10)])
+    create_topic(broker.bootstrap, f"{topic_name}_avro", partitions=2)
+    source = topic_id(broker, topic_name)
+    produce(broker.bootstrap, f"{topic_name}_avro", derived([0, 1, 2, 1, 2, 3], topic_id=source))
+    create_topic(broker.bootstrap, f"{topic_name}_dlq")
+    produce(broker.bootstrap, f"{topic_name}_dlq", [{"value": b"bad"}, {"value": b"bad"}])
     write_events(tmp_path / "lake", [("Search", "2026-01-01", str(number)) for number in range(4)])
     (tmp_path / "lake" / "events").rename(tmp_path / "lake" / topic_name)
 
@@ -119,51 +118,64 @@ def test_topics_that_come_later_are_counted(
         return counts == (10, 4, 2, 4) and snapshot.problem == ""
 
     wait_until(counted, "all counts are there")
-    assert not any("headrace" in group for group in group_names(kafka.bootstrap))
 
 
-def test_partitions_added_later_are_read(kafka: ApacheKafka, watch: Watch, topic_name: str) -> None:
+def test_watching_leaves_no_group_behind(kafka: ApacheKafka, topic_name: str, tmp_path: Path) -> None:
     create_topic(kafka.bootstrap, f"{topic_name}_avro")
     produce(kafka.bootstrap, f"{topic_name}_avro", derived([0, 1]))
+    watcher = FlowWatcher(kafka.bootstrap, tmp_path / "lake", topic_name, survey_seconds=0.1)
+    watcher.start()
+    try:
+        wait_until(lambda: watcher.snapshot().avro == 2, "the records are counted")
+        assert not any("headrace" in group for group in group_names(kafka.bootstrap))
+    finally:
+        watcher.stop()
+
+
+def test_partitions_added_later_are_read(broker: EmbeddedBroker, watch: Watch, topic_name: str) -> None:
+    create_topic(broker.bootstrap, f"{topic_name}_avro")
+    produce(broker.bootstrap, f"{topic_name}_avro", derived([0, 1]))
     watcher = watch()
     wait_until(lambda: watcher.snapshot().avro == 2, "the first partition is counted")
-    add_partitions(kafka.bootstrap, f"{topic_name}_avro", total=3)
+    add_partitions(broker.bootstrap, f"{topic_name}_avro", total=3)
 
     def produced() -> bool:
-        produce(kafka.bootstrap, f"{topic_name}_avro", [{"value": b"x", "partition": 2}])
+        produce(broker.bootstrap, f"{topic_name}_avro", [{"value": b"x", "partition": 2}])
         return True
 
     wait_until(produced, "the new partition takes a record")
     wait_until(lambda: watcher.snapshot().avro == 3, "the new partition is counted")
 
 
-def test_a_derived_topic_made_again_starts_anew(kafka: ApacheKafka, watch: Watch, topic_name: str) -> None:
+def test_a_derived_topic_made_again_starts_anew(
+    broker: EmbeddedBroker, watch: Watch, topic_name: str
+) -> None:
     for suffix in ("_avro", "_dlq"):
-        create_topic(kafka.bootstrap, topic_name + suffix)
-    produce(kafka.bootstrap, f"{topic_name}_avro", derived(list(range(20))))
-    produce(kafka.bootstrap, f"{topic_name}_dlq", derived([20]))
+        create_topic(broker.bootstrap, topic_name + suffix)
+    produce(broker.bootstrap, f"{topic_name}_avro", derived(list(range(20))))
+    produce(broker.bootstrap, f"{topic_name}_dlq", derived([20]))
     watcher = watch()
     wait_until(lambda: watcher.snapshot().avro == 20, "the first incarnation is counted")
-    delete_topic(kafka.bootstrap, f"{topic_name}_avro")
-    create_topic(kafka.bootstrap, f"{topic_name}_avro", partitions=2)
+    delete_topic(broker.bootstrap, f"{topic_name}_avro")
+    create_topic(broker.bootstrap, f"{topic_name}_avro", partitions=2)
     # More records than before, and of the same coordinates: neither old offsets nor old lanes may hide them.
-    produce(kafka.bootstrap, f"{topic_name}_avro", derived(list(range(30))))
+    produce(broker.bootstrap, f"{topic_name}_avro", derived(list(range(30))))
     wait_until(lambda: watcher.snapshot().avro == 30, "the second incarnation is counted")
-    delete_topic(kafka.bootstrap, f"{topic_name}_avro")
+    delete_topic(broker.bootstrap, f"{topic_name}_avro")
     wait_until(lambda: watcher.snapshot().avro == 0, "a topic that is gone counts nothing")
     assert watcher.snapshot().dead_letters == 1
 
 
 def test_accepted_equals_what_came_through_when_the_events_topic_was_made_again(
-    kafka: ApacheKafka, watch: Watch, topic_name: str
+    broker: EmbeddedBroker, watch: Watch, topic_name: str
 ) -> None:
-    create_topic(kafka.bootstrap, topic_name)
+    create_topic(broker.bootstrap, topic_name)
     for suffix in ("_avro", "_dlq"):
-        create_topic(kafka.bootstrap, topic_name + suffix)
-    produce(kafka.bootstrap, topic_name, [{"value": b"{}"}] * 3)
-    first = topic_id(kafka, topic_name)
-    produce(kafka.bootstrap, f"{topic_name}_avro", derived([0, 2], topic_id=first))
-    produce(kafka.bootstrap, f"{topic_name}_dlq", derived([1], topic_id=first))
+        create_topic(broker.bootstrap, topic_name + suffix)
+    produce(broker.bootstrap, topic_name, [{"value": b"{}"}] * 3)
+    first = topic_id(broker, topic_name)
+    produce(broker.bootstrap, f"{topic_name}_avro", derived([0, 2], topic_id=first))
+    produce(broker.bootstrap, f"{topic_name}_dlq", derived([1], topic_id=first))
     watcher = watch()
 
     def counts() -> tuple[int, int, int]:
@@ -171,19 +183,19 @@ def test_accepted_equals_what_came_through_when_the_events_topic_was_made_again(
         return snapshot.accepted, snapshot.avro, snapshot.dead_letters
 
     wait_until(lambda: counts() == (3, 2, 1), "the first incarnation is counted")
-    delete_topic(kafka.bootstrap, topic_name)
-    create_topic(kafka.bootstrap, topic_name)
-    produce(kafka.bootstrap, topic_name, [{"value": b"{}"}] * 5)
-    second = topic_id(kafka, topic_name)
+    delete_topic(broker.bootstrap, topic_name)
+    create_topic(broker.bootstrap, topic_name)
+    produce(broker.bootstrap, topic_name, [{"value": b"{}"}] * 5)
+    second = topic_id(broker, topic_name)
     assert second != first
     wait_until(lambda: counts() == (8, 2, 1), "the second incarnation is counted beside the first")
-    produce(kafka.bootstrap, f"{topic_name}_avro", derived([0, 1, 2, 3, 4], topic_id=second))
+    produce(broker.bootstrap, f"{topic_name}_avro", derived([0, 1, 2, 3, 4], topic_id=second))
     wait_until(lambda: counts() == (8, 7, 1), "what was accepted has come through")
 
 
-def test_only_live_records_give_avro_latencies(kafka: ApacheKafka, watch: Watch, topic_name: str) -> None:
-    create_topic(kafka.bootstrap, f"{topic_name}_avro")
-    produce(kafka.bootstrap, f"{topic_name}_avro", derived(list(range(5)), age_ms=3_600_000))
+def test_only_live_records_give_avro_latencies(broker: EmbeddedBroker, watch: Watch, topic_name: str) -> None:
+    create_topic(broker.bootstrap, f"{topic_name}_avro")
+    produce(broker.bootstrap, f"{topic_name}_avro", derived(list(range(5)), age_ms=3_600_000))
     watcher = watch()
     wait_until(lambda: watcher.snapshot().avro == 5, "the backlog is counted")
     assert watcher.snapshot().avro_latency.count == 0
@@ -192,7 +204,7 @@ def test_only_live_records_give_avro_latencies(kafka: ApacheKafka, watch: Watch,
 
     def measured() -> bool:
         nonlocal offset
-        produce(kafka.bootstrap, f"{topic_name}_avro", derived([offset]))
+        produce(broker.bootstrap, f"{topic_name}_avro", derived([offset]))
         offset += 1
         return watcher.snapshot().avro_latency.count >= 20
 
@@ -202,19 +214,19 @@ def test_only_live_records_give_avro_latencies(kafka: ApacheKafka, watch: Watch,
     assert latency.p99 < 60_000, "the backlog, which was an hour old, is not among them"
     assert watcher.snapshot().overall_avro_latency == latency
     repeated = derived([0, 1, 2], age_ms=3_600_000)
-    produce(kafka.bootstrap, f"{topic_name}_avro", [*repeated, *derived([offset])])
+    produce(broker.bootstrap, f"{topic_name}_avro", [*repeated, *derived([offset])])
     wait_until(lambda: watcher.snapshot().avro == offset + 1, "the repeated ones are passed")
     assert (watcher.snapshot().avro_latency.p99 or 0) < 60_000
 
 
 def test_the_queries_and_their_latency_come_from_the_status_topic(
-    kafka: ApacheKafka, watch: Watch, topic_name: str
+    broker: EmbeddedBroker, watch: Watch, topic_name: str
 ) -> None:
     topic = f"{topic_name}_status"
-    create_topic(kafka.bootstrap, topic, **{"cleanup.policy": "compact"})
+    create_topic(broker.bootstrap, topic, **{"cleanup.policy": "compact"})
     batch = {"batch": 1, "rows": 1000, "latency_quantiles_ms": [float(value) for value in range(100, 201)]}
     produce(
-        kafka.bootstrap,
+        broker.bootstrap,
         topic,
         [
             {"key": "events-to-lake", "value": status(**batch)},
@@ -233,7 +245,7 @@ def test_the_queries_and_their_latency_come_from_the_status_topic(
     assert snapshot.latency.p50 == pytest.approx(150, rel=0.02)
     assert snapshot.latency.p99 == pytest.approx(199, rel=0.02)
     later = {**batch, "batch": 2, "at": 1_700_000_300_000, "latency_quantiles_ms": [1000.0] * 101}
-    produce(kafka.bootstrap, topic, [{"key": "events-to-lake", "value": status(**later)}])
+    produce(broker.bootstrap, topic, [{"key": "events-to-lake", "value": status(**later)}])
     wait_until(lambda: watcher.snapshot().overall_latency.count == 2000, "the second batch is counted")
     assert watcher.snapshot().latency == Percentiles(p50=1000.0, p90=1000.0, p99=1000.0, count=1000)
 
@@ -253,15 +265,12 @@ def test_the_lake_is_counted_at_its_newest_version(watch: Watch, topic_name: str
     wait_until(lambda: watcher.snapshot().lake == 3, "what was taken away is not counted")
 
 
-def test_a_broker_that_restarts_is_found_again(
-    tmp_path: Path, java: JavaRuntime, artifacts: Artifacts, topic_name: str
-) -> None:
-    engine = ApacheKafka(tmp_path / "log", java, artifacts.jars("kafka"), "127.0.0.1", free_port())
+def test_a_broker_that_restarts_is_found_again(tmp_path: Path, topic_name: str) -> None:
+    engine = EmbeddedBroker(tmp_path / "log", port=free_port())
     watcher = FlowWatcher(engine.bootstrap, tmp_path / "lake", topic_name, survey_seconds=0.1)
     try:
         watcher.start()
         engine.start()
-        engine.wait_ready(timeout=60)
         create_topic(engine.bootstrap, f"{topic_name}_avro")
         produce(engine.bootstrap, f"{topic_name}_avro", derived([0, 1]))
         wait_until(lambda: watcher.snapshot().avro == 2, "the first records are counted")
@@ -269,7 +278,6 @@ def test_a_broker_that_restarts_is_found_again(
         wait_until(lambda: "does not answer" in watcher.snapshot().problem, "the break is said")
         assert watcher.snapshot().avro == 2
         engine.start()
-        engine.wait_ready(timeout=60)
         produce(engine.bootstrap, f"{topic_name}_avro", derived([1, 2, 3]))
         wait_until(lambda: watcher.snapshot().avro == 4, "it goes on where it stood")
         wait_until(lambda: watcher.snapshot().problem == "", "the break is over")

@@ -14,6 +14,7 @@ from headrace.core.errors import HeadraceError
 from headrace.engines.apache_kafka import ApacheKafka
 from headrace.query.decoding import LONGEST_VALUE, PREVIEW_BYTES, RecordDecoder
 from headrace.query.topics import MOST_MESSAGES, TopicBrowser
+from headrace.testing import EmbeddedBroker
 from tests.ports import free_port
 from tests.query.records import create_topic, group_names, produce, topic_names
 
@@ -37,15 +38,15 @@ def avro(value: dict[str, object], schema_id: int = 7) -> bytes:
 
 
 @pytest.fixture
-def browser(kafka: ApacheKafka) -> TopicBrowser:
-    return TopicBrowser(kafka.bootstrap, schema_by_id)
+def browser(broker: EmbeddedBroker) -> TopicBrowser:
+    return TopicBrowser(broker.bootstrap, schema_by_id)
 
 
 def test_topics_have_ids_partitions_and_offsets(
-    kafka: ApacheKafka, browser: TopicBrowser, topic_name: str
+    broker: EmbeddedBroker, browser: TopicBrowser, topic_name: str
 ) -> None:
-    create_topic(kafka.bootstrap, topic_name, partitions=3)
-    produce(kafka.bootstrap, topic_name, [{"value": b"x", "partition": 1} for _ in range(5)])
+    create_topic(broker.bootstrap, topic_name, partitions=3)
+    produce(broker.bootstrap, topic_name, [{"value": b"x", "partition": 1} for _ in range(5)])
     topic = next(topic for topic in browser.topics() if topic.name == topic_name)
     offsets = [(partition.partition, partition.earliest, partition.latest) for partition in topic.partitions]
     assert offsets == [(0, 0, 0), (1, 0, 5), (2, 0, 0)]
@@ -55,9 +56,9 @@ def test_topics_have_ids_partitions_and_offsets(
 
 
 def test_the_newest_messages_come_from_all_partitions_newest_first(
-    kafka: ApacheKafka, browser: TopicBrowser, topic_name: str
+    broker: EmbeddedBroker, browser: TopicBrowser, topic_name: str
 ) -> None:
-    create_topic(kafka.bootstrap, topic_name, partitions=4)
+    create_topic(broker.bootstrap, topic_name, partitions=4)
     # Partition 3 holds the oldest half although it is the longest; the others take turns.
     records = [
         {"partition": 3, "timestamp": 1_000 + number, "value": f"{1_000 + number}"} for number in range(300)
@@ -66,7 +67,7 @@ def test_the_newest_messages_come_from_all_partitions_newest_first(
         {"partition": number % 3, "timestamp": 10_000 + number, "value": f"{10_000 + number}"}
         for number in range(300)
     ]
-    produce(kafka.bootstrap, topic_name, records)
+    produce(broker.bootstrap, topic_name, records)
     newest = browser.newest(topic_name, 10)
     assert [message.timestamp_ms for message in newest] == list(range(10_299, 10_289, -1))
     assert [message.value for message in newest] == list(range(10_299, 10_289, -1))
@@ -75,20 +76,20 @@ def test_the_newest_messages_come_from_all_partitions_newest_first(
 
 
 def test_one_busy_partition_may_hold_all_of_the_newest(
-    kafka: ApacheKafka, browser: TopicBrowser, topic_name: str
+    broker: EmbeddedBroker, browser: TopicBrowser, topic_name: str
 ) -> None:
-    create_topic(kafka.bootstrap, topic_name, partitions=2)
+    create_topic(broker.bootstrap, topic_name, partitions=2)
     records = [{"partition": 0, "timestamp": 1_000 + number, "value": b"old"} for number in range(500)]
     records += [{"partition": 1, "timestamp": 5_000 + number, "value": b"new"} for number in range(500)]
-    produce(kafka.bootstrap, topic_name, records)
+    produce(broker.bootstrap, topic_name, records)
     newest = browser.newest(topic_name, MOST_MESSAGES)
     assert [message.timestamp_ms for message in newest] == list(range(5_499, 4_999, -1))
 
 
 def test_keys_values_and_headers_are_decoded(
-    kafka: ApacheKafka, browser: TopicBrowser, topic_name: str
+    broker: EmbeddedBroker, browser: TopicBrowser, topic_name: str
 ) -> None:
-    create_topic(kafka.bootstrap, topic_name)
+    create_topic(broker.bootstrap, topic_name)
     value = {"EVENT_TYPE": "Größe", "COUNT": 3}
     written = [
         {
@@ -102,7 +103,7 @@ def test_keys_values_and_headers_are_decoded(
         {"key": "gone", "value": None},
     ]
     produce(
-        kafka.bootstrap,
+        broker.bootstrap,
         topic_name,
         [{"timestamp": 1_000 + at, **record} for at, record in enumerate(written)],
     )
@@ -117,9 +118,8 @@ def test_keys_values_and_headers_are_decoded(
     assert (fifth.key, fifth.value, fifth.format) == ("gone", None, "null")
 
 
-def test_looking_leaves_no_group_and_no_topic_behind(
-    kafka: ApacheKafka, browser: TopicBrowser, topic_name: str
-) -> None:
+def test_looking_leaves_no_group_and_no_topic_behind(kafka: ApacheKafka, topic_name: str) -> None:
+    browser = TopicBrowser(kafka.bootstrap, schema_by_id)
     create_topic(kafka.bootstrap, topic_name)
     produce(kafka.bootstrap, topic_name, [{"value": b"x"}])
     assert len(browser.newest(topic_name, 1)) == 1
@@ -131,15 +131,16 @@ def test_looking_leaves_no_group_and_no_topic_behind(
     assert topic_name + "_absent" not in topic_names(kafka.bootstrap)
 
 
-def test_an_empty_topic_has_no_messages(kafka: ApacheKafka, browser: TopicBrowser, topic_name: str) -> None:
-    create_topic(kafka.bootstrap, topic_name, partitions=2)
+def test_an_empty_topic_has_no_messages(
+    broker: EmbeddedBroker, browser: TopicBrowser, topic_name: str
+) -> None:
+    create_topic(broker.bootstrap, topic_name, partitions=2)
     assert browser.newest(topic_name, 10) == []
 
 
-def test_holes_in_a_compacted_partition_do_not_stop_reading(
-    kafka: ApacheKafka, browser: TopicBrowser, topic_name: str
-) -> None:
+def test_holes_in_a_compacted_partition_do_not_stop_reading(kafka: ApacheKafka, topic_name: str) -> None:
     """A stretch of offsets may hold no record at all: what was aborted or compacted is not delivered."""
+    browser = TopicBrowser(kafka.bootstrap, schema_by_id)
     create_topic(kafka.bootstrap, topic_name)
     produce(kafka.bootstrap, topic_name, [{"value": b"before"}])
     transactional = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic_name})
@@ -160,13 +161,13 @@ def test_a_limit_out_of_bounds_is_refused(browser: TopicBrowser, topic_name: str
     assert caught.value.code == "bad_request"
 
 
-def test_bytes_are_bounded_and_the_newest_are_read_first(kafka: ApacheKafka, topic_name: str) -> None:
-    create_topic(kafka.bootstrap, topic_name)
+def test_bytes_are_bounded_and_the_newest_are_read_first(broker: EmbeddedBroker, topic_name: str) -> None:
+    create_topic(broker.bootstrap, topic_name)
     large = b"x" * 100_000
     produce(
-        kafka.bootstrap, topic_name, [{"value": large, "timestamp": 1_000 + number} for number in range(200)]
+        broker.bootstrap, topic_name, [{"value": large, "timestamp": 1_000 + number} for number in range(200)]
     )
-    browser = TopicBrowser(kafka.bootstrap, schema_by_id, most_bytes=2_000_000)
+    browser = TopicBrowser(broker.bootstrap, schema_by_id, most_bytes=2_000_000)
     messages = browser.newest(topic_name, 150)
     assert [message.timestamp_ms for message in messages] == list(range(1_199, 1_179, -1))
     assert {message.truncated for message in messages} == {True}

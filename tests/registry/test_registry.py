@@ -1,4 +1,4 @@
-"""The registry on a real Kafka: its topic, reading it again, and two registries on one log."""
+"""The registry on a real log of either engine: its topic, reading it again, and two registries on one log."""
 
 from __future__ import annotations
 
@@ -18,15 +18,24 @@ from headrace.core.errors import HeadraceError
 from headrace.engines.apache_kafka import ApacheKafka
 from headrace.registry.log import SchemaReader, SchemaWriter
 from headrace.registry.registry import Registry
+from headrace.testing import EmbeddedBroker
+from tests.broker.broker_process import BrokerProcess
 from tests.http.events.driving import end_offsets, read_topic
 from tests.ports import free_port
 
 TYPES = ["int", "long", "float", "double", "string", "bytes", "boolean", "null"]
 
 
+@pytest.fixture(params=["broker", "kafka"])
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Both engines in turn: how registries agree must not depend on which log it is."""
+    engine: EmbeddedBroker | ApacheKafka = request.getfixturevalue(request.param)
+    return engine.bootstrap
+
+
 @pytest.fixture
-def registry(kafka: ApacheKafka, topic_name: str) -> Iterator[Registry]:
-    started = Registry(kafka.bootstrap, topic=topic_name)
+def registry(bootstrap: str, topic_name: str) -> Iterator[Registry]:
+    started = Registry(bootstrap, topic=topic_name)
     started.start()
     yield started
     started.stop()
@@ -47,7 +56,7 @@ def raised(code: str, call: object, *arguments: object) -> str:
 
 
 def test_what_is_registered_is_found_and_kept_in_a_compacted_topic(
-    registry: Registry, kafka: ApacheKafka, topic_name: str
+    registry: Registry, bootstrap: str, topic_name: str
 ) -> None:
     assert registry.register("clicks-value", '{"type" : "string"}') == 1
     assert registry.register("clicks-value", '"string"') == 1
@@ -65,12 +74,12 @@ def test_what_is_registered_is_found_and_kept_in_a_compacted_topic(
         ("views-value", 1),
     ]
 
-    records = schema_records(kafka.bootstrap, topic_name)
+    records = schema_records(bootstrap, topic_name)
     assert records[0].key() == b'{"keytype":"SCHEMA","subject":"clicks-value","version":1,"magic":1}'
     assert records[2].value() == (
         b'{"subject":"views-value","version":1,"id":2,"schema":"\\"int\\"","deleted":false}'
     )
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic_name)
     assert admin.describe_configs([resource])[resource].result()["cleanup.policy"].value == "compact"
     assert len(admin.list_topics(topic_name).topics[topic_name].partitions) == 1
@@ -89,18 +98,18 @@ def test_what_is_not_there_is_said_with_its_own_code(registry: Registry) -> None
     assert registry.versions("a") == [1]
 
 
-def test_a_registry_that_starts_again_knows_everything(kafka: ApacheKafka, topic_name: str) -> None:
-    first = Registry(kafka.bootstrap, topic=topic_name)
+def test_a_registry_that_starts_again_knows_everything(bootstrap: str, topic_name: str) -> None:
+    first = Registry(bootstrap, topic=topic_name)
     first.start()
     ids = {name: first.register(f"{name}-value", f'"{name}"') for name in TYPES}
     first.stop()
     # What a real registry leaves between its schemas, and what nobody can read.
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(topic_name, key=b'{"keytype":"NOOP","magic":0}')
     producer.produce(topic_name, key=b"no json", value=b"no json")
     assert producer.flush(10) == 0
 
-    second = Registry(kafka.bootstrap, topic=topic_name)
+    second = Registry(bootstrap, topic=topic_name)
     second.start()
     try:
         assert second.subjects() == sorted(f"{name}-value" for name in TYPES)
@@ -113,9 +122,9 @@ def test_a_registry_that_starts_again_knows_everything(kafka: ApacheKafka, topic
 
 
 def test_two_registries_on_one_log_give_one_id_to_one_schema_and_never_one_to_two(
-    kafka: ApacheKafka, topic_name: str
+    bootstrap: str, topic_name: str
 ) -> None:
-    registries = [Registry(kafka.bootstrap, topic=topic_name, timeout=60) for _ in range(2)]
+    registries = [Registry(bootstrap, topic=topic_name, timeout=60) for _ in range(2)]
     for each in registries:
         each.start()
     together = threading.Barrier(2)
@@ -142,7 +151,7 @@ def test_two_registries_on_one_log_give_one_id_to_one_schema_and_never_one_to_tw
     finally:
         for each in registries:
             each.stop()
-    reader = Registry(kafka.bootstrap, topic=topic_name)
+    reader = Registry(bootstrap, topic=topic_name)
     reader.start()
     try:
         assert reader.versions("shared") == [1, 2, 3, 4, 5]
@@ -170,10 +179,10 @@ class _LaggingReader(SchemaReader):
 
 
 def test_a_registry_that_lags_behind_decides_on_what_is_in_the_log_not_on_what_it_knows(
-    kafka: ApacheKafka, topic_name: str, monkeypatch: pytest.MonkeyPatch
+    bootstrap: str, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.registry.registry.SchemaReader", _LaggingReader)
-    ahead, behind = Registry(kafka.bootstrap, topic=topic_name), Registry(kafka.bootstrap, topic=topic_name)
+    ahead, behind = Registry(bootstrap, topic=topic_name), Registry(bootstrap, topic=topic_name)
     ahead.start()
     behind.start()
     try:
@@ -191,9 +200,9 @@ def test_a_registry_that_lags_behind_decides_on_what_is_in_the_log_not_on_what_i
 
 
 def test_racing_registries_end_with_the_same_answers_and_one_content_for_each_key(
-    kafka: ApacheKafka, topic_name: str
+    bootstrap: str, topic_name: str
 ) -> None:
-    registries = [Registry(kafka.bootstrap, topic=topic_name, timeout=60) for _ in range(3)]
+    registries = [Registry(bootstrap, topic=topic_name, timeout=60) for _ in range(3)]
     for each in registries:
         each.start()
     wishes = [(f"subject-{number}", f'"{name}"') for number in range(2) for name in TYPES[:5]]
@@ -217,7 +226,7 @@ def test_racing_registries_end_with_the_same_answers_and_one_content_for_each_ke
         for each in registries:
             each.stop()
     contents: dict[bytes | None, set[bytes | None]] = {}
-    for record in schema_records(kafka.bootstrap, topic_name):
+    for record in schema_records(bootstrap, topic_name):
         contents.setdefault(record.key(), set()).add(record.value())
     assert len(contents) == len(wishes)
     assert all(len(each) == 1 for each in contents.values())
@@ -242,11 +251,11 @@ class _DyingWriter(SchemaWriter):
 
 @pytest.mark.parametrize("records", [1, 2], ids=["proposal", "schema"])
 def test_a_registry_that_dies_before_it_reads_back_what_it_wrote_leaves_nothing_half_done(
-    kafka: ApacheKafka, topic_name: str, monkeypatch: pytest.MonkeyPatch, records: int
+    bootstrap: str, topic_name: str, monkeypatch: pytest.MonkeyPatch, records: int
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr("headrace.registry.registry.SchemaWriter", _DyingWriter)
-        dying = Registry(kafka.bootstrap, topic=topic_name)
+        dying = Registry(bootstrap, topic=topic_name)
     dying.start()
     assert dying.register("a", '"int"') == 1
     assert isinstance(dying._writer, _DyingWriter)
@@ -255,7 +264,7 @@ def test_a_registry_that_dies_before_it_reads_back_what_it_wrote_leaves_nothing_
         dying.register("a", '"long"')
     dying.stop()
 
-    successor = Registry(kafka.bootstrap, topic=topic_name)
+    successor = Registry(bootstrap, topic=topic_name)
     successor.start()
     try:
         # Its proposal keeps its turn: it becomes what it was to become.
@@ -265,24 +274,22 @@ def test_a_registry_that_dies_before_it_reads_back_what_it_wrote_leaves_nothing_
         assert successor.version("a", 2).schema == '"long"'
     finally:
         successor.stop()
-    keys = [record.key() for record in schema_records(kafka.bootstrap, topic_name)]
+    keys = [record.key() for record in schema_records(bootstrap, topic_name)]
     assert len(keys) == len(set(keys)) == 3
 
 
 def test_what_is_left_of_a_proposal_after_compaction_is_nothing(
-    registry: Registry, kafka: ApacheKafka, topic_name: str
+    registry: Registry, bootstrap: str, topic_name: str
 ) -> None:
     registry.register("a", '"int"')
     registry.register("b", '"long"')
     registry.stop()
     last = {
         record.key(): record.value()
-        for record in read_topic(
-            kafka.bootstrap, topic_name, 0, end_offsets(kafka.bootstrap, topic_name, 1)[0]
-        )
+        for record in read_topic(bootstrap, topic_name, 0, end_offsets(bootstrap, topic_name, 1)[0])
     }
     left = {key for key, value in last.items() if value is not None}
-    assert left == {record.key() for record in schema_records(kafka.bootstrap, topic_name)}
+    assert left == {record.key() for record in schema_records(bootstrap, topic_name)}
 
 
 def test_many_threads_register_at_once(registry: Registry) -> None:
@@ -294,12 +301,10 @@ def test_many_threads_register_at_once(registry: Registry) -> None:
     assert sorted(set(ids)) == list(range(1, len(TYPES) + 1))
 
 
-def test_a_topic_that_forgets_schemas_is_refused(kafka: ApacheKafka, topic_name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+def test_a_topic_that_forgets_schemas_is_refused(bootstrap: str, topic_name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic_name, 1, 1)])[topic_name].result()
-    assert "cleanup.policy=delete" in raised(
-        "invalid_setting", Registry(kafka.bootstrap, topic=topic_name).start
-    )
+    assert "cleanup.policy=delete" in raised("invalid_setting", Registry(bootstrap, topic=topic_name).start)
 
 
 def test_without_a_log_a_start_fails_in_bounded_time() -> None:
@@ -310,27 +315,25 @@ def test_without_a_log_a_start_fails_in_bounded_time() -> None:
 
 
 def test_a_log_that_stops_answering_fails_a_registration_in_bounded_time_and_leaves_no_second_one(
-    kafka: ApacheKafka, topic_name: str
+    broker_process: BrokerProcess, topic_name: str
 ) -> None:
     # A topic that was just made takes its time to answer; that must not count against the bound.
-    maker = Registry(kafka.bootstrap, topic=topic_name)
+    maker = Registry(broker_process.bootstrap, topic=topic_name)
     maker.start()
     assert maker.register("a", '"int"') == 1
     maker.stop()
-    registry = Registry(kafka.bootstrap, topic=topic_name, timeout=5)
+    registry = Registry(broker_process.bootstrap, topic=topic_name, timeout=5)
     registry.start()
     try:
         assert registry.register("a", '"int"') == 1
-        for pid in kafka.pids:
-            os.kill(pid, signal.SIGSTOP)
+        os.kill(broker_process.pid, signal.SIGSTOP)
         try:
             raised("log_unavailable", registry.register, "a", '"long"')
             # What is known can still be asked for.
             assert registry.register("a", '"int"') == 1
             assert registry.schema_by_id(1) == '"int"'
         finally:
-            for pid in kafka.pids:
-                os.kill(pid, signal.SIGCONT)
+            os.kill(broker_process.pid, signal.SIGCONT)
         assert _register_when_it_answers(registry, "a", '"long"') == 2
         assert registry.versions("a") == [1, 2]
     finally:

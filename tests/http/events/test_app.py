@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from headrace.engines.apache_kafka import ApacheKafka
+from headrace.testing import EmbeddedBroker
+from tests.broker.broker_process import BrokerProcess
 from tests.http.events.driving import (
     JSON,
     LINES,
@@ -37,14 +38,14 @@ def post_all(settings: Any, *bodies: tuple[bytes, str]) -> list[Answer]:
 
 
 def test_events_stand_in_the_log_as_posted_with_key_and_time_of_arrival(
-    kafka: ApacheKafka, topic_name: str
+    broker: EmbeddedBroker, topic_name: str
 ) -> None:
     before = time.time_ns() // 1_000_000
     single = b'  {"User_ID" : "ann",\t"x":1.50, "z":"\\u00e4"}\r\n'
     array = '[ {"user_id":7,"ä":"é"} ,{"other":null,"a":1,"a":2}]'.encode()
     lines = b'{"USER_ID":""}\n\n {"User_ID":null} \r\n'
     answers = post_all(
-        settings_for(kafka.bootstrap, topic_name),
+        settings_for(broker.bootstrap, topic_name),
         (single, JSON),
         (array, JSON + "; charset=UTF-8"),
         (lines, LINES),
@@ -58,7 +59,7 @@ def test_events_stand_in_the_log_as_posted_with_key_and_time_of_arrival(
         [(0, 0, 3), (1, 0, 4)],
     ]
     assert answers[0].body["accepted"][0]["topic"] == topic_name
-    records = read_topic(kafka.bootstrap, topic_name, 0, 5)
+    records = read_topic(broker.bootstrap, topic_name, 0, 5)
     assert [(record.key(), record.value()) for record in records] == [
         (b"ann", b'{"User_ID" : "ann",\t"x":1.50, "z":"\\u00e4"}'),
         (b"7", '{"user_id":7,"ä":"é"}'.encode()),
@@ -71,28 +72,28 @@ def test_events_stand_in_the_log_as_posted_with_key_and_time_of_arrival(
 
 
 def test_the_first_event_creates_the_topic_and_a_user_stays_in_one_partition(
-    kafka: ApacheKafka, topic_name: str
+    broker: EmbeddedBroker, topic_name: str
 ) -> None:
     events = [{"User_ID": f"user-{number % 10}", "n": number} for number in range(200)]
     body = json.dumps(events).encode()
-    (answer,) = post_all(settings_for(kafka.bootstrap, topic_name, default_partitions=3), (body, JSON))
+    (answer,) = post_all(settings_for(broker.bootstrap, topic_name, default_partitions=3), (body, JSON))
     assert answer.status == 200
     assert [index for index, _, _ in answer.offsets()] == list(range(200))
     homes: dict[str, set[int]] = {}
     for index, partition, _ in answer.offsets():
         homes.setdefault(events[index]["User_ID"], set()).add(partition)
     assert all(len(partitions) == 1 for partitions in homes.values())
-    ends = end_offsets(kafka.bootstrap, topic_name, 3)
+    ends = end_offsets(broker.bootstrap, topic_name, 3)
     assert sum(ends) == 200
     assert sum(1 for end in ends if end) > 1
     for index, partition, offset in answer.offsets():
         if offset == 0:
-            (first,) = read_topic(kafka.bootstrap, topic_name, partition, 1)
+            (first,) = read_topic(broker.bootstrap, topic_name, partition, 1)
             assert json.loads(first.value() or b"") == events[index]
 
 
-def test_bad_events_are_named_and_harm_no_other(kafka: ApacheKafka, topic_name: str) -> None:
-    settings = settings_for(kafka.bootstrap, topic_name, max_event_bytes=30)
+def test_bad_events_are_named_and_harm_no_other(broker: EmbeddedBroker, topic_name: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_name, max_event_bytes=30)
     array = b'[{"n":0}, 1, {"n":NaN}, {"n":3}, {"n":"' + b"x" * 30 + b'"}]'
     lines = b'{"n":0}\nbroken\n{"n":2}\n{"n":\n'
     answers = post_all(
@@ -110,14 +111,14 @@ def test_bad_events_are_named_and_harm_no_other(kafka: ApacheKafka, topic_name: 
     assert [index for index, _, _ in by_line.offsets()] == [0, 2]
     assert single.rejected() == [(0, "bad_event")]
     assert large.rejected() == [(0, "event_too_large")]
-    values = [record.value() for record in read_topic(kafka.bootstrap, topic_name, 0, 4)]
+    values = [record.value() for record in read_topic(broker.bootstrap, topic_name, 0, 4)]
     assert values == [b'{"n":0}', b'{"n":3}', b'{"n":0}', b'{"n":2}']
-    assert end_offsets(kafka.bootstrap, topic_name, 1) == [4]
+    assert end_offsets(broker.bootstrap, topic_name, 1) == [4]
 
 
-def test_of_an_unreadable_array_nothing_is_accepted(kafka: ApacheKafka, topic_name: str) -> None:
+def test_of_an_unreadable_array_nothing_is_accepted(broker: EmbeddedBroker, topic_name: str) -> None:
     broken, empty = post_all(
-        settings_for(kafka.bootstrap, topic_name), (b'[{"n":0},{"n":}]', JSON), (b" [] ", JSON)
+        settings_for(broker.bootstrap, topic_name), (b'[{"n":0},{"n":}]', JSON), (b" [] ", JSON)
     )
     assert broken.status == 400
     assert broken.rejected() == [(1, "bad_event")]
@@ -125,31 +126,31 @@ def test_of_an_unreadable_array_nothing_is_accepted(kafka: ApacheKafka, topic_na
     assert broken.body["accepted"] == []
     assert (empty.status, empty.body) == (200, {"accepted": [], "rejected": [], "unknown": []})
     assert (
-        topic_name not in AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
+        topic_name not in AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10).topics
     )
 
 
 def test_an_event_of_the_largest_size_is_taken_and_one_byte_more_is_not(
-    kafka: ApacheKafka, topic_name: str
+    broker: EmbeddedBroker, topic_name: str
 ) -> None:
-    settings = settings_for(kafka.bootstrap, topic_name)
+    settings = settings_for(broker.bootstrap, topic_name)
     frame = b'{"User_ID":""}'
     largest = b'{"User_ID":"' + b"u" * (settings.max_event_bytes - len(frame)) + b'"}'
     assert len(largest) == settings.max_event_bytes
     answers = post_all(settings, (largest, JSON), (largest + b" ", JSON), (b'{"x":1,' + largest[1:], JSON))
     assert [answer.status for answer in answers] == [200, 200, 413]
-    assert read_topic(kafka.bootstrap, topic_name, 0, 1)[0].value() == largest
+    assert read_topic(broker.bootstrap, topic_name, 0, 1)[0].value() == largest
 
 
 def test_a_topic_deleted_while_running_is_made_again_by_the_next_event(
-    kafka: ApacheKafka, topic_name: str
+    broker: EmbeddedBroker, topic_name: str
 ) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     body = json.dumps([{"User_ID": str(number)} for number in range(20)]).encode()
 
     async def scenario() -> list[Answer]:
         answers = []
-        settings = settings_for(kafka.bootstrap, topic_name, default_partitions=4)
+        settings = settings_for(broker.bootstrap, topic_name, default_partitions=4)
         async with running(settings) as application:
             for _ in range(3):
                 answers.append(await post(application, body))
@@ -168,7 +169,7 @@ def test_a_topic_deleted_while_running_is_made_again_by_the_next_event(
         assert answer.body["rejected"] == []
         assert len(answer.offsets()) + len(answer.body["unknown"]) == 20
     accepted = len(answers[-1].offsets())
-    assert accepted <= sum(end_offsets(kafka.bootstrap, topic_name, 4)) <= 20
+    assert accepted <= sum(end_offsets(broker.bootstrap, topic_name, 4)) <= 20
 
 
 def test_a_log_that_is_not_there_is_said_in_bounded_time_and_nothing_was_sent(topic_name: str) -> None:
@@ -191,20 +192,18 @@ def test_a_log_that_is_not_there_is_said_in_bounded_time_and_nothing_was_sent(to
 
 
 def test_a_log_that_stops_answering_leaves_events_unknown_and_says_so(
-    kafka: ApacheKafka, topic_name: str
+    broker_process: BrokerProcess, topic_name: str
 ) -> None:
-    settings = settings_for(kafka.bootstrap, topic_name, ingest_timeout_ms=1_000)
+    settings = settings_for(broker_process.bootstrap, topic_name, ingest_timeout_ms=1_000)
 
     async def scenario() -> tuple[Answer, Answer]:
         async with running(settings) as application:
             assert (await post(application, b'{"n":0}')).status == 200
-            for pid in kafka.pids:
-                os.kill(pid, signal.SIGSTOP)
+            os.kill(broker_process.pid, signal.SIGSTOP)
             try:
                 unanswered = await post(application, b'[{"n":1},{"n":2}]')
             finally:
-                for pid in kafka.pids:
-                    os.kill(pid, signal.SIGCONT)
+                os.kill(broker_process.pid, signal.SIGCONT)
             return unanswered, await _until_taken(application, b'{"n":3}')
 
     unanswered, taken = asyncio.run(scenario())
@@ -224,9 +223,9 @@ async def _until_taken(application: Any, body: bytes) -> Answer:
             return answer
 
 
-def test_a_body_that_comes_in_pieces_is_put_together(kafka: ApacheKafka, topic_name: str) -> None:
+def test_a_body_that_comes_in_pieces_is_put_together(broker: EmbeddedBroker, topic_name: str) -> None:
     async def scenario() -> Answer:
-        async with running(settings_for(kafka.bootstrap, topic_name)) as application:
+        async with running(settings_for(broker.bootstrap, topic_name)) as application:
             return await post(application, b'{"n":1}\n{"n":2}\n', LINES, chunk=3)
 
     assert asyncio.run(scenario()).offsets() == [(0, 0, 0), (1, 0, 1)]

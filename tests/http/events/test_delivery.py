@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from headrace.engines.apache_kafka import ApacheKafka
 from headrace.http.events import delivery
 from headrace.http.events.delivery import LogWriter, LogWriterOptions, OutgoingEvent, Place
 from headrace.http.events.failures import Failure, failure_of
+from headrace.testing import EmbeddedBroker
 from tests.http.events.driving import end_offsets
 from tests.ports import free_port
 
@@ -25,11 +25,11 @@ def never(reason: str) -> None:
     raise AssertionError(reason)
 
 
-def test_a_full_queue_makes_requests_wait_and_loses_nothing(kafka: ApacheKafka, topic_name: str) -> None:
+def test_a_full_queue_makes_requests_wait_and_loses_nothing(broker: EmbeddedBroker, topic_name: str) -> None:
     events = [OutgoingEvent(b'{"n":%d}' % number, None) for number in range(300)]
 
     async def scenario() -> list[list[Place | Failure]]:
-        writer = LogWriter(options(kafka.bootstrap, topic_name, queue_messages=7), on_fatal=never)
+        writer = LogWriter(options(broker.bootstrap, topic_name, queue_messages=7), on_fatal=never)
         try:
             return await asyncio.gather(*(writer.write(events, timestamp_ms=1_000) for _ in range(3)))
         finally:
@@ -38,14 +38,14 @@ def test_a_full_queue_makes_requests_wait_and_loses_nothing(kafka: ApacheKafka, 
     outcomes = [outcome for request in asyncio.run(scenario()) for outcome in request]
     offsets = [outcome.offset for outcome in outcomes if isinstance(outcome, Place)]
     assert sorted(offsets) == list(range(900))
-    assert end_offsets(kafka.bootstrap, topic_name, 1) == [900]
+    assert end_offsets(broker.bootstrap, topic_name, 1) == [900]
 
 
 def test_a_queue_that_stays_full_fails_what_was_not_sent_and_says_that_it_was_not(
-    kafka: ApacheKafka, topic_name: str, monkeypatch: Any
+    broker: EmbeddedBroker, topic_name: str, monkeypatch: Any
 ) -> None:
     async def scenario() -> list[Place | Failure]:
-        writer = LogWriter(options(kafka.bootstrap, topic_name, timeout_ms=300), on_fatal=never)
+        writer = LogWriter(options(broker.bootstrap, topic_name, timeout_ms=300), on_fatal=never)
         monkeypatch.setattr(writer, "_producer", _FullProducer(writer._producer))
         try:
             return await writer.write([OutgoingEvent(b"{}", None)] * 2, timestamp_ms=1_000)
@@ -92,13 +92,13 @@ def test_a_producer_that_failed_for_good_is_reported() -> None:
 
 
 def test_the_first_events_of_a_new_topic_are_there_when_they_have_a_receipt(
-    kafka: ApacheKafka, topic_name: str
+    broker: EmbeddedBroker, topic_name: str
 ) -> None:
     """A new partition may refuse the first batch and take the next: neither may get lost in that."""
     events = [OutgoingEvent(b"{}", b"%d" % (number % 10)) for number in range(200)]
 
     async def scenario(topic: str) -> list[Place | Failure]:
-        writer = LogWriter(options(kafka.bootstrap, topic, partitions=3), on_fatal=never)
+        writer = LogWriter(options(broker.bootstrap, topic, partitions=3), on_fatal=never)
         try:
             return await writer.write(events, timestamp_ms=1_000)
         finally:
@@ -109,7 +109,7 @@ def test_the_first_events_of_a_new_topic_are_there_when_they_have_a_receipt(
         places = asyncio.run(scenario(topic))
         assert all(isinstance(place, Place) for place in places)
         assert len(set(places)) == 200
-        assert sum(end_offsets(kafka.bootstrap, topic, 3)) == 200
+        assert sum(end_offsets(broker.bootstrap, topic, 3)) == 200
 
 
 def test_an_event_without_a_place_gets_no_receipt() -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from headrace.assembly.announcements import latest
 from headrace.core.settings import Settings, to_environment
-from headrace.engines.apache_kafka import ApacheKafka
+from headrace.testing import EmbeddedBroker
 from tests.http.events.driving import read_topic
 from tests.ports import free_port
 
@@ -77,12 +77,12 @@ def start(settings: Settings, folder: Path) -> Ingest:
 
 
 @pytest.fixture
-def ingest(kafka: ApacheKafka, topic_name: str, tmp_path: Path) -> Iterator[Ingest]:
+def ingest(broker: EmbeddedBroker, topic_name: str, tmp_path: Path) -> Iterator[Ingest]:
     settings = Settings(
         data_dir=tmp_path / "data",
         cache_dir=tmp_path / "cache",
         engine="external",
-        bootstrap_servers=kafka.bootstrap,
+        bootstrap_servers=broker.bootstrap,
         ingest_port=free_port(),
         ingest_workers=2,
         events_topic=topic_name,
@@ -104,7 +104,7 @@ def ingest(kafka: ApacheKafka, topic_name: str, tmp_path: Path) -> Iterator[Inge
         assert not alive, "workers outlived the process"
 
 
-def test_it_serves_and_ends_cleanly(ingest: Ingest, kafka: ApacheKafka) -> None:
+def test_it_serves_and_ends_cleanly(ingest: Ingest, broker: EmbeddedBroker) -> None:
     assert len(ingest.workers()) == 2
     with httpx.Client(base_url=ingest.url) as client:
         assert client.get("/health").json() == {"status": "ok"}
@@ -113,7 +113,7 @@ def test_it_serves_and_ends_cleanly(ingest: Ingest, kafka: ApacheKafka) -> None:
         assert [each["index"] for each in answer.json()["accepted"]] == [0, 1]
         assert [each["index"] for each in answer.json()["rejected"]] == [2]
         assert client.get("/events").headers["allow"] == "POST"
-    records = read_topic(kafka.bootstrap, ingest.settings.events_topic, 0, 2)
+    records = read_topic(broker.bootstrap, ingest.settings.events_topic, 0, 2)
     assert [record.key() for record in records] == [b"ann", b"bob"]
     workers = ingest.workers()
     ingest.process.send_signal(signal.SIGTERM)

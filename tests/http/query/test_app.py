@@ -20,12 +20,12 @@ from litestar import Litestar
 from litestar.testing import TestClient
 
 from headrace.core.errors import HeadraceError
-from headrace.engines.apache_kafka import ApacheKafka
 from headrace.http.query import app as query_app
 from headrace.http.query.app import MOST_BODY_BYTES, QueryServices, query_handlers
 from headrace.query.flow import FlowWatcher
 from headrace.query.sql import LakeQuery
 from headrace.query.topics import TopicBrowser
+from headrace.testing import EmbeddedBroker
 from tests.ports import free_port
 from tests.query.delta_tables import write_events
 from tests.query.records import create_topic, produce, wait_until
@@ -36,11 +36,11 @@ def no_schema(schema_id: int) -> str:
 
 
 @pytest.fixture
-def services(kafka: ApacheKafka, topic_name: str, tmp_path: Path) -> Iterator[QueryServices]:
+def services(broker: EmbeddedBroker, topic_name: str, tmp_path: Path) -> Iterator[QueryServices]:
     """The services of this test's own topics; the watcher is started where a test needs it."""
-    flow = FlowWatcher(kafka.bootstrap, tmp_path / "lake", topic_name, survey_seconds=0.1)
+    flow = FlowWatcher(broker.bootstrap, tmp_path / "lake", topic_name, survey_seconds=0.1)
     sql = LakeQuery(tmp_path / "lake")
-    yield QueryServices(sql=sql, topics=TopicBrowser(kafka.bootstrap, no_schema), flow=flow)
+    yield QueryServices(sql=sql, topics=TopicBrowser(broker.bootstrap, no_schema), flow=flow)
     flow.stop()
     sql.close()
 
@@ -139,11 +139,11 @@ def test_a_bad_request_is_told_why(
 
 
 def test_the_flow_is_counted(
-    client: TestClient[Litestar], services: QueryServices, kafka: ApacheKafka, topic_name: str
+    client: TestClient[Litestar], services: QueryServices, broker: EmbeddedBroker, topic_name: str
 ) -> None:
     services.flow.start()
-    create_topic(kafka.bootstrap, topic_name)
-    produce(kafka.bootstrap, topic_name, [{"value": b"{}"}] * 3)
+    create_topic(broker.bootstrap, topic_name)
+    produce(broker.bootstrap, topic_name, [{"value": b"{}"}] * 3)
     wait_until(lambda: client.get("/flow").json()["accepted"] == 3, "the events are counted")
     flow = client.get("/flow").json()
     assert set(flow) == {
@@ -155,10 +155,10 @@ def test_the_flow_is_counted(
     assert client.get("/latency").json() == {name: flow[name] for name in flow if name.endswith("latency_ms")}
 
 
-def test_topics_and_messages(client: TestClient[Litestar], kafka: ApacheKafka, topic_name: str) -> None:
-    create_topic(kafka.bootstrap, topic_name, partitions=2)
+def test_topics_and_messages(client: TestClient[Litestar], broker: EmbeddedBroker, topic_name: str) -> None:
+    create_topic(broker.bootstrap, topic_name, partitions=2)
     records = [{"value": json.dumps({"n": number}), "key": "k", "partition": 1} for number in range(3)]
-    produce(kafka.bootstrap, topic_name, [{**record, "headers": [("h", b"v")]} for record in records])
+    produce(broker.bootstrap, topic_name, [{**record, "headers": [("h", b"v")]} for record in records])
     topics = {topic["name"]: topic for topic in client.get("/topics").json()["topics"]}
     assert topics[topic_name]["partitions"] == [
         {"partition": 0, "earliest": 0, "latest": 0},
@@ -237,7 +237,7 @@ class Server:
 
 
 def test_the_stream_sends_the_flow_when_it_changes_and_ends_with_the_watcher(
-    services: QueryServices, kafka: ApacheKafka, topic_name: str, monkeypatch: pytest.MonkeyPatch
+    services: QueryServices, broker: EmbeddedBroker, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(query_app, "STREAM_SECONDS", 0.05)
     seen: list[int] = []
@@ -251,8 +251,8 @@ def test_the_stream_sends_the_flow_when_it_changes_and_ends_with_the_watcher(
                 if line.startswith("data:") and line != "data: ":
                     seen.append(json.loads(line.removeprefix("data:"))["accepted"])
                     if seen == [0]:
-                        create_topic(kafka.bootstrap, topic_name)
-                        produce(kafka.bootstrap, topic_name, [{"value": b"{}"}] * 7)
+                        create_topic(broker.bootstrap, topic_name)
+                        produce(broker.bootstrap, topic_name, [{"value": b"{}"}] * 7)
                     if seen[-1] == 7:
                         break
             services.flow.stop()

@@ -8,15 +8,15 @@ from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from headrace.engines.apache_kafka import ApacheKafka
 from headrace.http.registry.app import MEDIA_TYPE, create_registry_app
 from headrace.registry.registry import Registry
+from headrace.testing import EmbeddedBroker
 from tests.http.registry.serving import served
 from tests.ports import free_port
 
@@ -33,8 +33,8 @@ EVENT_SCHEMA = json.dumps(
 
 
 @pytest.fixture(scope="module")
-def address(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    registry = Registry(kafka.bootstrap, topic=f"_schemas_{tmp_path_factory.getbasetemp().name}_http")
+def address(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    registry = Registry(broker.bootstrap, topic=f"_schemas_{tmp_path_factory.getbasetemp().name}_http")
     registry.start()
     try:
         with served(create_registry_app(registry)) as url:
@@ -56,7 +56,7 @@ def register(client: httpx.Client, subject: str, schema: str) -> int:
 
 
 def test_confluents_serializer_and_deserializer_work_against_it(
-    address: str, kafka: ApacheKafka, topic_name: str
+    address: str, broker: EmbeddedBroker, topic_name: str
 ) -> None:
     registry = SchemaRegistryClient({"url": address})
     serialize = AvroSerializer(registry, EVENT_SCHEMA)
@@ -65,17 +65,15 @@ def test_confluents_serializer_and_deserializer_work_against_it(
         {"EVENT_TYPE": "ListingView", "COUNT": 1},
         {"EVENT_TYPE": None, "COUNT": 2},
     ]
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
     for event in events:
         producer.produce(topic_name, serialize(event, context))
     assert producer.flush(10) == 0
 
     # A client of its own, so that the schema comes from the registry and not from a cache.
     deserialize = AvroDeserializer(SchemaRegistryClient({"url": address}))
-    consumer = Consumer(
-        {"bootstrap.servers": kafka.bootstrap, "group.id": topic_name, "auto.offset.reset": "earliest"}
-    )
-    consumer.subscribe([topic_name])
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": topic_name})
+    consumer.assign([TopicPartition(topic_name, 0, 0)])
     read: list[Any] = []
     try:
         while len(read) < len(events):
