@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headrace.broker.apis import ALL
 from headrace.wire.errors import MalformedRequestError
 from headrace.wire.messages import messages, snake_case
-from headrace.wire.shape import check_shape
+from headrace.wire.shape import checked
 from tests.wire.kio_entities import entities, written
 
 MESSAGES = [
@@ -27,11 +27,11 @@ MESSAGES = [
 @given(data=st.data())
 def test_what_kio_writes_has_its_shape(message: type, data: st.DataObject) -> None:
     body = written(data.draw(entities(message)))
-    check_shape(message, memoryview(body))
+    assert checked(message, body) == body
     if body:
         cut = data.draw(st.integers(0, len(body) - 1))
         with pytest.raises(MalformedRequestError):
-            check_shape(message, memoryview(body)[:cut])
+            checked(message, body[:cut])
 
 
 @settings(max_examples=300)
@@ -55,3 +55,17 @@ def test_random_bytes_never_make_kio_take_too_much(message: type, body: bytes) -
 def test_an_array_cannot_claim_more_than_is_there(body: bytes) -> None:
     with pytest.raises(MalformedRequestError):
         messages("Metadata", 12, 13).read(body)
+
+
+def test_unknown_tagged_fields_are_passed_over() -> None:
+    """KIP-482: a newer client may send them in a version that we know; here in an element and at the end."""
+    known = messages("Metadata", 12, 13).read(b"\x02" + bytes(16) + b"\x02a\x00" + b"\x01\x00\x00")
+    unknown = b"\x02\x63\x02ab\x64\x00"
+    body = b"\x02" + bytes(16) + b"\x02a" + unknown + b"\x01\x00" + unknown
+    assert messages("Metadata", 12, 13).read(body) == known
+
+
+def test_unknown_tagged_fields_without_end_are_refused() -> None:
+    element = bytes(16) + b"\x02a" + b"\x01\x63\x00"
+    with pytest.raises(MalformedRequestError):
+        messages("Metadata", 12, 13).read(b"\xe9\x07" + element * 1000 + b"\x01\x00\x00")

@@ -23,7 +23,7 @@ from kio.serial.errors import SerialError
 
 from headrace.wire.errors import MalformedRequestError
 from headrace.wire.record_batch import Buffer
-from headrace.wire.shape import check_shape
+from headrace.wire.shape import checked
 
 NO_THROTTLE: Final = datetime.timedelta(0)
 
@@ -47,8 +47,7 @@ class Messages:
 
     def read(self, body: Buffer) -> Any:
         """The request. Raises MalformedRequestError."""
-        whole = bytes(body)
-        check_shape(self._request_class, memoryview(whole))
+        whole = checked(self._request_class, bytes(body))
         try:
             request, _size = self._read(whole, 0)
         except (SerialError, ValueError, OverflowError) as error:

@@ -43,10 +43,8 @@ def read_request_header(frame: memoryview) -> RequestHeader:
         return RequestHeader(api_key, version, correlation_id, None, end)
     if end + length > len(frame):
         raise MalformedRequestError("the client id is longer than the request")
-    try:
-        client_id = str(frame[end : end + length], "utf-8")
-    except UnicodeDecodeError as error:
-        raise MalformedRequestError("the client id is not UTF-8") from error
+    # Java's decoder replaces what is not UTF-8; the id is only ever shown.
+    client_id = str(frame[end : end + length], "utf-8", "replace")
     return RequestHeader(api_key, version, correlation_id, client_id, end + length)
 
 

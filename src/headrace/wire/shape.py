@@ -4,7 +4,9 @@
 thousand million, and that ends the process. So lengths are held against the bytes that are there first.
 
 Invariants: a walker is built once per message class, from the same classes that `kio` reads with. It passes
-over the bytes and makes nothing of them. What it lets through, `kio` can still refuse.
+over the bytes and makes nothing of them. What it lets through, `kio` can still refuse. Tagged fields that
+nobody here knows are cut out: a newer client may send them in any flexible version (KIP-482), and `kio` knows
+no way to pass over them.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from functools import cache
 from typing import Any, Final
 
 from headrace.wire.errors import MalformedRequestError
-from headrace.wire.varints import read_unsigned
+from headrace.wire.varints import read_unsigned, unsigned
 
 # Takes the bytes and a position, gives the position behind what it passed over.
 Walker = Callable[[memoryview, int], int]
@@ -44,16 +46,35 @@ _LENGTHS: Final = {
     "records": struct.Struct(">i"),
 }
 _ARRAY_LENGTH: Final = struct.Struct(">i")
+# Each is a walk from the beginning again; a client that means well sends a few.
+_MOST_UNKNOWN: Final = 100
 
 
-def check_shape(message: type, body: memoryview) -> None:
-    """Raises MalformedRequestError if the body ends too early or lies about a length."""
-    try:
-        end = _struct_walker(message)[0](body, 0)
-    except (struct.error, IndexError):
-        raise MalformedRequestError(f"the request ends in the middle of a {message.__name__}") from None
-    if end > len(body):
-        raise MalformedRequestError(f"the request ends in the middle of a {message.__name__}")
+class _UnknownTagsError(Exception):
+    """Tagged fields from `start` to `end`, some of them unknown; `known` is what they would be without."""
+
+    def __init__(self, start: int, end: int, known: bytes) -> None:
+        super().__init__()
+        self.start = start
+        self.end = end
+        self.known = known
+
+
+def checked(message: type, body: bytes) -> bytes:
+    """The body without unknown tagged fields. Raises MalformedRequestError where it lies about a length."""
+    walk = _struct_walker(message)[0]
+    for _ in range(_MOST_UNKNOWN):
+        try:
+            end = walk(memoryview(body), 0)
+        except _UnknownTagsError as unknown:
+            body = body[: unknown.start] + unknown.known + body[unknown.end :]
+            continue
+        except (struct.error, IndexError):
+            raise MalformedRequestError(f"the request ends in the middle of a {message.__name__}") from None
+        if end > len(body):
+            raise MalformedRequestError(f"the request ends in the middle of a {message.__name__}")
+        return body
+    raise MalformedRequestError(f"a {message.__name__} with unknown tagged fields in {_MOST_UNKNOWN} places")
 
 
 @cache
@@ -139,14 +160,26 @@ def _array_walker(element: Walker, smallest: int, *, flexible: bool) -> Walker:
 
 
 def _walk_tags(buffer: memoryview, position: int, tagged: dict[int, Walker]) -> int:
+    start = position
     count, position = read_unsigned(buffer, position)
+    if not count:
+        return position
+    known: list[memoryview] = []
     for _ in range(count):
+        field = position
         tag, position = read_unsigned(buffer, position)
         size, position = read_unsigned(buffer, position)
         end = position + size
         if end > len(buffer):
             raise MalformedRequestError("the request ends in the middle of a tagged field")
         if (walker := tagged.get(tag)) is not None:
-            walker(buffer[:end], position)
+            try:
+                walker(buffer[:end], position)
+            except _UnknownTagsError:
+                # Cutting something out would make the size of this field untrue.
+                raise MalformedRequestError("a tagged field inside a tagged field is not known") from None
+            known.append(buffer[field:end])
         position = end
+    if len(known) != count:
+        raise _UnknownTagsError(start, position, unsigned(len(known)) + b"".join(known))
     return position
