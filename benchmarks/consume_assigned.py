@@ -1,10 +1,10 @@
 """Consume by assignment: 3 million records of 200 bytes from one partition, with librdkafka.
 
 A topic is filled once, in batches of 128 KiB; each round reads all of it from its start, from the page cache:
-with librdkafka as a program in C uses it; with confluent-kafka (librdkafka in Python), 1,000 records at a time;
-and with a client that looks at nothing but batch headers, which shows what the broker itself can serve. Each
-of them three times, of which the median counts. The client's queue is so large that it never pauses. To reach:
-with librdkafka, 1.3 times the records a second of Apache Kafka 4.3.1.
+with librdkafka as a program in C uses it; with confluent-kafka (librdkafka in Python), 1,000 records at a
+time; and with a client that looks at nothing but batch headers, which shows what the broker itself can serve.
+Each of them three times, of which the median counts. The client's queue is so large that it never pauses. To
+reach: with librdkafka, 1.3 times the records a second of Apache Kafka 4.3.1.
 
 How busy the client's threads are tells whether the client limits: near 100 % no broker could be faster. The
 receiving thread of librdkafka takes apart what the broker sends, with one request under way at a time; the

@@ -1,7 +1,7 @@
 """Where the embedded broker's time goes: one more round under py-spy, not counted.
 
-Needs the program `py-spy` (`pip install py-spy`) on the PATH or beside the Python that runs this. The share of
-`epoll_pwait` is about the time in which the broker waited for its clients: where it is large, they limit.
+Needs the program `py-spy` (`pip install py-spy`) on the PATH or beside the Python that runs this. The share
+of `epoll_pwait` is about the time in which the broker waited for its clients: where it is large, they limit.
 """
 
 from __future__ import annotations
