@@ -124,7 +124,7 @@ class FetchSessions:
         """The session that the request belongs to, up to date with it. Raises ApiError."""
         if request.session_epoch in (FULL_EPOCH, FIRST_EPOCH):
             self._sessions.pop(request.session_id, None)
-            session_id = self._free_id() if request.session_epoch == FIRST_EPOCH and request.topics else 0
+            session_id = self._free_id() if request.session_epoch == FIRST_EPOCH else 0
             session = FetchSession(session_id, by_id=by_id)
             session.update(request)
             if session_id:

@@ -53,12 +53,12 @@ class InvalidRecordError(RefusedRecordsError):
     """A record set that the topic does not take: none or several batches, a missing key, bad deltas."""
 
 
+class MalformedRecordSetError(InvalidRecordError):
+    """A record set that is not one whole batch of magic 2: refused before its log is looked at."""
+
+
 class InvalidTimestampError(RefusedRecordsError):
     """Timestamps outside of what message.timestamp.before.max.ms and after.max.ms allow."""
-
-
-class UnsupportedFormatError(LogError):
-    """A record set in a format other than magic 2."""
 
 
 class UnsupportedCompressionError(LogError):

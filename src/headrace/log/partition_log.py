@@ -23,7 +23,7 @@ Example: an empty log with `segment.bytes=1000` takes batches of 400 bytes with 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol
 
 from crc32c import crc32c
 
@@ -63,6 +63,17 @@ class Appended(NamedTuple):
     duplicate: bool
 
 
+class LogOwner(Protocol):
+    """Who remembers how far logs are."""
+
+    dirty: set[PartitionLog]
+    """Logs that something happened to since the last checkpoint."""
+
+    def before_truncation(self, log: PartitionLog, offset: int) -> None:
+        """What lies behind `offset` will go: do not believe in it after a restart. Raises OSError."""
+        ...
+
+
 class PartitionLog:
     """Made by `recovery.create_log` and `recovery.open_log`."""
 
@@ -73,7 +84,7 @@ class PartitionLog:
         config: LogConfig,
         files: SegmentFiles,
         durable: bool,
-        dirty_logs: set[PartitionLog],
+        owner: LogOwner,
         producers: ProducerState,
         epochs: LeaderEpochs,
     ) -> None:
@@ -109,7 +120,7 @@ class PartitionLog:
         self.new_names = False
         self.dirty = False
         self.closed = False
-        self._dirty_logs = dirty_logs
+        self.owner: Final = owner
         # Bytes of a failed append stand behind the last batch.
         self._torn = False
         self._pwrite: Final = files.filesystem.pwrite
@@ -132,7 +143,7 @@ class PartitionLog:
         """Ask for the next checkpoint to look at this log."""
         if not self.dirty:
             self.dirty = True
-            self._dirty_logs.add(self)
+            self.owner.dirty.add(self)
 
     def append(self, records: MutableBuffer, *, now_ms: int) -> Appended:  # noqa: PLR0912, PLR0915
         """Append one batch, into which its offsets are written. Raises LogError.
@@ -164,11 +175,9 @@ class PartitionLog:
         if header.producer_id >= 0:
             duplicate = self.producers.check(header, base_offset)
             if duplicate is not None:
-                if log_append_time >= 0:
-                    log_append_time = duplicate.timestamp
-                return Appended(
-                    duplicate.base_offset, duplicate.last_offset, log_append_time, self.start_offset, True
-                )
+                # Kafka gives the time of the first append whatever the timestamp type is.
+                place, timestamp = duplicate.base_offset, duplicate.timestamp
+                return Appended(place, duplicate.last_offset, timestamp, self.start_offset, True)
         size = len(records)
         last_offset = base_offset + header.last_offset_delta
         segment = self.active

@@ -5,7 +5,7 @@ if something failed the connection is closed, as Kafka does, since there is no o
 fsync=always the reply waits for the disk. Transactions are not served: a transactional id is refused.
 
 Version notes: advertised from 0, because old librdkafka asks for it before it compresses (KIP-896), but
-served from 3. See `wire/produce.py` for what each version carries.
+served from 3. zstd comes with 7 (KIP-110). See `wire/produce.py` for what each version carries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ from headrace.broker.broker import Broker
 from headrace.broker.connection import CloseConnectionError
 from headrace.broker.errors import ApiError, kafka_code, unknown_partition
 from headrace.log.data_folder import Topic
-from headrace.log.errors import LogError, RefusedRecordsError
+from headrace.log.errors import (
+    BatchTooLargeError,
+    CorruptRecordError,
+    LogError,
+    MalformedRecordSetError,
+    RecordTooLargeError,
+    RefusedRecordsError,
+    StorageError,
+)
+from headrace.log.partition_log import PartitionLog
 from headrace.wire.produce import (
     FLEXIBLE_FROM,
     Outcome,
@@ -30,15 +39,25 @@ from headrace.wire.produce import (
     read_request,
     write_reply,
 )
+from headrace.wire.record_batch import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_SIZE
 
 _VALID_ACKS: Final = frozenset({-1, 0, 1})
+_ZSTD: Final = 4
+_ZSTD_FROM: Final = 7
+_BEFORE_THE_LOG: Final = (
+    BatchTooLargeError,
+    CorruptRecordError,
+    MalformedRecordSetError,
+    RecordTooLargeError,
+    StorageError,
+)
 _Outcomes = list[tuple[TopicKey, list[Outcome]]]
 
 
 def handle(broker: Broker, body: memoryview, context: Context) -> bytes | asyncio.Task[bytes] | None:
     """Append everything now; the reply may have to wait for the disk."""
     request = read_request(body, context.version)
-    produce = _Produce(broker, request)
+    produce = _Produce(broker, request, zstd=context.version >= _ZSTD_FROM)
     replies: _Outcomes = []
     failed = False
     for key, partitions in request.topics:
@@ -61,10 +80,11 @@ def handle(broker: Broker, body: memoryview, context: Context) -> bytes | asynci
 class _Produce:
     """One request, while it is being answered."""
 
-    __slots__ = ("_acks", "_broker", "_now_ms", "_refusal", "pending")
+    __slots__ = ("_acks", "_broker", "_now_ms", "_refusal", "_zstd", "pending")
 
-    def __init__(self, broker: Broker, request: ProduceRequest) -> None:
+    def __init__(self, broker: Broker, request: ProduceRequest, *, zstd: bool) -> None:
         self._broker = broker
+        self._zstd = zstd
         self._acks = request.acks
         self._now_ms = broker.now_ms()
         # What has to reach the disk first, with the place of its outcome.
@@ -87,9 +107,14 @@ class _Produce:
         try:
             if records is None:
                 raise ApiError(ErrorCode.invalid_record, "A produce request without records.")
+            if not self._zstd and _is_zstd(records):
+                raise ApiError(
+                    ErrorCode.unsupported_compression_type,
+                    f"Produce requests use ZStandard compression from version {_ZSTD_FROM} on.",
+                )
             appended = log.append(records, now_ms=self._now_ms)
         except (LogError, ApiError) as error:
-            return _failure(partition, error)
+            return _failure(partition, error, log)
         # A batch that was there already may still be on its way to the disk.
         if not appended.duplicate or appended.last_offset >= log.high_water_mark:
             future = self._broker.group_commit.appended(log, appended.last_offset)
@@ -112,10 +137,21 @@ class _Produce:
         return write_reply(replies, version)
 
 
-def _failure(partition: int, error: LogError | ApiError) -> Outcome:
-    record_errors = error.records if isinstance(error, RefusedRecordsError) else ()
+def _is_zstd(records: memoryview) -> bool:
+    return len(records) > HEADER_SIZE and records[ATTRIBUTES_AT + 1] & COMPRESSION_MASK == _ZSTD
+
+
+def _failure(partition: int, error: LogError | ApiError, log: PartitionLog | None = None) -> Outcome:
+    """Where the log itself said no, Kafka tells its start too."""
+    start_offset = -1
+    if log is not None and isinstance(error, LogError) and not isinstance(error, _BEFORE_THE_LOG):
+        start_offset = log.start_offset
     return Outcome(
-        partition, kafka_code(error), record_errors=record_errors, error_message=str(error) or None
+        partition,
+        kafka_code(error),
+        log_start_offset=start_offset,
+        record_errors=error.records if isinstance(error, RefusedRecordsError) else (),
+        error_message=str(error) or None,
     )
 
 

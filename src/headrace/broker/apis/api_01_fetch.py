@@ -109,7 +109,8 @@ class _Fetch:
         topic = self._broker.find_topic(key)
         log = self._broker.partition(topic, fetch.partition)
         if log is None:
-            return _error(fetch, unknown_partition(key, topic))
+            # Kafka's errors from before a log is read carry an empty list here.
+            return _error(fetch, unknown_partition(key, topic), aborted=())
         if fetch.leader_epoch not in {-1, log.leader_epoch}:
             older = fetch.leader_epoch < log.leader_epoch
             return _error(fetch, ErrorCode.fenced_leader_epoch if older else ErrorCode.unknown_leader_epoch)
@@ -127,8 +128,8 @@ class _Fetch:
         )
 
 
-def _error(fetch: PartitionFetch, code: ErrorCode) -> PartitionReply:
-    return PartitionReply(fetch.partition, code, -1, -1, -1)
+def _error(fetch: PartitionFetch, code: ErrorCode, aborted: tuple[()] | None = None) -> PartitionReply:
+    return PartitionReply(fetch.partition, code, -1, -1, -1, aborted)
 
 
 API = Api(key=1, name="Fetch", versions=(4, 18), handle=handle, raw_flexible_from=FLEXIBLE_FROM)
