@@ -143,7 +143,7 @@ class DataFolder:
                         config=config,
                         files=self._files,
                         durable=self.durable,
-                        dirty_logs=self._upkeep.dirty,
+                        owner=self._upkeep,
                         now_ms=now_ms,
                         point=self._upkeep.written.points.get(folder),
                         flushed_offset=self._upkeep.recovery_points.get(folder, 0),
@@ -220,7 +220,7 @@ class DataFolder:
                         config=config,
                         files=self._files,
                         durable=self.durable,
-                        dirty_logs=self._upkeep.dirty,
+                        owner=self._upkeep,
                         now_ms=self._clock(),
                     )
                 )

@@ -28,7 +28,7 @@ from headrace.log.errors import StorageError
 from headrace.log.filesystem import read_file, remove_file
 from headrace.log.leader_epochs import CorruptCheckpointError, LeaderEpochs
 from headrace.log.offset_index import OffsetIndex
-from headrace.log.partition_log import EPOCHS_FILE, PartitionLog
+from headrace.log.partition_log import EPOCHS_FILE, LogOwner, PartitionLog
 from headrace.log.producer_state import ProducerState
 from headrace.log.retention import START_FILE
 from headrace.log.segment import DELETED, LARGEST_RELATIVE_OFFSET, NO_TIMESTAMP, Segment
@@ -49,7 +49,7 @@ def open_log(
     config: LogConfig,
     files: SegmentFiles,
     durable: bool,
-    dirty_logs: set[PartitionLog],
+    owner: LogOwner,
     now_ms: int,
     point: Point | None = None,
     flushed_offset: int = 0,
@@ -64,7 +64,7 @@ def open_log(
         config=config,
         files=files,
         durable=durable,
-        dirty_logs=dirty_logs,
+        owner=owner,
         producers=ProducerState(folder.rpartition("/")[2]),
         epochs=LeaderEpochs(),
     )

@@ -2,8 +2,9 @@
 
 The broker does this to records whose sync failed and that nobody was told of. Byte format: none of its own.
 Crash behaviour: segments go from the last one on, then the file of the remaining one is cut, so a crash in
-between leaves a shorter log that is whole. Who may call: the partition log. Invariant: the log ends at the
-beginning of a batch, the first of those taken back.
+between leaves a shorter log that is whole. Before anything is cut, the points up to which the log would be
+believed to be good (`checkpoints`) are taken back, as other batches may come to stand there. Who may call:
+the partition log. Invariant: the log ends at the beginning of a batch, the first of those taken back.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
     """Take back the batches from the one with `offset` on. Raises OffsetOutOfRangeError, StorageError."""
     if offset < log.start_offset or offset < log.bases[0]:
         raise OffsetOutOfRangeError(offset, log.start_offset, log.end_offset)
-    if offset > log.end_offset:
+    if offset >= log.end_offset:
         return
     # Flushes that are under way are for bytes that will not be there.
     log.generation += 1
     log.flushed_place = None
     try:
+        log.owner.before_truncation(log, offset)
         _cut(log, offset)
         log.flushed_offset = min(log.flushed_offset, log.end_offset)
         if log.epochs.truncate_from_end(log.end_offset):

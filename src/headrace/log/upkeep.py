@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final
 
 from headrace.log import checkpoints
@@ -64,6 +64,16 @@ class Upkeep:
         self._with_deleted_files.discard(log)
         self.written.points.pop(log.name, None)
         self.recovery_points.pop(log.name, None)
+
+    def before_truncation(self, log: PartitionLog, offset: int) -> None:
+        """Take back the points of a log that is about to be cut off. Raises OSError."""
+        if self.written.points.pop(log.name, None) is not None:
+            checkpoints.write_written_points(self._filesystem, self._path, self.written)
+        if self.recovery_points.get(log.name, 0) > offset:
+            if self._saving is not None:
+                wait([self._saving])
+            self.recovery_points[log.name] = offset
+            checkpoints.write_recovery_points(self._filesystem, self._path, self.recovery_points)
 
     def checkpoint(self, logs: Iterable[PartitionLog], now_ms: int, failures: list[Exception]) -> None:
         """Write down how far the logs are that were written to; failures are added to the list."""

@@ -18,7 +18,6 @@ may use it: tests, from several threads.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import random
 import shutil
@@ -85,7 +84,7 @@ class FaultyFileSystem:
         self._inodes: dict[tuple[int, int], _Inode] = {}
         # Directory, and how to undo what was done to a name in it.
         self._names: list[tuple[str, Callable[[], object]]] = []
-        self._locks: list[int] = []
+        self._locks: set[int] = set()
 
     # Faults
 
@@ -101,8 +100,7 @@ class FaultyFileSystem:
         """Leave on the disk what a power loss might, and stop working."""
         with self._guard:
             self._dead = True
-            for descriptor in self._locks:
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            self._unlock()
             if survivors == "all":
                 kept = len(self._names)
             else:
@@ -117,8 +115,7 @@ class FaultyFileSystem:
         """End the process, not the machine: everything written is still there. The file system after it."""
         with self._guard:
             self._dead = True
-            for descriptor in self._locks:
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            self._unlock()
             following = FaultyFileSystem(boot=self.boot, seed=self.random.randrange(2**32))
             following._inodes, self._inodes = self._inodes, {}
             following._names, self._names = self._names, []
@@ -132,6 +129,10 @@ class FaultyFileSystem:
             elif fate < 0.7 and content:
                 inode.reach_disk(position, content[: self.random.randrange(len(content))])
         inode.revert()
+
+    def _unlock(self) -> None:
+        for descriptor in tuple(self._locks):
+            self.close(descriptor)
 
     def _forget(self) -> None:
         for inode in self._inodes.values():
@@ -162,8 +163,10 @@ class FaultyFileSystem:
 
     def close(self, descriptor: int) -> None:
         with self._guard:
-            self._inode_of.pop(descriptor, None)
-            os.close(descriptor)
+            # Those of a process that was killed are closed already, and their numbers may be another's.
+            if self._inode_of.pop(descriptor, None) is not None or descriptor in self._locks:
+                self._locks.discard(descriptor)
+                os.close(descriptor)
 
     def pread(self, descriptor: int, size: int, position: int) -> bytes:
         self._alive()
@@ -292,7 +295,7 @@ class FaultyFileSystem:
             self._alive()
             descriptor = self._system.lock(path)
             if descriptor is not None:
-                self._locks.append(descriptor)
+                self._locks.add(descriptor)
             return descriptor
 
     def boot_id(self) -> str:
