@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -39,7 +41,8 @@ def parser(description: str | None, *, rounds: int = 5, warm_up: int = 1) -> arg
 
 @contextmanager
 def engines(arguments: argparse.Namespace) -> Iterator[Sequence[Broker]]:
-    """The engines that are asked for, not started; ended at last, with their folders."""
+    """The engines that are asked for, not started; ended at last, with their folders, on SIGTERM too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with ExitStack() as stack:
         if arguments.dir is not None:
             arguments.dir.mkdir(parents=True, exist_ok=True)
