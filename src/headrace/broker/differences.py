@@ -52,8 +52,8 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "Checks of records",
         "Looks into every batch: counts, deltas and timestamps of its records",
-        "Checks length, checksum, magic, sequence and the header's newest timestamp, and looks at records only "
-        "where the topic asks for it (timestamps, compression, compaction): batches are stored as they came.",
+        "Checks length, checksum, magic, sequence and the header's newest timestamp, and looks at records "
+        "only where the topic asks for it (timestamps, compression, compaction): batches are stored as they came.",
     ),
     (
         "Gaps in the offset deltas of a compressed batch",
