@@ -9,6 +9,7 @@ the data folder.
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import Final
 
 from headrace.core.errors import HeadraceError
@@ -23,7 +24,11 @@ _CLUSTER_ID: Final = "cluster.id"
 def lock_folder(filesystem: FileSystem, folder: str) -> int:
     """Make the folder if need be, and take its lock; the descriptor. Raises HeadraceError."""
     try:
+        path = Path(folder).absolute()
+        missing = [each for each in (path, *path.parents) if not each.exists()]
         filesystem.mkdirs(folder)
+        for made in missing:
+            filesystem.sync_directory(str(made.parent))
         lock = filesystem.lock(f"{folder}/{LOCK}")
     except OSError as error:
         raise HeadraceError(

@@ -233,6 +233,8 @@ def _scan(log: PartitionLog, point: Point | None, flushed_offset: int, now_ms: i
 
 def _scan_segment(log: PartitionLog, segment: Segment, position: int, expected: int) -> int:
     """Check the batches from a position on and build the rest of the indexes; the offset that follows."""
+    if not segment.size:
+        return expected
     file = segment.open_file()
     base_offset = segment.base_offset
     if position:

@@ -234,7 +234,7 @@ class FaultyFileSystem:
                 if Path(target).exists():
                     Path(target).rename(source)
                 if replaced is not None:
-                    Path(target).write_bytes(replaced.disk)
+                    _put_back(target, replaced)
 
             self._names.append((_parent(target), undo))
 
@@ -244,7 +244,7 @@ class FaultyFileSystem:
             kept = self._keep(path)
             self._system.unlink(path)
             if kept is not None:
-                self._names.append((_parent(path), lambda: Path(path).write_bytes(kept.disk)))
+                self._names.append((_parent(path), lambda: _put_back(path, kept)))
 
     def _keep(self, path: str) -> _Inode | None:
         """The file that is about to lose its name."""
@@ -304,3 +304,9 @@ class FaultyFileSystem:
 
 def _parent(path: str) -> str:
     return path.rpartition("/")[0]
+
+
+def _put_back(path: str, inode: _Inode) -> None:
+    """Give a file its name again, unless the folder that it was in is gone for good."""
+    if Path(path).parent.is_dir():
+        Path(path).write_bytes(inode.disk)

@@ -1,0 +1,253 @@
+"""What a power loss leaves of logs that sync before they answer: everything that was acknowledged."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from headrace.log.config import LogConfig
+from headrace.log.data_folder import DataFolder
+from headrace.log.errors import StorageError
+from headrace.log.partition_log import PartitionLog
+from headrace.testing.faulty_filesystem import FaultyFileSystem, Survivors
+from tests.log.batches import NOW, TOPIC, batch, contents, open_log
+
+SMALL = LogConfig(segment_bytes=700, index_interval_bytes=150, file_delete_delay_ms=0)
+
+
+class Producer:
+    """Appends numbered records, and knows what it was told of them."""
+
+    def __init__(self) -> None:
+        self.numbers = itertools.count()
+        self.acknowledged: list[tuple[int, bytes]] = []
+        self.sent: set[bytes] = set()
+        self.sequence = 0
+
+    def append(self, log: PartitionLog, size: int) -> None:
+        values = [b"%d" % next(self.numbers) + b"." * size for _ in range(2)]
+        self.sent.update(values)
+        data = batch(*values, producer_id=3, producer_epoch=0, sequence=self.sequence)
+        appended = log.append(data, now_ms=NOW)
+        log.flush()
+        self.sequence += 2
+        self.acknowledged += [(appended.base_offset + number, value) for number, value in enumerate(values)]
+
+    def check(self, log: PartitionLog) -> None:
+        """Everything acknowledged, at its offset; nothing twice; nothing that was not sent."""
+        found = [(offset, value) for offset, _, value in contents(log)]
+        assert found[: len(self.acknowledged)] == self.acknowledged
+        assert len({value for _, value in found}) == len(found)
+        assert {value for _, value in found} <= self.sent
+        assert log.high_water_mark == log.end_offset
+
+
+@pytest.mark.parametrize("survivors", ["none", "some", "all"])
+@pytest.mark.parametrize("seed", range(8))
+def test_acknowledged_records_survive(tmp_path: Path, survivors: Survivors, seed: int) -> None:
+    choices = random.Random(seed)
+    producer = Producer()
+    disk = FaultyFileSystem(seed=seed)
+    folder, log = open_log(tmp_path / "data", SMALL, filesystem=disk, durable=True)
+    for _ in range(5):
+        for _ in range(choices.randrange(12)):
+            producer.append(log, choices.randrange(120))
+            if choices.random() < 0.2:
+                folder.checkpoint(NOW)
+        # Written, but nobody was told: it may be there or not.
+        unsynced = b"unsynced %d" % choices.randrange(10**9)
+        producer.sent.add(unsynced)
+        log.append(batch(unsynced), now_ms=NOW)
+        disk.power_loss(survivors)
+        disk = FaultyFileSystem(seed=choices.randrange(1000))
+        folder, log = open_log(tmp_path / "data", SMALL, filesystem=disk, durable=True)
+        producer.check(log)
+        # What survived without an acknowledgement counts from now on.
+        producer.acknowledged = [(offset, value) for offset, _, value in contents(log)]
+    folder.close()
+
+
+def test_a_batch_torn_at_each_byte_is_cut_off(tmp_path: Path) -> None:
+    disk = FaultyFileSystem()
+    folder, log = open_log(tmp_path / "data", filesystem=disk, durable=True)
+    log.append(batch(b"first"), now_ms=NOW)
+    log.flush()
+    whole = batch(b"second", b"third")
+    path = log.folder / "00000000000000000000.log"
+    before = path.read_bytes()
+    for torn in range(len(whole)):
+        disk.power_loss("none")
+        path.write_bytes(before + whole[:torn])
+        disk = FaultyFileSystem()
+        folder, log = open_log(tmp_path / "data", filesystem=disk, durable=True)
+        assert [value for _, _, value in contents(log)] == [b"first"]
+        assert path.read_bytes() == before
+    assert log.append(batch(b"fourth"), now_ms=NOW).base_offset == 1
+    folder.close()
+
+
+def test_bytes_missing_in_the_middle_end_the_log_there(tmp_path: Path) -> None:
+    disk = FaultyFileSystem()
+    _, log = open_log(tmp_path / "data", SMALL, filesystem=disk)
+    for number in range(20):
+        log.append(batch(b"%d" % number * 20), now_ms=NOW)
+    assert len(log.segments) == 3
+    disk.power_loss("all")
+    second = log.folder / f"{log.bases[1]:020d}.log"
+    content = bytearray(second.read_bytes())
+    content[100:200] = bytes(100)
+    second.write_bytes(content)
+    folder, log = open_log(tmp_path / "data", SMALL, filesystem=FaultyFileSystem())
+    # The rest of the segment and the segments behind it are gone: no hole in the middle.
+    assert [offset for offset, _, _ in contents(log)] == list(range(log.end_offset))
+    assert log.bases[-1] < log.end_offset <= log.bases[-1] + 1
+    assert len(log.segments) == 2
+    folder.close()
+
+
+def test_a_lost_end_of_a_segment_is_not_jumped_over(tmp_path: Path) -> None:
+    disk = FaultyFileSystem()
+    _, log = open_log(tmp_path / "data", SMALL, filesystem=disk)
+    for number in range(20):
+        log.append(batch(b"%d" % number * 20), now_ms=NOW)
+    disk.power_loss("all")
+    path = log.folder / f"{log.bases[0]:020d}.log"
+    size = len(batch(b"0" * 20))
+    path.write_bytes(path.read_bytes()[:size])
+    folder, log = open_log(tmp_path / "data", SMALL, filesystem=FaultyFileSystem())
+    assert (log.end_offset, len(log.segments)) == (1, 1)
+    folder.close()
+
+
+def test_synced_segments_are_not_read_again(tmp_path: Path) -> None:
+    disk = FaultyFileSystem()
+    folder, log = open_log(tmp_path / "data", SMALL, filesystem=disk, durable=True)
+    for number in range(20):
+        log.append(batch(b"%d" % number * 20), now_ms=NOW)
+        log.flush()
+    folder.checkpoint(NOW)
+    path = tmp_path / "data" / "recovery-point-offset-checkpoint"
+    while not path.exists():
+        time.sleep(0.001)
+    disk.power_loss("none")
+    # A byte that only reading the first segment would find.
+    first = log.folder / f"{log.bases[0]:020d}.log"
+    first.write_bytes(first.read_bytes()[:-1] + b"!")
+    folder, log = open_log(tmp_path / "data", SMALL, filesystem=FaultyFileSystem(), durable=True)
+    assert log.end_offset == 20
+    folder.close()
+
+
+def test_a_failed_sync_is_not_taken_for_a_good_one(tmp_path: Path) -> None:
+    """fsync=always: the broker takes back what was not synced, and the producer sends it again."""
+    disk = FaultyFileSystem()
+    _, log = open_log(tmp_path / "data", SMALL, filesystem=disk, durable=True)
+    log.append(batch(b"first"), now_ms=NOW)
+    log.flush()
+    log.append(batch(b"second", producer_id=9, producer_epoch=0, sequence=0), now_ms=NOW)
+    disk.fail_sync()
+    with pytest.raises(StorageError):
+        log.flush()
+    assert log.high_water_mark == 1
+    log.truncate_to(log.flushed_offset)
+    assert [value for _, _, value in contents(log)] == [b"first"]
+    again = log.append(batch(b"again", producer_id=9, producer_epoch=0, sequence=0), now_ms=NOW)
+    assert (again.base_offset, again.duplicate) == (1, False)
+    log.flush()
+    disk.power_loss("none")
+    folder, log = open_log(tmp_path / "data", SMALL, filesystem=FaultyFileSystem(), durable=True)
+    assert [value for _, _, value in contents(log)] == [b"first", b"again"]
+    folder.close()
+
+
+def test_after_a_failed_sync_the_next_one_writes_everything_again(tmp_path: Path) -> None:
+    """fsync=interval: what was answered stays, and must not be lost with pages that only look clean."""
+    disk = FaultyFileSystem()
+    _, log = open_log(tmp_path / "data", filesystem=disk)
+    log.append(batch(b"first"), now_ms=NOW)
+    disk.fail_sync()
+    with pytest.raises(StorageError):
+        log.flush()
+    assert log.flushed_offset == 0
+    log.append(batch(b"second"), now_ms=NOW)
+    log.flush()
+    assert log.flushed_offset == 2
+    disk.power_loss("none")
+    folder, log = open_log(tmp_path / "data", filesystem=FaultyFileSystem())
+    assert [value for _, _, value in contents(log)] == [b"first", b"second"]
+    folder.close()
+
+
+def test_a_flush_from_before_a_truncation_says_nothing(tmp_path: Path) -> None:
+    folder, log = open_log(tmp_path / "data", durable=True)
+    log.append(batch(b"first"), now_ms=NOW)
+    ticket = log.begin_flush()
+    assert ticket is not None
+    ticket.sync()
+    log.truncate_to(0)
+    log.append(batch(b"other"), now_ms=NOW)
+    log.flushed(ticket)
+    assert log.high_water_mark == 0
+    folder.close()
+
+
+@pytest.mark.parametrize("survivors", ["none", "some", "all"])
+@pytest.mark.parametrize("seed", range(6))
+def test_topics_survive_as_their_creation_was_answered(
+    tmp_path: Path, survivors: Survivors, seed: int
+) -> None:
+    choices = random.Random(seed)
+    disk = FaultyFileSystem(seed=seed)
+    config = LogConfig(file_delete_delay_ms=0)
+    folder = DataFolder.open(tmp_path / "data", filesystem=disk, clock=lambda: NOW)
+    cluster_id = folder.cluster_id
+    there: dict[str, tuple[object, int]] = {}
+    given: set[int] = set()
+    for _ in range(4):
+        for _ in range(6):
+            name = choices.choice("abc")
+            if name not in there:
+                partitions = choices.randrange(1, 4)
+                topic = folder.create_topic(name, partitions, {"retention.ms": "5"}, config)
+                there[name] = (topic.id, partitions)
+            elif choices.random() < 0.5:
+                folder.delete_topic(name)
+                del there[name]
+            else:
+                total = there[name][1] + 1
+                folder.add_partitions(name, total)
+                there[name] = (there[name][0], total)
+            ids = set(folder.reserve_producer_ids(10))
+            assert not ids & given
+            given |= ids
+            if choices.random() < 0.3:
+                folder.housekeep(NOW + 1)
+        disk.power_loss(survivors)
+        disk = FaultyFileSystem(seed=choices.randrange(1000))
+        folder = DataFolder.open(tmp_path / "data", filesystem=disk, clock=lambda: NOW)
+        assert {name: (topic.id, len(topic.partitions)) for name, topic in folder.topics.items()} == there
+        assert folder.cluster_id == cluster_id
+        assert all(log.end_offset == 0 for topic in folder.topics.values() for log in topic.partitions)
+        folders = {path.name for path in (tmp_path / "data").iterdir() if path.is_dir()}
+        assert folders == {f"{name}-{n}" for name, (_, count) in there.items() for n in range(count)}
+    folder.close()
+
+
+def test_a_topic_made_again_does_not_get_the_records_of_the_old_one(tmp_path: Path) -> None:
+    disk = FaultyFileSystem()
+    folder, log = open_log(tmp_path / "data", filesystem=disk, durable=True)
+    log.append(batch(b"old"), now_ms=NOW)
+    log.flush()
+    folder.delete_topic(TOPIC)
+    # The names of folders were not synced by the deletion; creating the topic again does.
+    topic = folder.create_topic(TOPIC, 1, {}, LogConfig())
+    assert topic.partitions[0].end_offset == 0
+    disk.power_loss("none")
+    folder, log = open_log(tmp_path / "data", filesystem=FaultyFileSystem(), durable=True)
+    assert folder.topics[TOPIC].id == topic.id
+    assert log.end_offset == 0
+    folder.close()
