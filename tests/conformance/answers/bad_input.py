@@ -93,6 +93,16 @@ def bad_headers(conversation: Conversation, version: int) -> None:
     conversation.send_frame("unknown tagged field in the header", tagged, reply=(METADATA, 9))
     tagged_body = header(METADATA, 9, flexible=True) + b"\x01\x00\x00\x00\x01\x63\x02ab"
     conversation.send_frame("unknown tagged field in the request", tagged_body, reply=(METADATA, 9))
+    topic = conversation.topic()
+    for api_key, its_version, fields in (
+        (PRODUCE, 9, produce_fields(topic, batch())),
+        (PRODUCE, 13, produce_fields(topic, batch())),
+        (FETCH, 12, fetch_fields(topic)),
+        (FETCH, 18, fetch_fields(topic)),
+    ):
+        request = request_bytes(api_key, its_version, fields)
+        label = f"unknown tagged field in api {api_key} version {its_version}"
+        conversation.send_frame(label, request[:-1] + b"\x01\x63\x02ab", reply=(api_key, its_version))
     too_long = header(METADATA, 9, flexible=True) + b"\x01\x00\x00\x00\x01\x63\x7fab"
     conversation.send_frame("tagged field longer than the frame", too_long)
     assert version == 0

@@ -92,6 +92,7 @@ class Changer:
         self, conversation: Conversation, version: int, api: int = INCREMENTAL_ALTER_CONFIGS
     ) -> None:
         self._conversation, self._version, self._api = conversation, version, api
+        self._settled = 0
 
     def alter(
         self, label: str, name: str, *changes: dict[str, Any], kind: int = TOPIC, check: bool = False
@@ -99,7 +100,17 @@ class Changer:
         asked = {"resource_type": kind, "resource_name": name, "configs": changes}
         self._conversation.ask(self._api, self._version, label, resources=[asked], validate_only=check)
 
+    def settle(self, name: str) -> None:
+        """Wait until all that was altered before is there: changes arrive in their order."""
+        self._settled += 1
+        value = str(self._settled)
+        asked = {"resource_type": TOPIC, "resource_name": name, "configs": [change("flush.messages", value)]}
+        self._conversation.ask_quietly(INCREMENTAL_ALTER_CONFIGS, 1, resources=[asked])
+        self._conversation.wait_for_setting(name, "flush.messages", value)
+
     def note_own(self, label: str, name: str, kind: int = TOPIC) -> None:
+        if kind == TOPIC:
+            self.settle(name)
         reply = self._conversation.client.ask(
             DESCRIBE_CONFIGS, 4, resources=[resource(name, kind)], include_synonyms=True
         )
@@ -202,6 +213,7 @@ def alter_configs_of_broker(conversation: Conversation, version: int) -> None:
         changer.alter(f"{which}: read-only", name, change("num.partitions", "3"), kind=BROKER)
         changer.alter(f"{which}: read-only listeners", name, change("node.id", "3"), kind=BROKER)
         changer.alter(f"{which}: unknown", name, change("no.such.setting", "3"), kind=BROKER)
+        changer.alter(f"{which}: unknown gone", name, change("no.such.setting", None, DELETE), kind=BROKER)
         changer.alter(f"{which}: taken back", name, change("log.retention.ms", None, DELETE), kind=BROKER)
         conversation.wait_for_setting(topic.name, "retention.ms", "604800000")
         changer.note_own(f"{which}: none", name, BROKER)

@@ -26,14 +26,16 @@ CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, INIT_PRODUCER_ID, OFFSET_FOR_LEADE
 DESCRIBE_CONFIGS, ALTER_CONFIGS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS = 32, 33, 35, 37
 INCREMENTAL_ALTER_CONFIGS, DESCRIBE_CLUSTER, DESCRIBE_PRODUCERS, DESCRIBE_TOPIC_PARTITIONS = 44, 60, 61, 75
 
-# Apache Kafka collects these in hash tables: compared by what names an item.
+# Apache Kafka collects these in hash tables, or their order means nothing: compared by what names an item.
 UNORDERED = {
-    "partition_responses": "index",
-    "api_keys": "api_key",
-    "supported_features": "name",
-    "finalized_features": "name",
-    "configs": "name",
-    "active_producers": "producer_id",
+    "partition_responses": ("index",),
+    "partitions": ("partition_index",),
+    "responses": ("topic", "topic_id"),
+    "api_keys": ("api_key",),
+    "supported_features": ("name",),
+    "finalized_features": ("name",),
+    "configs": ("name",),
+    "active_producers": ("producer_id",),
 }
 # Times nearer than this are the time of the test.
 RECENT_MS = 600_000
@@ -154,6 +156,10 @@ class Conversation:
         self.wait_for_leaders(name, partitions)
         return Topic(name=name, id=reply.topics[0].topic_id)
 
+    def know_producer(self, producer_id: int) -> None:
+        """Let the id read as that of a producer, in messages too."""
+        self._number_alike("producer_id", producer_id)
+
     def know(self, topic_id: uuid.UUID, name: str) -> None:
         """Let the id read as the id of the topic, in the order of the topics that had this name."""
         label = f"<id of {self._names[name].strip('<>')}"
@@ -207,7 +213,7 @@ class Conversation:
             return {name: self._alike(name, each) for name, each in value.items()}
         if isinstance(value, list):
             items = [self._alike("", each) for each in value if not self._is_foreign(key, each)]
-            return {str(each[UNORDERED[key]]): each for each in items} if key in UNORDERED else items
+            return _by_name(key, items)
         if isinstance(value, uuid.UUID):
             return self._ids.get(value, str(value))
         if isinstance(value, bytes):
@@ -318,6 +324,15 @@ def wait_until(condition: Callable[[], bool], timeout: float = 30.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.01)
+
+
+def _by_name(key: str, items: list[Any]) -> Any:
+    """A dictionary where the order means nothing and every item has another name, the list otherwise."""
+    for field in UNORDERED.get(key, ()):
+        named = {str(each[field]): each for each in items if isinstance(each, dict) and field in each}
+        if items and len(named) == len(items):
+            return named
+    return items
 
 
 def _time_alike(milliseconds: int) -> Any:

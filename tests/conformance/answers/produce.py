@@ -92,6 +92,7 @@ def produce_to_nowhere(conversation: Conversation, version: int) -> None:
 
 @scenario(VERSIONS)
 def produce_bad_batches(conversation: Conversation, version: int) -> None:
+    """What the header of a batch tells."""
     topic = conversation.topic()
     two = [Record(value=b"a"), Record(value=b"b")]
     good = batch(two)
@@ -100,38 +101,53 @@ def produce_bad_batches(conversation: Conversation, version: int) -> None:
         "magic 0": old_message(0),
         "magic 1": old_message(1),
         "magic 3": batch(magic=3),
+        "magic -1": batch(magic=-1),
         "two batches": good + good,
+        "a batch and a part of one": good + good[:-1],
         "cut off": good[:-1],
         "only a header's beginning": good[:20],
+        "sixteen bytes": good[:16],
         "three bytes": good[:3],
         "length too small": batch(length=10),
+        "length of a header without its end": batch(length=30),
         "length negative": batch(length=-1),
         "length too large": batch(length=10_000),
         "no records, count 0": batch([], last_offset_delta=0),
-        "no records, count 1": batch([], record_count=1, last_offset_delta=0),
         "empty batch": batch([]),
-        "more records counted": batch(two, record_count=3, last_offset_delta=2),
-        "fewer records counted": batch(two, record_count=1, last_offset_delta=0),
         "count negative": batch(two, record_count=-1),
         "last offset too large": batch(two, last_offset_delta=5),
         "last offset too small": batch(two, last_offset_delta=0),
         "last offset negative": batch(two, last_offset_delta=-1),
         "base offset not 0": batch(two, base_offset=77),
-        "offsets with a hole": batch([Record(), Record(offset_delta=2)]),
         "control batch": batch(two, attributes=0x20),
-        "unknown codec": batch(two, attributes=5),
-        "not gzip": batch(two, attributes=1),
-        "not lz4": batch(two, attributes=3),
-        "not snappy": batch(two, attributes=2),
         "log append time set by the producer": batch(two, attributes=8),
-        "bytes after the records": batch(two, payload=good[61:] + b"\x00\x00"),
-        "compressed, count wrong": batch(two, codec="gzip", record_count=3, last_offset_delta=2),
         "leader epoch set": batch(two, leader_epoch=9),
+        "offsets with a hole": batch([Record(), Record(offset_delta=2)]),
         "no bytes": b"",
     }
     for label, records in cases.items():
         conversation.ask(PRODUCE, version, label, **produce_fields(topic, records))
     note_log(conversation, topic)
+
+
+@scenario(VERSIONS)
+def produce_bad_records(conversation: Conversation, version: int) -> None:
+    """What only the records themselves tell; each case with a log of its own."""
+    two = [Record(value=b"a"), Record(value=b"b")]
+    cases = {
+        "no records, count 1": batch([], record_count=1, last_offset_delta=0),
+        "more records counted": batch(two, record_count=3, last_offset_delta=2),
+        "fewer records counted": batch(two, record_count=1, last_offset_delta=0),
+        "unknown codec": batch(two, attributes=5),
+        "not gzip": batch(two, attributes=1),
+        "not lz4": batch(two, attributes=3),
+        "not snappy": batch(two, attributes=2),
+        "bytes after the records": batch(two, payload=batch(two)[61:] + b"\x00\x00"),
+        "compressed, count wrong": batch(two, codec="gzip", record_count=3, last_offset_delta=2),
+    }
+    for label, records in cases.items():
+        topic = conversation.topic()
+        conversation.ask(PRODUCE, version, label, **produce_fields(topic, records))
 
 
 @scenario(VERSIONS)
@@ -201,7 +217,8 @@ def produce_recompressed(conversation: Conversation, version: int) -> None:
         for codec in ("none", "gzip", "snappy"):
             label = f"{codec} to {wanted}"
             conversation.ask(PRODUCE, version, label, **produce_fields(topic, batch(two, codec=codec)))
-        bad = batch(two, codec="lz4", record_count=3, last_offset_delta=2)
+        other = "lz4" if wanted != "lz4" else "gzip"
+        bad = batch(two, codec=other, record_count=3, last_offset_delta=2)
         conversation.ask(PRODUCE, version, f"bad to {wanted}", **produce_fields(topic, bad))
         note_log(conversation, topic)
 
@@ -225,6 +242,8 @@ def produce_idempotently(conversation: Conversation, version: int) -> None:
     conversation.ask(INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout=60_000)
     known = conversation.ask_quietly(INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout=60_000)
     producer = known.producer_id
+    for number in (producer, *range(producer + 1000, producer + 1004)):
+        conversation.know_producer(number)
 
     def send(
         label: str, sequence: int, *, epoch: int = 0, count: int = 1, producer_id: int = producer
