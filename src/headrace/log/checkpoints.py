@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from headrace.log import snapshots
+from headrace.log import segment_indexes, snapshots
 from headrace.log.filesystem import FileSystem, read_file, write_atomically
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def point_of(log: PartitionLog) -> Point:
     """Bring a log's indexes to files, and now and then its producers; the point now. Raises OSError."""
     segment = log.active
     if segment.index is not None:
-        segment.save_indexes()
+        segment_indexes.save(segment)
         segment.trim_tail()
     if log.batches_since_snapshot >= _BATCHES_PER_SNAPSHOT:
         snapshots.write(log, log.end_offset)

@@ -27,7 +27,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol
 
 from crc32c import crc32c
 
-from headrace.log import reading, record_set, retention, rolling, snapshots, timestamps, truncation
+from headrace.log import (
+    reading,
+    record_set,
+    retention,
+    rolling,
+    segment_indexes,
+    snapshots,
+    timestamps,
+    truncation,
+)
 from headrace.log.append_rules import MutableBuffer, prepare
 from headrace.log.errors import (
     BatchTooLargeError,
@@ -342,7 +351,7 @@ class PartitionLog:
     def save(self) -> None:
         """Bring to files what is only in memory, so that a start looks at no batches. Raises OSError."""
         if self.active.index is not None:
-            self.active.complete_indexes()
+            segment_indexes.complete(self.active)
         if self.batches_since_snapshot:
             snapshots.write(self, self.end_offset)
             snapshots.prune(self)

@@ -21,7 +21,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from headrace.log import snapshots
+from headrace.log import segment_indexes, snapshots
 from headrace.log.batch_walk import header_of, walk
 from headrace.log.checkpoints import Point
 from headrace.log.errors import StorageError
@@ -279,7 +279,7 @@ def _scan_segment(log: PartitionLog, segment: Segment, position: int, expected: 
     segment.timestamp_known = True
     times.append_if_newer(newest, newest_offset - base_offset)
     segment.take_indexes(index, times)
-    segment.save_indexes()
+    segment_indexes.save(segment)
     log.batches_since_snapshot += batches
     return expected
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from headrace.log import snapshots
+from headrace.log import segment_indexes, snapshots
 from headrace.log.errors import StorageError
 from headrace.log.filesystem import remove_file
 from headrace.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY
@@ -75,7 +75,7 @@ def roll(log: PartitionLog, closing: Segment, now_ms: int) -> None:
     try:
         file = log.files.open(segment, create=True)
         filesystem.truncate(file.descriptor, 0)
-        closing.complete_indexes()
+        segment_indexes.complete(closing)
         snapshots.write(log, log.end_offset)
     except OSError as error:
         segment.forget()

@@ -20,11 +20,9 @@ from bisect import bisect_right
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headrace.log.batch_walk import walk
+from headrace.log import segment_indexes
 from headrace.log.errors import StorageError
-from headrace.log.filesystem import read_file, remove_file, write_fully
-from headrace.log.offset_index import CorruptIndexError, OffsetIndex
-from headrace.log.time_index import TimeIndex
+from headrace.log.filesystem import remove_file
 from headrace.wire.errors import WireError
 from headrace.wire.record_batch import (
     HEADER_SIZE,
@@ -35,7 +33,9 @@ from headrace.wire.record_batch import (
 )
 
 if TYPE_CHECKING:
+    from headrace.log.offset_index import OffsetIndex
     from headrace.log.segment_files import SegmentFile, SegmentFiles
+    from headrace.log.time_index import TimeIndex
 
 _log = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class Segment:
             if right:
                 return place
             _log.warning("%s does not fit its log: building it anew", self.path("index"))
-            self.rebuild_indexes()
+            segment_indexes.rebuild(self)
         raise StorageError(f"{self.log_path} does not hold offset {offset} where it should be")
 
     def _search(self, offset: int, position: int, first_ends: int | None) -> tuple[Place | None, bool]:
@@ -194,40 +194,16 @@ class Segment:
     def offset_index(self) -> OffsetIndex:
         """The index from memory, from its file, or built anew. Raises StorageError."""
         if self.index is None:
-            self._load_indexes()
+            segment_indexes.load(self)
         assert self.index is not None
         return self.index
 
     def time_index(self) -> TimeIndex:
         """As `offset_index`."""
         if self.times is None:
-            self._load_indexes()
+            segment_indexes.load(self)
         assert self.times is not None
         return self.times
-
-    def _load_indexes(self) -> None:
-        if not self.size:
-            self.index, self.times = OffsetIndex(), TimeIndex()
-            return
-        try:
-            index = OffsetIndex.parse(read_file(self.files.filesystem, self.path("index")), self.size)
-            times = TimeIndex.parse(read_file(self.files.filesystem, self.path("timeindex")))
-            if not index.saved and self.size > self.interval and self.interval_reached():
-                raise CorruptIndexError("it is empty")
-        except (CorruptIndexError, FileNotFoundError) as error:
-            _log.warning("building the indexes of %s anew: %s", self.log_path, error)
-            self.rebuild_indexes()
-            return
-        except OSError as error:
-            raise StorageError(f"the indexes of {self.log_path} cannot be read: {error}") from error
-        self.take_indexes(index, times)
-
-    def interval_reached(self) -> bool:
-        """Whether there is a batch, not the first one, that begins behind the interval of the index."""
-        for position, _fields in walk(self.open_file(), 0, self.size, verify=False):
-            if position > self.interval:
-                return True
-        return False
 
     def take_indexes(self, index: OffsetIndex, times: TimeIndex) -> None:
         self.index, self.times = index, times
@@ -263,43 +239,18 @@ class Segment:
         if not size:
             self.first_timestamp = None
             self.roll_after_timestamp = self.roll_after_clock = NEVER
-        self._find_newest(index, times)
+        segment_indexes.find_newest(self)
 
-    def _find_newest(self, index: OffsetIndex, times: TimeIndex) -> None:
-        """The newest timestamp, from the time index and the batches that it does not cover."""
-        newest, newest_offset, position = NO_TIMESTAMP, self.base_offset, 0
-        if len(times):
-            newest, newest_offset = times.timestamps[-1], self.base_offset + times.offsets[-1]
-            entry = index.floor(times.offsets[-1])
-            position = index.positions[entry] if entry >= 0 else 0
-        for _position, fields in walk(self.open_file(), position, self.size, verify=False):
-            if fields[8] > newest:
-                newest, newest_offset = fields[8], fields[0] + fields[6]
-        self.max_timestamp, self.max_timestamp_offset = newest, newest_offset
-        self.timestamp_known = True
-
-    def rebuild_indexes(self) -> None:
-        """Both indexes and the newest timestamp, from the batches; to memory and to files."""
-        index, times = OffsetIndex(), TimeIndex()
-        newest, newest_offset, indexed = NO_TIMESTAMP, self.base_offset, 0
-        base_offset, interval = self.base_offset, self.interval
-        for position, fields in walk(self.open_file(), 0, self.size, verify=False):
-            last_offset = fields[0] + fields[6]
-            if fields[8] > newest:
-                newest, newest_offset = fields[8], last_offset
-            if position - indexed > interval:
-                index.append(last_offset - base_offset, position)
-                times.append_if_newer(newest, newest_offset - base_offset)
-                indexed = position
-        times.append_if_newer(newest, newest_offset - base_offset)
-        self.max_timestamp, self.max_timestamp_offset = newest, newest_offset
-        self.timestamp_known = True
-        self.take_indexes(index, times)
-        try:
-            self.save_indexes()
-        except OSError as error:
-            # They are in memory, and will be built again if they are needed after a restart.
-            _log.warning("the indexes of %s cannot be written: %s", self.log_path, error)
+    def newest_timestamp(self) -> int:
+        """The newest timestamp in the segment, -1 if it has none. Raises StorageError."""
+        if not self.timestamp_known:
+            times = self.time_index()
+            # Building the indexes anew has found it out too.
+            if not self.timestamp_known and len(times):
+                self.max_timestamp = times.timestamps[-1]
+                self.max_timestamp_offset = self.base_offset + times.offsets[-1]
+            self.timestamp_known = True
+        return self.max_timestamp
 
     def first_header(self) -> BatchHeader:
         """The header of the first batch of a segment that has one. Raises StorageError."""
@@ -321,51 +272,6 @@ class Segment:
         if len(self.tail_offsets) > _MOST_TAIL:
             del self.tail_offsets[: -_MOST_TAIL // 2]
             del self.tail_positions[: -_MOST_TAIL // 2]
-
-    def newest_timestamp(self) -> int:
-        """The newest timestamp in the segment, -1 if it has none. Raises StorageError."""
-        if not self.timestamp_known:
-            times = self.time_index()
-            if not self.timestamp_known and len(times) and not self.is_right(times, -1):
-                self.rebuild_indexes()
-            elif not self.timestamp_known:
-                if len(times):
-                    self.max_timestamp = times.timestamps[-1]
-                    self.max_timestamp_offset = self.base_offset + times.offsets[-1]
-                self.timestamp_known = True
-        return self.max_timestamp
-
-    def is_right(self, times: TimeIndex, entry: int) -> bool:
-        """Whether an entry of the time index says what its batch says. Raises StorageError."""
-        last_offset = self.base_offset + times.offsets[entry]
-        place = self.locate(last_offset)
-        if place is None:
-            return False
-        for _position, fields in walk(self.open_file(), place.position, self.size, verify=False):
-            return fields[0] + fields[6] == last_offset and fields[8] == times.timestamps[entry]
-        return False
-
-    def save_indexes(self) -> None:
-        """Bring the entries that are only in memory to the files. Raises OSError."""
-        for index, kind, entry_size in ((self.index, "index", 8), (self.times, "timeindex", 12)):
-            if index is None:
-                continue
-            filesystem = self.files.filesystem
-            descriptor = filesystem.open(self.path(kind), write=True, create=True)
-            try:
-                if index.saved < len(index):
-                    write_fully(filesystem, descriptor, index.to_bytes(index.saved), index.saved * entry_size)
-                filesystem.truncate(descriptor, len(index) * entry_size)
-                index.saved = len(index)
-            finally:
-                filesystem.close(descriptor)
-
-    def complete_indexes(self) -> None:
-        """As `save_indexes`, with the newest timestamp as the last entry of the time index."""
-        newest = self.newest_timestamp()
-        self.offset_index()
-        self.time_index().append_if_newer(newest, self.max_timestamp_offset - self.base_offset)
-        self.save_indexes()
 
     def forget(self) -> None:
         """Close the file and drop the indexes from memory, without writing anything."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.log.batch_walk import Fields, header_of, walk
 from headrace.log.errors import StorageError
 from headrace.log.segment import NO_TIMESTAMP, Segment
+from headrace.log.segment_indexes import is_right, rebuild
 from headrace.wire.errors import CorruptBatchError
 from headrace.wire.record_batch import LOG_APPEND_TIME, LOG_OVERHEAD
 from headrace.wire.records import read_records
@@ -86,11 +87,11 @@ def _position_before(segment: Segment, timestamp: int, start: int) -> int:
         if entry < 0:
             place = segment.locate(max(start, segment.base_offset))
             return 0 if place is None else place.position
-        if segment.is_right(times, entry):
+        if is_right(segment, times, entry):
             place = segment.locate(segment.base_offset + times.offsets[entry])
             if place is not None:
                 return place.position
-        segment.rebuild_indexes()
+        rebuild(segment)
     raise StorageError(f"the time index of {segment.log_path} does not fit it")
 
 
