@@ -1,4 +1,4 @@
-"""Fixtures that all tests share: brokers of both engines for the whole run, and a topic name for each test."""
+"""Fixtures that all tests share: brokers of both engines for the whole run, a topic name for each test."""
 
 from __future__ import annotations
 

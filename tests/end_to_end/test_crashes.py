@@ -7,7 +7,7 @@ import shutil
 from confluent_kafka.admin import AdminClient
 
 from headrace.pipeline.topics import TopicDirectory
-from tests.running_platform import Platform, Stream, event, new_prefix, wait_for
+from tests.running_platform import Platform, Sent, Stream, event, new_prefix, wait_for
 
 
 def test_a_killed_pipeline_loses_nothing_and_doubles_nothing(platform: Platform) -> None:
@@ -37,17 +37,19 @@ def test_a_killed_ingest_keeps_what_got_a_receipt(platform: Platform) -> None:
     sent = stream.finish()
     assert len(sent.receipts) + len(sent.unknown) == count
     assert len(sent.receipts) > count / 2
-    # An event without a receipt may be there or not; the last ones tell when all others have arrived.
-    platform.post([event(f"{prefix}-last-{number}") for number in range(50)])
-    expected = sent.receipts.keys() | {f"{prefix}-last-{number}" for number in range(50)}
-    wait_for(lambda: platform.rows(prefix).keys() >= expected, "every event with a receipt is in the lake")
-    rows = platform.rows(prefix)
-    assert {user for user, number in rows.items() if number != 1} == set()
-    places = platform.sql(
-        f"SELECT USER_ID, _SOURCE_PARTITION, _SOURCE_OFFSET FROM events WHERE USER_ID LIKE '{prefix}-%'"
-    )
-    found = {user: (partition, offset) for user, partition, offset in places}
-    assert {user: found[user] for user in sent.receipts} == sent.receipts
+    _expect_what_got_a_receipt(platform, prefix, sent)
+
+
+def test_a_killed_log_keeps_what_it_acknowledged(platform: Platform) -> None:
+    prefix, count = new_prefix(), 20_000
+    stream = Stream(platform, prefix, count, batch=20)
+    for share in (0.2, 0.5, 0.8):
+        wait_for(lambda share=share: stream.progress > count * share, f"{share:.0%} are sent")
+        killed = platform.kill("log")
+        platform.wait_restarted("log", after=killed)
+    sent = stream.finish()
+    assert len(sent.receipts) > count / 2
+    _expect_what_got_a_receipt(platform, prefix, sent)
 
 
 def test_a_topic_made_again_and_a_wiped_checkpoint(platform: Platform) -> None:
@@ -90,6 +92,21 @@ def test_a_derived_topic_made_again_is_filled_again(platform: Platform) -> None:
     platform.wait_in_lake(after, 50)
     assert set(platform.rows(after).values()) == {1}
     assert set(platform.rows(before).values()) == {1}
+
+
+def _expect_what_got_a_receipt(platform: Platform, prefix: str, sent: Sent) -> None:
+    """It is in the lake, once, from the place that its receipt names."""
+    # An event without a receipt may be there or not; the last ones tell when all others have arrived.
+    platform.post([event(f"{prefix}-last-{number}") for number in range(50)])
+    expected = sent.receipts.keys() | {f"{prefix}-last-{number}" for number in range(50)}
+    wait_for(lambda: platform.rows(prefix).keys() >= expected, "every event with a receipt is in the lake")
+    rows = platform.rows(prefix)
+    assert {user for user, number in rows.items() if number != 1} == set()
+    places = platform.sql(
+        f"SELECT USER_ID, _SOURCE_PARTITION, _SOURCE_OFFSET FROM events WHERE USER_ID LIKE '{prefix}-%'"
+    )
+    found = {user: (partition, offset) for user, partition, offset in places}
+    assert {user: found[user] for user in sent.receipts} == sent.receipts
 
 
 def _delete(platform: Platform, topic: str) -> None:

@@ -240,6 +240,8 @@ def _kafka_records(spark: SparkSession, topic: TopicIdentity, settings: Settings
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", settings.bootstrap)
         .option("kafka.isolation.level", "read_committed")
+        # A topic that was deleted is made again by whoever wants it, with its partitions, not by a reader.
+        .option("kafka.allow.auto.create.topics", "false")
         .option("subscribe", topic.name)
         .option("startingOffsets", "earliest")
         # Data that is gone before it was read stops the query with a clear error instead of passing unseen.
