@@ -19,7 +19,7 @@ from tests.conformance.clients import Client, Java, KafkaPython, Librdkafka
 from tests.conformance.engines import EMBEDDED, KAFKA, EmbeddedServer, Engine, Server
 from tests.conformance.java_tools import JavaTools
 from tests.conformance.raw_client import RawClient
-from tests.conformance.topics import create_topic, warm_up
+from tests.conformance.topics import create_topic, delete_topics, warm_up
 from tests.ports import free_port
 
 ENGINES = tuple(os.environ.get("CONFORMANCE_ENGINES", f"{KAFKA},{EMBEDDED}").split(","))
@@ -103,6 +103,13 @@ def clients(java_tools: JavaTools) -> dict[str, Client]:
     """All clients by name."""
     every: tuple[Client, ...] = (Librdkafka(), KafkaPython(), Java(java_tools))
     return {each.name: each for each in every}
+
+
+@pytest.fixture
+def topic_name(engine: Engine, topic_name: str) -> Iterator[str]:
+    """The test's own name, which all its topics begin with: they are deleted after it."""
+    yield topic_name
+    delete_topics(engine, topic_name)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ Apache Kafka is the oracle; the embedded broker runs as its own process, as `hea
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -57,19 +56,13 @@ class Server(Protocol):
 class EmbeddedServer:
     """`headrace broker` in a process of its own; takes a free port at its first start and keeps it."""
 
-    def __init__(self, data_dir: Path, *, node_id: int = 1) -> None:
+    def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
-        self._node_id = node_id
         self._port = 0
         self._process: subprocess.Popen[str] | None = None
         self._said: deque[str] = deque(maxlen=40)
         self._ready = threading.Event()
         self.bootstrap = ""
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
 
     def start(self) -> None:
         self._ready.clear()
@@ -84,7 +77,6 @@ class EmbeddedServer:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=dict(os.environ),
         )
         threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
 
@@ -106,12 +98,6 @@ class EmbeddedServer:
         finally:
             self._process = None
         assert code == 0, f"the embedded broker ended with {code}:\n" + "".join(self._said)
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-        self._process = None
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None

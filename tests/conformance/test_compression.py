@@ -48,7 +48,8 @@ def test_codec_written_by_one_is_read_by_the_others(
     messages = writable(clients[writer], MESSAGES)
     places = clients[writer].write(engine.bootstrap, topic, messages, partition=0, compression_type=codec)
     assert places == [(0, offset) for offset in range(len(messages))]
-    assert codecs_on_disk(engine, topic) == {codec}
+    # librdkafka leaves a batch as it is where the codec would make it larger.
+    assert {codec} <= codecs_on_disk(engine, topic) <= {codec, "none"}
     for reader in NAMES:
         if reader != writer:
             found = clients[reader].read(engine.bootstrap, topic, len(messages), partition=0)

@@ -44,7 +44,7 @@ def topic(engine: Engine, clients: dict[str, Client], new_topic: Callable[..., s
 def test_reading_from_inside_a_batch(
     engine: Engine, clients: dict[str, Client], topic: str, reader: str
 ) -> None:
-    for offset in (0, 1, 9, 10, 57, 99):
+    for offset in (0, 9, 57):
         found = clients[reader].read(engine.bootstrap, topic, 100 - offset, offset=offset)
         assert contents(found) == contents(MESSAGES[offset:])
 

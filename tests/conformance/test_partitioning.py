@@ -16,7 +16,7 @@ KEYS = [b"", b"a", b"key", "ключ".encode(), bytes(range(256)), *(b"user-%d" 
 
 
 def test_keys_go_where_java_sends_them(
-    engine: Engine, clients: dict[str, Client], java_tools: JavaTools, new_topic: Callable[..., str]
+    engine: Engine, clients: dict[str, Client], java_tools: JavaTools, topic_name: str
 ) -> None:
     partitions = 7
     utils = java_tools.jvm.org.apache.kafka.common.utils.Utils
@@ -24,7 +24,8 @@ def test_keys_go_where_java_sends_them(
     # Compared as sets of keys in a partition: clients acknowledge in any order.
     for writer, client in clients.items():
         options = {"partitioner": "murmur2_random"} if writer == "librdkafka" else {}
-        topic = new_topic(partitions, name=f"keys-{writer}-{engine.name}-{id(new_topic)}")
+        topic = f"{topic_name}_{writer}"
+        create_topic(engine, topic, partitions)
         # librdkafka's murmur2_random takes an empty key for none.
         keys = [key for key in KEYS if key or writer != "librdkafka"]
         messages = [Message(value=key, key=key) for key in keys]

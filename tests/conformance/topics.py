@@ -7,7 +7,8 @@ from typing import Any
 
 from tests.conformance.engines import Engine
 
-CREATE_TOPICS, LIST_OFFSETS, DESCRIBE_LOG_DIRS, FIND_COORDINATOR, INIT_PRODUCER_ID = 19, 2, 35, 10, 22
+LIST_OFFSETS, METADATA, FIND_COORDINATOR, CREATE_TOPICS, DELETE_TOPICS = 2, 3, 10, 19, 20
+INIT_PRODUCER_ID, DESCRIBE_LOG_DIRS = 22, 35
 
 
 def warm_up(engine: Engine) -> None:
@@ -38,6 +39,15 @@ def create_topic(engine: Engine, name: str, partitions: int = 1, **configs: str)
         while not all(offset is not None for offset in end_offsets(client, name, partitions)):
             assert time.monotonic() < deadline, f"{name} has no leaders yet"
             time.sleep(0.01)
+
+
+def delete_topics(engine: Engine, part: str) -> None:
+    """Delete what has this in its name: the broker serves other tests after this one."""
+    with engine.connect() as client:
+        named = (each.name for each in client.ask(METADATA, 12, topics=None).topics)
+        found = [each for each in named if each is not None and part in each]
+        if found:
+            client.ask(DELETE_TOPICS, 5, topic_names=found, timeout=60_000)
 
 
 def end_offsets(client: Any, name: str, partitions: int = 1) -> list[int | None]:

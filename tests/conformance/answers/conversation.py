@@ -20,6 +20,7 @@ from typing import Any
 from tests.conformance.engines import Engine
 from tests.conformance.raw_client import ConnectionClosedError, RawClient, plain, reply_of
 from tests.conformance.record_batches import batch, read_batches
+from tests.conformance.topics import delete_topics
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS = 0, 1, 2, 3, 10, 18
 CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 19, 20, 21, 22, 23
@@ -68,6 +69,7 @@ class Conversation:
 
     def __exit__(self, *_: object) -> None:
         self._client.close()
+        delete_topics(self.engine, self._prefix)
 
     # -- talking
 

@@ -16,6 +16,8 @@ from tests.conformance.answers.conversation import (
 from tests.conformance.record_batches import CODECS, Record, batch, read_batches
 
 VERSIONS = range(4, 19)
+# The oldest and those that changed something, for what asks often and does not look at the version.
+SOME_VERSIONS = (4, 7, 11, 12, 13, 18)
 SESSIONS = range(7, 19)
 NO_TOPIC = Topic(name="no-such-topic", id=uuid.UUID("00000000-0000-0000-0000-00000000dead"))
 
@@ -66,7 +68,7 @@ def fetch_from_nowhere(conversation: Conversation, version: int) -> None:
     conversation.ask(FETCH, version, "deleted topic", **fetch_fields(topic))
 
 
-@scenario(VERSIONS)
+@scenario(SOME_VERSIONS)
 def fetch_limits(conversation: Conversation, version: int) -> None:
     """KIP-74: the first batch is whole whatever the limits, later ones only as far as they fit."""
     topic = conversation.topic(partitions=2)

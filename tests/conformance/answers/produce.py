@@ -20,6 +20,8 @@ from tests.conformance.answers.conversation import (
 from tests.conformance.record_batches import BASE_TIMESTAMP, CODECS, Record, batch, old_message
 
 VERSIONS = range(3, 14)
+# The oldest and those that changed something, for what makes many topics and does not look at the version.
+SOME_VERSIONS = (3, 5, 8, 12, 13)
 DAY_MS = 86_400_000
 NO_TOPIC = Topic(name="no-such-topic", id=uuid.UUID("00000000-0000-0000-0000-00000000dead"))
 
@@ -130,7 +132,7 @@ def produce_bad_batches(conversation: Conversation, version: int) -> None:
     note_log(conversation, topic)
 
 
-@scenario(VERSIONS)
+@scenario(SOME_VERSIONS)
 def produce_bad_records(conversation: Conversation, version: int) -> None:
     """What only the records themselves tell; each case with a log of its own."""
     two = [Record(value=b"a"), Record(value=b"b")]
@@ -208,7 +210,7 @@ def produce_with_log_append_time(conversation: Conversation, version: int) -> No
     note_log(conversation, topic)
 
 
-@scenario(VERSIONS)
+@scenario(SOME_VERSIONS)
 def produce_recompressed(conversation: Conversation, version: int) -> None:
     """A topic's own codec: a batch in another one is written anew."""
     two = [Record(key=b"k", value=b"a" * 40, headers=(("h", None),)), Record(value=None, timestamp_delta=9)]
