@@ -103,6 +103,7 @@ def test_deleting_a_topic(tmp_path: Path) -> None:
         folder.create_topic("a", 2, {}, CONFIG)
         log = folder.topics["a"].partitions[0]
         log.append(batch(b"old"), now_ms=NOW)
+        folder.topics["a"].partitions[1].append(batch(b"old"), now_ms=NOW)
         folder.checkpoint(NOW)
         folder.delete_topic("a")
         assert folder.topics == {}
@@ -112,15 +113,29 @@ def test_deleting_a_topic(tmp_path: Path) -> None:
             log.append(batch(b"late"), now_ms=NOW)
         again = folder.create_topic("a", 1, {}, CONFIG)
         assert contents(again.partitions[0]) == []
+        again.partitions[0].append(batch(b"new"), now_ms=NOW)
         folder.checkpoint(NOW + 999)
         assert len([name for name in names(tmp_path) if name.endswith("-delete")]) == 2
         folder.checkpoint(NOW + 1000)
         assert {name for name in names(tmp_path) if name.startswith("a-")} == {"a-0"}
 
 
+def test_the_removal_of_a_deleted_topic_spares_the_next_one_of_its_name(tmp_path: Path) -> None:
+    with open_folder(tmp_path) as folder:
+        folder.create_topic("a", 1, {}, CONFIG)
+        folder.delete_topic("a")
+        log = folder.create_topic("a", 1, {}, CONFIG).partitions[0]
+        log.append(batch(b"new"), now_ms=NOW)
+        folder.housekeep(NOW + 1000)
+        assert [value for _, _, value in contents(log)] == [b"new"]
+    with open_folder(tmp_path) as folder:
+        assert len(contents(folder.topics["a"].partitions[0])) == 1
+
+
 def test_a_long_name_can_be_deleted(tmp_path: Path) -> None:
     with open_folder(tmp_path) as folder:
-        folder.create_topic("n" * 249, 1, {}, CONFIG)
+        topic = folder.create_topic("n" * 249, 1, {}, CONFIG)
+        topic.partitions[0].append(batch(b"x"), now_ms=NOW)
         folder.delete_topic("n" * 249)
         folder.housekeep(NOW + 1000)
         assert not [name for name in names(tmp_path) if name.startswith("n")]
@@ -162,7 +177,7 @@ def test_folders_of_nobody_are_left_alone(tmp_path: Path) -> None:
 
 def test_without_its_catalogue_a_folder_with_logs_is_not_opened(tmp_path: Path) -> None:
     with open_folder(tmp_path) as folder:
-        folder.create_topic("a", 1, {}, LogConfig())
+        folder.create_topic("a", 1, {}, LogConfig()).partitions[0].append(batch(b"x"), now_ms=NOW)
     content = (tmp_path / "catalogue.json").read_bytes()
     for damaged in (b"", b"{}", content[:-5], json.dumps({"version": 2}).encode()):
         (tmp_path / "catalogue.json").write_bytes(damaged)

@@ -258,7 +258,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def tear(self, size: int) -> None:
         """Leave the beginning of a batch at the end of the log, or something that is none."""
-        if size:
+        if size and self.log.folder.exists():
             last = f"{self.log.bases[-1]:020d}.log"
             data = batch(b"torn", b"torn")
             if self.random.random() < 0.3:

@@ -61,6 +61,7 @@ def test_a_batch_is_written_once_and_not_copied(tmp_path: Path) -> None:
             return os.pwrite(descriptor, data, position)
 
     folder, log = open_log(tmp_path, filesystem=Watched())
+    log.append(batch(b"first"), now_ms=NOW)
     data = memoryview(batch(b"a"))
     written.clear()
     log.append(data, now_ms=NOW)
@@ -96,7 +97,7 @@ def test_what_is_no_batch_is_refused(tmp_path: Path, records: bytearray, error: 
     with pytest.raises(error):
         log.append(records, now_ms=NOW)
     assert (log.end_offset, log.size_bytes) == (0, 0)
-    assert (log.folder / "00000000000000000000.log").stat().st_size == 0
+    assert not log.folder.exists()
     folder.close()
 
 
@@ -127,6 +128,28 @@ def test_idempotent_producers(tmp_path: Path) -> None:
     with pytest.raises(OutOfOrderSequenceError):
         log.append(batch(b"a", producer_id=1, producer_epoch=0, sequence=9), now_ms=NOW)
     assert log.end_offset == 7
+    folder.close()
+
+
+def test_the_folder_is_made_when_something_is_written(tmp_path: Path) -> None:
+    folder, log = open_log(tmp_path)
+    assert log.read(0, 100, at_least_one=True).ranges is None
+    assert log.offset_for_timestamp(0) is None
+    assert log.offset_of_max_timestamp() is None
+    assert log.delete_records_before(0) == 0
+    assert log.apply_retention(NOW) == 0
+    log.roll(now_ms=NOW)
+    log.truncate_to(0)
+    log.flush()
+    folder.close()
+    folder, log = open_log(tmp_path)
+    assert not log.folder.exists()
+    log.append(batch(b"a"), now_ms=NOW)
+    assert {path.name for path in log.folder.iterdir()} == {
+        "00000000000000000000.log",
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+    }
     folder.close()
 
 

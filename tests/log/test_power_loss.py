@@ -203,24 +203,31 @@ def test_topics_survive_as_their_creation_was_answered(
     choices = random.Random(seed)
     disk = FaultyFileSystem(seed=seed)
     config = LogConfig(file_delete_delay_ms=0)
-    folder = DataFolder.open(tmp_path / "data", filesystem=disk, clock=lambda: NOW)
+    folder = DataFolder.open(tmp_path / "data", filesystem=disk, clock=lambda: NOW, durable=True)
     cluster_id = folder.cluster_id
-    there: dict[str, tuple[object, int]] = {}
+    there: dict[str, tuple[object, list[int]]] = {}
     given: set[int] = set()
     for _ in range(4):
-        for _ in range(6):
+        for _ in range(12):
             name = choices.choice("abc")
             if name not in there:
                 partitions = choices.randrange(1, 4)
                 topic = folder.create_topic(name, partitions, {"retention.ms": "5"}, config)
-                there[name] = (topic.id, partitions)
-            elif choices.random() < 0.5:
+                there[name] = (topic.id, [0] * partitions)
+            elif choices.random() < 0.3:
                 folder.delete_topic(name)
                 del there[name]
+            elif choices.random() < 0.5:
+                ends = there[name][1]
+                folder.add_partitions(name, len(ends) + 1)
+                ends.append(0)
             else:
-                total = there[name][1] + 1
-                folder.add_partitions(name, total)
-                there[name] = (there[name][0], total)
+                ends = there[name][1]
+                number = choices.randrange(len(ends))
+                log = folder.topics[name].partitions[number]
+                log.append(batch(b"%s %d" % (name.encode(), ends[number])), now_ms=NOW)
+                log.flush()
+                ends[number] += 1
             ids = set(folder.reserve_producer_ids(10))
             assert not ids & given
             given |= ids
@@ -228,12 +235,14 @@ def test_topics_survive_as_their_creation_was_answered(
                 folder.housekeep(NOW + 1)
         disk.power_loss(survivors)
         disk = FaultyFileSystem(seed=choices.randrange(1000))
-        folder = DataFolder.open(tmp_path / "data", filesystem=disk, clock=lambda: NOW)
-        assert {name: (topic.id, len(topic.partitions)) for name, topic in folder.topics.items()} == there
+        folder = DataFolder.open(tmp_path / "data", filesystem=disk, clock=lambda: NOW, durable=True)
+        assert there == {
+            name: (topic.id, [log.end_offset for log in topic.partitions])
+            for name, topic in folder.topics.items()
+        }
         assert folder.cluster_id == cluster_id
-        assert all(log.end_offset == 0 for topic in folder.topics.values() for log in topic.partitions)
         folders = {path.name for path in (tmp_path / "data").iterdir() if path.is_dir()}
-        assert folders == {f"{name}-{n}" for name, (_, count) in there.items() for n in range(count)}
+        assert folders <= {f"{name}-{n}" for name, (_, ends) in there.items() for n in range(len(ends))}
     folder.close()
 
 

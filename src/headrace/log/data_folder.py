@@ -15,6 +15,7 @@ Who may call: the broker, from one thread. Never looks at what a record holds.
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 import uuid
@@ -30,10 +31,11 @@ from headrace.log.errors import StorageError, TopicExistsError, UnknownTopicErro
 from headrace.log.filesystem import FileSystem, OperatingSystem, read_file, write_atomically
 from headrace.log.folder_identity import lock_folder, read_or_make_cluster_id
 from headrace.log.partition_folders import (
+    claim_folder,
     is_partition_folder,
-    make_partition_folder,
+    make_folder,
+    make_way,
     mark_for_deletion,
-    open_partition_folder,
     remove_folder,
 )
 from headrace.log.partition_log import PartitionLog
@@ -115,7 +117,7 @@ class DataFolder:
         return data
 
     def _load(self, config_of: Callable[[Mapping[str, str]], LogConfig]) -> None:
-        filesystem, now_ms = self.filesystem, self._clock()
+        filesystem = self.filesystem
         self.cluster_id = read_or_make_cluster_id(filesystem, self.path)
         folders = set(filesystem.folders(self.path))
         catalogue = read_catalogue(filesystem, self.path)
@@ -135,21 +137,9 @@ class DataFolder:
             logs = []
             for partition in range(entry.partitions):
                 folder = f"{name}-{partition}"
-                open_partition_folder(filesystem, self.path, folder, entry.id)
+                there = folder in folders and claim_folder(filesystem, self.path, folder, entry.id)
                 folders.discard(folder)
-                logs.append(
-                    open_log(
-                        f"{self.path}/{folder}",
-                        config=config,
-                        files=self._files,
-                        durable=self.durable,
-                        owner=self._upkeep,
-                        now_ms=now_ms,
-                        point=self._upkeep.written.points.get(folder),
-                        flushed_offset=self._upkeep.recovery_points.get(folder, 0),
-                        clean=self._upkeep.clean,
-                    )
-                )
+                logs.append(self._open_log(folder, entry.id, config, there))
             self._add(Topic(name=name, id=entry.id, partitions=logs, overrides=entry.overrides))
         self._remove_leftovers(folders)
 
@@ -193,41 +183,43 @@ class DataFolder:
         if name in self.topics:
             raise TopicExistsError(f"Topic '{name}' already exists.")
         entry = TopicEntry(id=topic_id or uuid.uuid4(), partitions=partitions, overrides=dict(overrides))
+        logs = self._new_logs(name, entry.id, range(partitions), config)
         self._catalogue.topics[name] = entry
         try:
             self._save_catalogue()
-            logs = self._new_logs(name, entry.id, range(partitions), config)
         except StorageError:
             del self._catalogue.topics[name]
-            self._catalogue.deleting.add(entry.id)
-            self._save_catalogue()
             raise
         topic = Topic(name=name, id=entry.id, partitions=logs, overrides=entry.overrides)
         self._add(topic)
         return topic
 
+    def _open_log(self, folder: str, topic_id: uuid.UUID, config: LogConfig, there: bool) -> PartitionLog:
+        make = functools.partial(make_folder, self.filesystem, self.path, folder, topic_id)
+        return open_log(
+            f"{self.path}/{folder}",
+            config=config,
+            files=self._files,
+            durable=self.durable,
+            owner=self._upkeep,
+            now_ms=self._clock(),
+            point=self._upkeep.written.points.get(folder),
+            flushed_offset=self._upkeep.recovery_points.get(folder, 0),
+            clean=self._upkeep.clean,
+            same_boot=self._upkeep.same_boot,
+            make_folder=None if there else make,
+        )
+
     def _new_logs(
         self, name: str, topic_id: uuid.UUID, partitions: range, config: LogConfig
     ) -> list[PartitionLog]:
-        logs = []
+        """Logs for partitions that no folder stands for yet."""
+        folders = [f"{name}-{partition}" for partition in partitions]
         try:
-            for partition in partitions:
-                folder = f"{name}-{partition}"
-                make_partition_folder(self.filesystem, self.path, folder, topic_id)
-                logs.append(
-                    open_log(
-                        f"{self.path}/{folder}",
-                        config=config,
-                        files=self._files,
-                        durable=self.durable,
-                        owner=self._upkeep,
-                        now_ms=self._clock(),
-                    )
-                )
-            self.filesystem.sync_directory(self.path)
+            make_way(self.filesystem, self.path, set(folders))
         except OSError as error:
             raise StorageError(f"Partitions of '{name}' cannot be made: {error}.") from error
-        return logs
+        return [self._open_log(folder, topic_id, config, False) for folder in folders]
 
     def add_partitions(self, name: str, total: int) -> None:
         """Give a topic more partitions, `total` in all. Raises UnknownTopicError, StorageError."""
@@ -235,14 +227,14 @@ class DataFolder:
         entry = self._catalogue.topics[name]
         before = entry.partitions
         config = topic.partitions[0].config
+        logs = self._new_logs(name, topic.id, range(before, total), config)
         entry.partitions = total
         try:
             self._save_catalogue()
-            topic.partitions += self._new_logs(name, topic.id, range(before, total), config)
         except StorageError:
             entry.partitions = before
-            self._save_catalogue()
             raise
+        topic.partitions += logs
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; it is gone when this returns, its files later.
@@ -262,9 +254,10 @@ class DataFolder:
         now_ms = self._clock()
         for log in topic.partitions:
             log.close(clean=False)
-            self._upkeep.forget(log)
             path = mark_for_deletion(self.filesystem, self.path, log.name)
-            self._doomed.append((now_ms + log.config.file_delete_delay_ms, path, topic.id))
+            if path is not None:
+                self._doomed.append((now_ms + log.config.file_delete_delay_ms, path, topic.id))
+        self._upkeep.forget(topic.partitions)
 
     def set_overrides(self, name: str, overrides: dict[str, str], config: LogConfig) -> None:
         """Replace a topic's settings. Raises UnknownTopicError, StorageError."""

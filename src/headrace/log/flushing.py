@@ -89,7 +89,8 @@ class FlushTicket:
                     continue  # the topic was deleted meanwhile
         except OSError:
             self._log.sync_failed = True
-            self._log.new_names = self._log.new_names or bool(self._directories)
+            if self._directories:
+                self._log.new_names = self._log.new_folder = True
             raise
 
 
@@ -106,8 +107,10 @@ def ticket_for(log: PartitionLog, *, closed_only: bool = False) -> FlushTicket |
     first = max(0, bisect_right(log.bases, log.flushed_offset) - 1)
     for number in range(first, len(log.segments) - closed_only):
         segment = log.segments[number]
+        if not segment.size:
+            continue
         start = 0
-        if log.sync_failed and segment.size:
+        if log.sync_failed:
             place = segment.locate(max(log.flushed_offset, segment.base_offset))
             start = segment.size if place is None else place.position
         files.append((segment.open_file(), start, segment.size))
@@ -118,13 +121,13 @@ def ticket_for(log: PartitionLog, *, closed_only: bool = False) -> FlushTicket |
         log,
         files=files,
         paths=paths,
-        directories=[log.path] if log.new_names else [],
+        directories=[log.path] * log.new_names + [str(log.folder.parent)] * log.new_folder,
         target_offset=target,
         segment=log.active,
         position=0 if closed_only else log.active.size,
         rewrite=log.sync_failed,
     )
-    log.new_names = log.sync_failed = False
+    log.new_names = log.new_folder = log.sync_failed = False
     return ticket
 
 

@@ -32,12 +32,14 @@ class CorruptIndexError(Exception):
 class OffsetIndex:
     """Entries of one segment; offsets are relative to its base offset."""
 
-    __slots__ = ("offsets", "positions", "saved")
+    __slots__ = ("file_longer", "offsets", "positions", "saved")
 
     def __init__(self) -> None:
         self.offsets: array[int] = array("i")
         self.positions: array[int] = array("i")
         self.saved = 0
+        # The file may hold entries that are no more.
+        self.file_longer = False
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -59,7 +61,9 @@ class OffsetIndex:
         if entries < len(self.offsets):
             del self.offsets[entries:]
             del self.positions[entries:]
-            self.saved = min(self.saved, entries)
+            if entries < self.saved:
+                self.saved = entries
+                self.file_longer = True
 
     def truncate(self, size: int) -> None:
         """Forget the entries of batches that begin at this position of the file or behind."""

@@ -26,30 +26,36 @@ def is_partition_folder(name: str) -> bool:
     return _PARTITION.fullmatch(name) is not None
 
 
-def open_partition_folder(filesystem: FileSystem, parent: str, name: str, topic_id: uuid.UUID) -> None:
-    """Make sure that the folder of a partition that the catalogue has is there. Raises OSError."""
+def claim_folder(filesystem: FileSystem, parent: str, name: str, topic_id: uuid.UUID) -> bool:
+    """Whether a folder that is there has the log of a partition; one of a deleted topic is put aside.
+
+    A folder that does not say whose it is is taken: a power loss may have had what it said. Raises OSError.
+    """
     path = f"{parent}/{name}"
     owner = read_metadata(filesystem, path)
-    if owner == topic_id:
-        return
-    if owner is not None:
-        _put_aside(filesystem, parent, name)
-    filesystem.mkdirs(path)
-    write_metadata(filesystem, path, topic_id)
+    if owner is None:
+        write_metadata(filesystem, path, topic_id)
+    elif owner != topic_id:
+        put_aside(filesystem, parent, name)
+        return False
+    return True
 
 
-def make_partition_folder(filesystem: FileSystem, parent: str, name: str, topic_id: uuid.UUID) -> None:
-    """Make the folder of a new partition. Raises OSError, if it would take over somebody's files too."""
-    path = f"{parent}/{name}"
-    if read_metadata(filesystem, path) is not None:
-        _put_aside(filesystem, parent, name)
-    filesystem.mkdirs(path)
-    if filesystem.files(path):
-        raise FileExistsError(f"{path} holds files of nobody knows whom")
-    write_metadata(filesystem, path, topic_id)
+def make_folder(filesystem: FileSystem, parent: str, name: str, topic_id: uuid.UUID) -> None:
+    """Make the folder of a partition that is about to be written to. Raises OSError."""
+    filesystem.mkdirs(f"{parent}/{name}")
+    write_metadata(filesystem, f"{parent}/{name}", topic_id)
 
 
-def _put_aside(filesystem: FileSystem, parent: str, name: str) -> None:
+def make_way(filesystem: FileSystem, parent: str, names: set[str]) -> None:
+    """See to it that no folder has the name of a new partition. Raises OSError."""
+    for name in names.intersection(filesystem.folders(parent)):
+        if read_metadata(filesystem, f"{parent}/{name}") is None and filesystem.files(f"{parent}/{name}"):
+            raise FileExistsError(f"{parent}/{name} holds files of nobody knows whom")
+        put_aside(filesystem, parent, name)
+
+
+def put_aside(filesystem: FileSystem, parent: str, name: str) -> None:
     _log.warning("%s/%s is of a deleted topic and put aside", parent, name)
     filesystem.rename(f"{parent}/{name}", f"{parent}/{doomed_name(name)}")
 
@@ -59,15 +65,21 @@ def doomed_name(name: str) -> str:
     return name[: _LONGEST_NAME - len(suffix)] + suffix
 
 
-def mark_for_deletion(filesystem: FileSystem, parent: str, name: str) -> str:
-    """Give a folder a name that no partition has; its path now. If that fails, a start sees to it."""
+def mark_for_deletion(filesystem: FileSystem, parent: str, name: str) -> str | None:
+    """Give a folder a name that no partition has; its path now, None if it did not get one.
+
+    A folder that keeps its name must not be removed later: it may be another topic's by then. A new topic of
+    that name, or a start, sees to it.
+    """
     path = f"{parent}/{name}"
     target = f"{parent}/{doomed_name(name)}"
     try:
         filesystem.rename(path, target)
+    except FileNotFoundError:
+        return None  # nothing was ever written to it
     except OSError as error:
         _log.warning("%s cannot be renamed: %s", path, error)
-        return path
+        return None
     return target
 
 

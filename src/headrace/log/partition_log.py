@@ -22,6 +22,7 @@ Example: an empty log with `segment.bytes=1000` takes batches of 400 bytes with 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol
 
@@ -96,7 +97,9 @@ class PartitionLog:
         owner: LogOwner,
         producers: ProducerState,
         epochs: LeaderEpochs,
+        make_folder: Callable[[], None] | None = None,
     ) -> None:
+        """`make_folder` for a partition that nothing was written to yet: folders cost more than all else."""
         self.path: Final = folder
         self.folder: Final = Path(folder)
         self.name: Final = self.folder.name
@@ -125,8 +128,10 @@ class PartitionLog:
         self.sync_failed = False
         # Closed segments wait for being brought to the disk.
         self.rolled = False
-        # Names in the folder that a power loss could undo.
+        # Names that a power loss could undo: in the folder, and its own.
         self.new_names = False
+        self.new_folder = False
+        self._make_folder = make_folder
         self.dirty = False
         self.closed = False
         self.owner: Final = owner
@@ -236,6 +241,14 @@ class PartitionLog:
         """Make the last segment ready to be written to: opened when something is first appended."""
         if self.closed:
             raise StorageError(f"{self.name} is closed.")
+        if self._make_folder is not None:
+            try:
+                self._make_folder()
+                self.write_epochs()
+            except OSError as error:
+                raise StorageError(f"The folder of {self.name} cannot be made: {error}.") from error
+            self._make_folder = None
+            self.new_folder = self.new_names = True
         segment = self.active
         file = segment.open_file()
         segment.newest_timestamp()

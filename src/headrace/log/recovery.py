@@ -7,8 +7,8 @@ from them, and the first bytes that are not a good batch end the log: the rest o
 segments behind it are removed. The same for a segment that does not begin where the one before it ends,
 unless the topic is compacted: what a power loss took from the middle must not leave a hole.
 
-An open that was not clean begins a new leader epoch (KIP-101), so that a consumer that had read what is no
-more can find that out (KIP-320).
+An open after which something may be missing begins a new leader epoch (KIP-101), so that a consumer that
+had read what is no more can find that out (KIP-320).
 
 Crash behaviour: opening only removes what does not count, so it may be broken off and done again. Byte
 format: none of its own. Who may call: the data folder. Never trusts an index entry behind the point.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from headrace.log import segment_indexes, snapshots
@@ -54,10 +54,13 @@ def open_log(
     point: Point | None = None,
     flushed_offset: int = 0,
     clean: bool = False,
+    same_boot: bool = False,
+    make_folder: Callable[[], None] | None = None,
 ) -> PartitionLog:
     """The log in a folder; a new one if there is nothing in it. Raises StorageError.
 
-    `point` only if it can be believed. `clean` if nothing was written after it.
+    `point` only if it can be believed. `clean` if nothing was written after it, `same_boot` if nothing that
+    was written can be lost. `make_folder` if there is no folder yet: it is made when something is appended.
     """
     log = PartitionLog(
         folder,
@@ -67,13 +70,26 @@ def open_log(
         owner=owner,
         producers=ProducerState(folder.rpartition("/")[2]),
         epochs=LeaderEpochs(),
+        make_folder=make_folder,
     )
+    if make_folder is not None:
+        _find_segments(log, {}, now_ms)
+        _adopt(log, 0)
+        log.epochs.assign(0, 0)
+        return log
     try:
         found = files.filesystem.files(folder)
         _remove_leftovers(log, found)
         _find_segments(log, found, now_ms)
         _read_epochs(log, found)
-        _find_end(log, point, flushed_offset, clean, now_ms)
+        _find_end(
+            log,
+            point,
+            flushed_offset=flushed_offset,
+            clean=clean,
+            same_boot=same_boot,
+            now_ms=now_ms,
+        )
         if durable:
             # Somebody may have been told of all that is there, and only what is synced can be read.
             log.flush()
@@ -98,16 +114,9 @@ def _find_segments(log: PartitionLog, found: Mapping[str, int], now_ms: int) -> 
         if len(stem) == _DIGITS and stem.isdigit():
             if kind == "log":
                 log.bases.append(int(stem))
-                log.segments.append(
-                    Segment(
-                        log.path,
-                        int(stem),
-                        log.files,
-                        size=size,
-                        interval=log.config.index_interval_bytes,
-                        created_ms=now_ms,
-                    )
-                )
+                segment = _empty_segment(log, int(stem), now_ms)
+                segment.size, segment.timestamp_known = size, not size
+                log.segments.append(segment)
             elif kind == "snapshot":
                 log.snapshots.append(int(stem))
     log.bases.sort()
@@ -116,23 +125,15 @@ def _find_segments(log: PartitionLog, found: Mapping[str, int], now_ms: int) -> 
     start = _read_start(log) if START_FILE in found else 0
     if not log.segments:
         log.bases.append(start)
-        log.segments.append(_first_segment(log, start, now_ms))
+        log.segments.append(_empty_segment(log, start, now_ms))
         log.new_names = True
     log.start_offset = max(start, log.bases[0])
     log.size_bytes = sum(segment.size for segment in log.segments)
 
 
-def _first_segment(log: PartitionLog, base_offset: int, now_ms: int) -> Segment:
-    segment = Segment(
-        log.path,
-        base_offset,
-        log.files,
-        size=0,
-        interval=log.config.index_interval_bytes,
-        created_ms=now_ms,
-    )
-    log.filesystem.close(log.filesystem.open(segment.log_path, write=True, create=True))
-    return segment
+def _empty_segment(log: PartitionLog, base_offset: int, now_ms: int) -> Segment:
+    interval = log.config.index_interval_bytes
+    return Segment(log.path, base_offset, log.files, size=0, interval=interval, created_ms=now_ms)
 
 
 def _read_start(log: PartitionLog) -> int:
@@ -152,11 +153,19 @@ def _read_epochs(log: PartitionLog, found: Mapping[str, int]) -> None:
             _log.warning("%s/%s is damaged and left out: %s", log.path, EPOCHS_FILE, error)
 
 
-def _find_end(log: PartitionLog, point: Point | None, flushed_offset: int, clean: bool, now_ms: int) -> None:
+def _find_end(
+    log: PartitionLog,
+    point: Point | None,
+    *,
+    flushed_offset: int,
+    clean: bool,
+    same_boot: bool,
+    now_ms: int,
+) -> None:
     last = log.segments[-1]
     if point is not None and not _fits(log, point, clean):
         _log.warning("%s is not what its written point says: checking it", log.name)
-        point, clean = None, False
+        point, clean, same_boot = None, False, False
     if point is not None and point.segment == last.base_offset and point.position == last.size:
         _trust(log, last, point)
         _adopt(log, point.end_offset)
@@ -168,7 +177,7 @@ def _find_end(log: PartitionLog, point: Point | None, flushed_offset: int, clean
     log.flushed_offset = (
         log.end_offset if clean else min(max(flushed_offset, log.start_offset), log.end_offset)
     )
-    _set_epoch(log, clean=clean)
+    _set_epoch(log, nothing_lost=clean or same_boot)
 
 
 def _fits(log: PartitionLog, point: Point, clean: bool) -> bool:
@@ -279,7 +288,7 @@ def _scan_segment(log: PartitionLog, segment: Segment, position: int, expected: 
     segment.timestamp_known = True
     times.append_if_newer(newest, newest_offset - base_offset)
     segment.take_indexes(index, times)
-    segment_indexes.save(segment)
+    segment_indexes.save(segment, whole=True)
     log.batches_since_snapshot += batches
     return expected
 
@@ -291,9 +300,9 @@ def _remove_from(log: PartitionLog, number: int) -> None:
     del log.segments[number:], log.bases[number:]
 
 
-def _set_epoch(log: PartitionLog, *, clean: bool) -> None:
+def _set_epoch(log: PartitionLog, *, nothing_lost: bool) -> None:
     latest = log.epochs.latest
-    if clean and latest is not None:
+    if nothing_lost and latest is not None:
         log.leader_epoch = latest
         return
     log.epochs.truncate_from_start(log.start_offset)

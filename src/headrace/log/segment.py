@@ -133,7 +133,8 @@ class Segment:
             self.used = True
             return file
         try:
-            return self.files.open(self)
+            # An empty segment may be one that was never written to.
+            return self.files.open(self, create=not self.size)
         except OSError as error:
             raise StorageError(f"{self.log_path} cannot be opened: {error}") from error
 

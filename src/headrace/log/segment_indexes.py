@@ -82,7 +82,7 @@ def rebuild(segment: Segment) -> None:
     segment.timestamp_known = True
     segment.take_indexes(index, times)
     try:
-        save(segment)
+        save(segment, whole=True)
     except OSError as error:
         # They are in memory, and will be built again if they are needed after a restart.
         _log.warning("the indexes of %s cannot be written: %s", segment.log_path, error)
@@ -103,11 +103,14 @@ def find_newest(segment: Segment) -> None:
     segment.timestamp_known = True
 
 
-def save(segment: Segment) -> None:
-    """Bring the entries that are only in memory to the files. Raises OSError."""
+def save(segment: Segment, *, whole: bool = False) -> None:
+    """Bring the entries that are only in memory to the files. Raises OSError.
+
+    With `whole` also if there are none: the files are there afterwards, and hold nothing else.
+    """
     filesystem = segment.files.filesystem
     for index, kind, entry_size in ((segment.index, "index", 8), (segment.times, "timeindex", 12)):
-        if index is None:
+        if index is None or not (whole or index.file_longer or index.saved < len(index)):
             continue
         descriptor = filesystem.open(segment.path(kind), write=True, create=True)
         try:
@@ -115,6 +118,7 @@ def save(segment: Segment) -> None:
                 write_fully(filesystem, descriptor, index.to_bytes(index.saved), index.saved * entry_size)
             filesystem.truncate(descriptor, len(index) * entry_size)
             index.saved = len(index)
+            index.file_longer = False
         finally:
             filesystem.close(descriptor)
 
@@ -124,4 +128,4 @@ def complete(segment: Segment) -> None:
     newest = segment.newest_timestamp()
     segment.offset_index()
     segment.time_index().append_if_newer(newest, segment.max_timestamp_offset - segment.base_offset)
-    save(segment)
+    save(segment, whole=True)

@@ -32,12 +32,14 @@ _SWAP: Final = sys.byteorder == "little"
 class TimeIndex:
     """Entries of one segment; offsets are relative to its base offset."""
 
-    __slots__ = ("offsets", "saved", "timestamps")
+    __slots__ = ("file_longer", "offsets", "saved", "timestamps")
 
     def __init__(self) -> None:
         self.timestamps: array[int] = array("q")
         self.offsets: array[int] = array("i")
         self.saved = 0
+        # The file may hold entries that are no more.
+        self.file_longer = False
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -57,7 +59,9 @@ class TimeIndex:
         if entries < len(self.timestamps):
             del self.timestamps[entries:]
             del self.offsets[entries:]
-            self.saved = min(self.saved, entries)
+            if entries < self.saved:
+                self.saved = entries
+                self.file_longer = True
 
     def truncate(self, relative_offset: int) -> None:
         """Forget the entries of batches that end with this offset or behind it."""

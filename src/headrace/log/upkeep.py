@@ -10,7 +10,7 @@ the data folder.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +40,7 @@ class Upkeep:
         self.written = WrittenPoints()
         self.recovery_points: dict[str, int] = {}
         self.clean = False
+        self.same_boot = False
         self._with_deleted_files: set[PartitionLog] = set()
         self._next_recovery_points = 0
         self._syncing: list[tuple[PartitionLog, FlushTicket, Future[None]]] = []
@@ -51,29 +52,43 @@ class Upkeep:
         written = checkpoints.read_written_points(self._filesystem, self._path)
         boot = self._filesystem.boot_id()
         self.clean = written.clean
-        if not (written.clean or (boot and written.boot == boot)):
+        self.same_boot = boot != "" and written.boot == boot
+        if not (self.clean or self.same_boot):
             written.points.clear()
         self.written = WrittenPoints(boot=boot, points=written.points)
         self.recovery_points = checkpoints.read_recovery_points(self._filesystem, self._path)
-        if written.clean:
-            checkpoints.write_written_points(self._filesystem, self._path, self.written, sync=True)
+        if self.clean or not self.same_boot:
+            checkpoints.write_written_points(self._filesystem, self._path, self.written, sync=self.clean)
 
-    def forget(self, log: PartitionLog) -> None:
-        """The log is gone."""
-        self.dirty.discard(log)
-        self._with_deleted_files.discard(log)
-        self.written.points.pop(log.name, None)
-        self.recovery_points.pop(log.name, None)
+    def forget(self, logs: Iterable[PartitionLog]) -> None:
+        """The logs are gone: a topic of the same name must not be believed to be what they were.
+
+        Failures are only said: points that do not fit cost time at a start, and the next checkpoint has none.
+        """
+        for log in logs:
+            self.dirty.discard(log)
+            self._with_deleted_files.discard(log)
+        try:
+            self._take_back({log.name: 0 for log in logs})
+        except OSError as error:
+            _log.warning("the points of a deleted topic cannot be taken back: %s", error)
+
+    def _take_back(self, names: Mapping[str, int]) -> None:
+        """Believe in nothing of these logs but what lies before an offset. Raises OSError."""
+        if [name for name in names if self.written.points.pop(name, None) is not None]:
+            checkpoints.write_written_points(self._filesystem, self._path, self.written)
+        lowered = {
+            name: offset for name, offset in names.items() if self.recovery_points.get(name, 0) > offset
+        }
+        if lowered:
+            if self._saving is not None:
+                wait([self._saving])
+            self.recovery_points.update(lowered)
+            checkpoints.write_recovery_points(self._filesystem, self._path, self.recovery_points)
 
     def before_truncation(self, log: PartitionLog, offset: int) -> None:
         """Take back the points of a log that is about to be cut off. Raises OSError."""
-        if self.written.points.pop(log.name, None) is not None:
-            checkpoints.write_written_points(self._filesystem, self._path, self.written)
-        if self.recovery_points.get(log.name, 0) > offset:
-            if self._saving is not None:
-                wait([self._saving])
-            self.recovery_points[log.name] = offset
-            checkpoints.write_recovery_points(self._filesystem, self._path, self.recovery_points)
+        self._take_back({log.name: offset})
 
     def checkpoint(self, logs: Iterable[PartitionLog], now_ms: int, failures: list[Exception]) -> None:
         """Write down how far the logs are that were written to; failures are added to the list."""
