@@ -7,14 +7,18 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint docs bench lock clean
+.PHONY: help setup setup-kafka demo test test-all lint docs bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## Virtual environment, the package, the console's assets, the Java artifacts
+setup: $(STAMP) ## Virtual environment, the package, the console's assets, Spark's Java artifacts
 	@$(BIN)/python -m headrace.console.build_assets
-	@$(BIN)/headrace artifacts fetch
+	@$(BIN)/headrace artifacts fetch spark
+
+# Only for what compares with Apache Kafka, or starts it: the platform's own log needs no Java.
+setup-kafka: setup
+	@$(BIN)/headrace artifacts fetch kafka
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headrace needs Python 3.11 or newer; set PYTHON=…")'
@@ -26,10 +30,10 @@ $(STAMP): requirements.lock pyproject.toml
 demo: setup ## Start everything, send events, show them arrive; SECONDS=60 ends by itself
 	@$(BIN)/headrace demo $(if $(SECONDS),--seconds $(SECONDS))
 
-test: setup lint ## All tests that belong to every change
+test: setup-kafka lint ## All tests that belong to every change
 	$(BIN)/pytest -m "not long"
 
-test-all: setup lint ## The long tests too
+test-all: setup-kafka lint ## The long tests too
 	$(BIN)/pytest
 
 lint: setup ## Style, types, layers
@@ -40,8 +44,9 @@ lint: setup ## Style, types, layers
 
 docs: setup ## Write the generated pages anew
 	$(BIN)/python -m headrace.cli.settings_page docs/settings.md
+	$(BIN)/python -m headrace.cli.compatibility_page docs/compatibility.md
 
-bench: setup ## Measure what the README claims
+bench: setup-kafka ## Measure what the README claims
 	$(BIN)/python benchmarks/avro_latency.py
 
 lock: setup ## Resolve the dependencies anew into requirements.lock

@@ -6,7 +6,8 @@ event is the time from the moment at which it was *due* until the consumer has i
 cannot hide a stall (no coordinated omission). Everything the platform does runs meanwhile, the lake's
 commits too.
 
-    python benchmarks/avro_latency.py [--events 10000] [--rate 200] [--rounds 3] [--warm-up 60]
+    python benchmarks/avro_latency.py [--engine embedded] [--events 10000] [--rate 200] [--rounds 3]
+        [--warm-up 60]
 """
 
 from __future__ import annotations
@@ -112,12 +113,12 @@ class Sender:
         self._pool.shutdown()
 
 
-def measure(mode: str, *, events: int, rate: float, warm_up: float) -> list[float]:
+def measure(engine: str, mode: str, *, events: int, rate: float, warm_up: float) -> list[float]:
     """Latencies in milliseconds, sorted, of one run of the platform in one mode."""
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="headrace-benchmark-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        settings = _settings(folder, mode)
+        settings = _settings(folder, engine, mode)
         prepare(settings)
         supervisor = Supervisor(settings, on_change=lambda _: None)
         stack.callback(supervisor.stop)
@@ -145,7 +146,7 @@ def _wait_for(reader: Reader, due: dict[str, float]) -> None:
         time.sleep(0.05)
 
 
-def _settings(folder: Path, mode: str) -> Settings:
+def _settings(folder: Path, engine: str, mode: str) -> Settings:
     with ExitStack() as stack:
         ports = []
         for _ in range(4):
@@ -155,6 +156,7 @@ def _settings(folder: Path, mode: str) -> Settings:
     return dataclasses.replace(
         Settings(),
         data_dir=folder,
+        engine=engine,
         cache_dir=Settings().cache_dir.expanduser(),
         kafka_port=ports[0],
         ingest_port=ports[1],
@@ -173,6 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--engine", choices=("embedded", "kafka"), default=Settings().engine)
     parser.add_argument("--events", type=int, default=10_000)
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--rounds", type=int, default=3)
@@ -181,7 +184,13 @@ def main() -> None:
     results: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
     for number in range(1, arguments.rounds + 1):
         for mode in MODES:
-            ordered = measure(mode, events=arguments.events, rate=arguments.rate, warm_up=arguments.warm_up)
+            ordered = measure(
+                arguments.engine,
+                mode,
+                events=arguments.events,
+                rate=arguments.rate,
+                warm_up=arguments.warm_up,
+            )
             row = {
                 "p50": _percentile(ordered, 0.5),
                 "p90": _percentile(ordered, 0.9),
