@@ -41,7 +41,7 @@ def test_a_killed_ingest_keeps_what_got_a_receipt(platform: Platform) -> None:
 
 
 def test_a_killed_log_keeps_what_it_acknowledged(platform: Platform) -> None:
-    prefix, count = new_prefix(), 20_000
+    prefix, count = new_prefix(), 10_000
     stream = Stream(platform, prefix, count, batch=20)
     for share in (0.2, 0.5, 0.8):
         wait_for(lambda share=share: stream.progress > count * share, f"{share:.0%} are sent")

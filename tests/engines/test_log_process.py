@@ -108,6 +108,13 @@ def test_the_embedded_broker_is_the_process_itself_and_closes_its_logs(
     assert again.wait(60) == 0
 
 
+def test_a_log_of_the_other_engine_is_not_used_and_that_is_said(embedded: Settings, start: Start) -> None:
+    other = embedded.data_dir / "kafka"
+    other.mkdir(parents=True)
+    word = wait_for_state(embedded, start(embedded), "ready")
+    assert f"what engine kafka wrote to {other} is not used" in word.detail
+
+
 def test_events_of_the_largest_size_fit_into_the_embedded_log(
     embedded: Settings, start: Start, topic_name: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""The embedded broker as the log engine: one node, in this process, in `<data_dir>/broker`.
+"""The embedded broker as the log engine: one node, in this process.
 
 Invariant: settings of the platform become settings of the broker here and nowhere else. Never starts a second
 process.
@@ -6,20 +6,19 @@ process.
 
 from __future__ import annotations
 
-from typing import Final, cast
+from pathlib import Path
+from typing import cast
 
 from headrace.broker.run import OnReady, run
 from headrace.broker.settings import BrokerSettings, FsyncPolicy
 from headrace.core.addresses import reachable_host
 from headrace.core.settings import Settings
 
-FOLDER: Final = "broker"
 
-
-def broker_settings(settings: Settings, *, max_message_bytes: int) -> BrokerSettings:
+def broker_settings(settings: Settings, folder: Path, *, max_message_bytes: int) -> BrokerSettings:
     """What the broker is told by the settings of the platform."""
     return BrokerSettings(
-        data_dir=settings.data_dir / FOLDER,
+        data_dir=folder,
         host=settings.host,
         port=settings.kafka_port,
         advertised_host=reachable_host(settings.host, settings.advertised_host),
@@ -31,6 +30,6 @@ def broker_settings(settings: Settings, *, max_message_bytes: int) -> BrokerSett
     )
 
 
-def serve(settings: Settings, on_ready: OnReady, *, max_message_bytes: int) -> None:
-    """Serve until SIGTERM or SIGINT. Raises HeadraceError if it cannot start."""
-    run(broker_settings(settings, max_message_bytes=max_message_bytes), on_ready)
+def serve(settings: Settings, folder: Path, on_ready: OnReady, *, max_message_bytes: int) -> None:
+    """Serve from this folder until SIGTERM or SIGINT. Raises HeadraceError if it cannot start."""
+    run(broker_settings(settings, folder, max_message_bytes=max_message_bytes), on_ready)

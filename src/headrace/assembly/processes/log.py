@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from headrace.assembly.announcements import announce
@@ -22,6 +23,8 @@ from headrace.broker.lean_start import without_test_tools
 from headrace.core.settings import Settings
 
 NAME: Final = "log"
+# Where each engine keeps its data in the data folder; one cannot read what the other wrote.
+FOLDERS: Final = {"embedded": "broker", "kafka": "kafka"}
 # Generous: after a crash Kafka checks its logs before it serves.
 READY_SECONDS: Final = 300.0
 EXTERNAL_SECONDS: Final = 60.0
@@ -83,15 +86,31 @@ def _largest_message(settings: Settings) -> int:
     return max(SMALLEST_MESSAGE_LIMIT, settings.max_event_bytes + RECORD_OVERHEAD)
 
 
+def _ready(settings: Settings, address: str, engine: str) -> str:
+    """Where it serves; and that topics are missed because another engine has them, should that be so."""
+    others = [name for name in FOLDERS if name != settings.engine and _folder(settings, name).exists()]
+    note = "".join(f"; what engine {name} wrote to {_folder(settings, name)} is not used" for name in others)
+    return f"{address} ({engine}{note})"
+
+
+def _folder(settings: Settings, engine: str) -> Path:
+    return settings.data_dir / FOLDERS[engine]
+
+
 def _serve_embedded(settings: Settings) -> None:
     announce(settings, NAME, state="starting", detail="opening the logs")
     with without_test_tools():
         from headrace.engines.embedded import serve  # noqa: PLC0415 - see above
 
     def say_ready(_server: object) -> None:
-        announce(settings, NAME, state="ready", detail=f"{settings.bootstrap} (embedded)")
+        announce(settings, NAME, state="ready", detail=_ready(settings, settings.bootstrap, "embedded"))
 
-    serve(settings, say_ready, max_message_bytes=_largest_message(settings))
+    serve(
+        settings,
+        _folder(settings, "embedded"),
+        say_ready,
+        max_message_bytes=_largest_message(settings),
+    )
 
 
 def _watch_external(settings: Settings, stop: _StopSignal) -> None:
@@ -117,7 +136,7 @@ def _serve_apache_kafka(settings: Settings, stop: _StopSignal) -> None:
             announce(settings, NAME, state="starting", detail=f"fetching {missing} Java artifacts")
         jars = artifacts.jars("kafka", progress=True)
     engine = ApacheKafka(
-        settings.data_dir / "kafka",
+        _folder(settings, "kafka"),
         java,
         jars,
         settings.host,
@@ -133,7 +152,12 @@ def _serve_apache_kafka(settings: Settings, stop: _StopSignal) -> None:
         with stop.interrupting():
             engine.wait_ready(READY_SECONDS)
         brokers = "1 broker" if settings.brokers == 1 else f"{settings.brokers} brokers"
-        announce(settings, NAME, state="ready", detail=f"{engine.bootstrap} (Apache Kafka, {brokers})")
+        announce(
+            settings,
+            NAME,
+            state="ready",
+            detail=_ready(settings, engine.bootstrap, f"Apache Kafka, {brokers}"),
+        )
         while not stop.asked.wait(LOOK_SECONDS):
             engine.check_alive()
     finally:
