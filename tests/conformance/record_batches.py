@@ -7,6 +7,7 @@ Java's library (xerial), which is what Java's client writes.
 from __future__ import annotations
 
 import struct
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,8 @@ from crc32c import crc32c
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 HEADER = struct.Struct(">qiibIhiqqqhii")
 XERIAL_MAGIC = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
-BASE_TIMESTAMP = 1_700_000_000_000
+# An hour ago: what is older than its topic's retention may be deleted under a test.
+BASE_TIMESTAMP = time.time_ns() // 1_000_000 - 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

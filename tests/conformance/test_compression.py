@@ -9,19 +9,18 @@ import pytest
 from tests.conformance.answers.conversation import FETCH
 from tests.conformance.clients import Client, Message, contents, writable
 from tests.conformance.engines import Engine
-from tests.conformance.record_batches import CODECS, read_batches
+from tests.conformance.record_batches import BASE_TIMESTAMP, CODECS, read_batches
 
 NAMES = ("librdkafka", "kafka-python", "java")
-TIMESTAMP = 1_700_000_000_000
 MESSAGES = [
     Message(
         value=f"value {number} ".encode() * (number % 7),
         key=None if number % 3 == 0 else f"key {number}".encode(),
-        timestamp=TIMESTAMP + number,
+        timestamp=BASE_TIMESTAMP + number,
         headers=(("one", b"1"), ("none", None), ("empty", b"")) if number % 2 else (),
     )
     for number in range(100)
-] + [Message(value=None, key=b"tombstone", timestamp=TIMESTAMP + 100)]
+] + [Message(value=None, key=b"tombstone", timestamp=BASE_TIMESTAMP + 100)]
 
 
 def codecs_on_disk(engine: Engine, topic: str) -> set[str]:

@@ -21,10 +21,9 @@ from tests.conformance.clients import (
 )
 from tests.conformance.engines import Engine
 from tests.conformance.raw_client import RawClient
-from tests.conformance.record_batches import Record, batch, read_batches
+from tests.conformance.record_batches import BASE_TIMESTAMP, Record, batch, read_batches
 
-TIMESTAMP = 1_700_000_000_000
-MESSAGES = [Message(value=b"%d" % number, timestamp=TIMESTAMP + 10 * number) for number in range(100)]
+MESSAGES = [Message(value=b"%d" % number, timestamp=BASE_TIMESTAMP + 10 * number) for number in range(100)]
 # librdkafka's way to say "so many before the end".
 TAIL = -2000
 READERS = ("librdkafka", "kafka-python", "java")
@@ -64,7 +63,7 @@ def test_offsets_by_time(engine: Engine, topic: str) -> None:
     consumer = librdkafka_consumer(engine.bootstrap)
     try:
         for delta, offset in expected.items():
-            asked = [confluent_kafka.TopicPartition(topic, 0, TIMESTAMP + delta)]
+            asked = [confluent_kafka.TopicPartition(topic, 0, BASE_TIMESTAMP + delta)]
             (found,) = consumer.offsets_for_times(asked, timeout=30)
             assert found.offset == (confluent_kafka.OFFSET_END if offset is None else offset)
         assert consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, 0), timeout=30) == (
@@ -77,7 +76,7 @@ def test_offsets_by_time(engine: Engine, topic: str) -> None:
     try:
         place = kafka_python.TopicPartition(topic, 0)
         for delta, offset in expected.items():
-            by_time = other.offsets_for_times({place: TIMESTAMP + delta})[place]
+            by_time = other.offsets_for_times({place: BASE_TIMESTAMP + delta})[place]
             assert (by_time and by_time.offset) == offset
         assert other.beginning_offsets([place]) == {place: 0}
         assert other.end_offsets([place]) == {place: 100}
@@ -188,7 +187,9 @@ def test_batch_larger_than_the_reader_asks_for(
 ) -> None:
     """max.partition.fetch.bytes smaller than a batch: KIP-74 gives it whole all the same."""
     name = new_topic()
-    messages = [Message(value=bytes([65 + number]) * 100_000, timestamp=TIMESTAMP) for number in range(5)]
+    messages = [
+        Message(value=bytes([65 + number]) * 100_000, timestamp=BASE_TIMESTAMP) for number in range(5)
+    ]
     clients["librdkafka"].write(engine.bootstrap, name, messages, partition=0)
     if reader == "librdkafka":
         consumer = librdkafka_consumer(

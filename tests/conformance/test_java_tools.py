@@ -12,10 +12,8 @@ import pytest
 from tests.conformance.clients import Client, Message
 from tests.conformance.engines import EMBEDDED, Engine
 from tests.conformance.java_tools import Finished, JavaTools
-from tests.conformance.record_batches import CODECS
+from tests.conformance.record_batches import BASE_TIMESTAMP, CODECS
 from tests.conformance.topics import end_offsets, log_folder
-
-TIMESTAMP = 1_700_000_000_000
 
 
 @pytest.fixture
@@ -163,7 +161,7 @@ def test_dump_log_reads_every_file(
     topic = new_topic(segment_bytes="1048576", index_interval_bytes="4096")
     for codec in CODECS:
         messages = [
-            Message(value=codec.encode() * 3000, key=b"k%d" % number, timestamp=TIMESTAMP + number)
+            Message(value=codec.encode() * 3000, key=b"k%d" % number, timestamp=BASE_TIMESTAMP + number)
             for number in range(60)
         ]
         for first in range(0, 60, 20):
@@ -202,7 +200,7 @@ def test_dump_log_checks_indexes_and_snapshots(
     """The indexes of segments that are closed; `kafka-dump-log` says which entries do not fit the log."""
     topic = new_topic(segment_bytes="1048576", index_interval_bytes="4096")
     messages = [
-        Message(value=b"x" * 2000, key=b"k%d" % number, timestamp=TIMESTAMP + number)
+        Message(value=b"x" * 2000, key=b"k%d" % number, timestamp=BASE_TIMESTAMP + number)
         for number in range(1200)
     ]
     clients["java"].write(

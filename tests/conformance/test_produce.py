@@ -10,19 +10,19 @@ import pytest
 
 from tests.conformance.clients import Client, Message, contents, writable
 from tests.conformance.engines import MAX_MESSAGE_BYTES, Engine
+from tests.conformance.record_batches import BASE_TIMESTAMP
 from tests.conformance.topics import end_offsets
 
 NAMES = ("librdkafka", "kafka-python", "java")
 # Who reads what the other has written.
 READER = {"librdkafka": "java", "kafka-python": "librdkafka", "java": "kafka-python"}
-TIMESTAMP = 1_700_000_000_000
 SIZES = (0, 1, 2, 63, 64, 127, 128, 8191, 8192, 65_535, 1_000_000)
 MEBIBYTE = 1024 * 1024
 
 
 def of_size(size: int, number: int = 0) -> Message:
     """Bytes that no codec makes smaller."""
-    return Message(value=random.Random(size).randbytes(size), timestamp=TIMESTAMP + number)
+    return Message(value=random.Random(size).randbytes(size), timestamp=BASE_TIMESTAMP + number)
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
@@ -31,7 +31,7 @@ def test_acknowledgements(
     engine: Engine, clients: dict[str, Client], new_topic: Callable[..., str], writer: str, acks: str
 ) -> None:
     topic = new_topic()
-    messages = [Message(value=str(number).encode(), timestamp=TIMESTAMP) for number in range(50)]
+    messages = [Message(value=str(number).encode(), timestamp=BASE_TIMESTAMP) for number in range(50)]
     options = {"acks": acks} if acks == "all" else {"acks": acks, "enable_idempotence": "false"}
     if writer == "kafka-python":
         options.pop("enable_idempotence", None)
@@ -101,7 +101,7 @@ def test_record_beyond_the_limit_is_refused(
 
 def test_huge_batches(engine: Engine, clients: dict[str, Client], new_topic: Callable[..., str]) -> None:
     topic = new_topic()
-    messages = [Message(value=b"%d" % number, timestamp=TIMESTAMP) for number in range(50_000)]
+    messages = [Message(value=b"%d" % number, timestamp=BASE_TIMESTAMP) for number in range(50_000)]
     options = {"batch_size": "1000000", "linger_ms": "200", "queue_buffering_max_messages": "100000"}
     clients["librdkafka"].write(
         engine.bootstrap, topic, messages, partition=0, **options, batch_num_messages="100000"
@@ -118,11 +118,11 @@ def test_empty_and_null_parts(
     messages = writable(
         clients[writer],
         [
-            Message(value=None, key=b"k", timestamp=TIMESTAMP),
-            Message(value=b"", key=b"", timestamp=TIMESTAMP),
-            Message(value=b"v", key=None, timestamp=TIMESTAMP),
-            Message(value=b"v", timestamp=TIMESTAMP, headers=(("a", None), ("a", b""), ("", b"x"))),
-            Message(value=b"v", timestamp=TIMESTAMP, headers=(("ключ", bytes(range(256))),)),
+            Message(value=None, key=b"k", timestamp=BASE_TIMESTAMP),
+            Message(value=b"", key=b"", timestamp=BASE_TIMESTAMP),
+            Message(value=b"v", key=None, timestamp=BASE_TIMESTAMP),
+            Message(value=b"v", timestamp=BASE_TIMESTAMP, headers=(("a", None), ("a", b""), ("", b"x"))),
+            Message(value=b"v", timestamp=BASE_TIMESTAMP, headers=(("ключ", bytes(range(256))),)),
         ],
     )
     clients[writer].write(engine.bootstrap, topic, messages, partition=0)
@@ -136,7 +136,7 @@ def test_idempotent_producer(
     engine: Engine, clients: dict[str, Client], new_topic: Callable[..., str], writer: str
 ) -> None:
     topic = new_topic(partitions=2)
-    messages = [Message(value=str(number).encode(), timestamp=TIMESTAMP) for number in range(200)]
+    messages = [Message(value=str(number).encode(), timestamp=BASE_TIMESTAMP) for number in range(200)]
     options = {"enable_idempotence": "true", "acks": "all"}
     if writer == "kafka-python":
         options = {"enable_idempotence": "1", "acks": "all"}

@@ -22,7 +22,7 @@ from tests.conformance.answers.conversation import (
 )
 from tests.conformance.engines import Engine, Server
 from tests.conformance.raw_client import RawClient, plain
-from tests.conformance.record_batches import Record, batch, read_batches
+from tests.conformance.record_batches import BASE_TIMESTAMP, Record, batch, read_batches
 from tests.conformance.topics import create_topic, end_offsets, warm_up
 
 
@@ -107,7 +107,7 @@ def _state(client: RawClient, topic: Topic) -> dict[str, Any]:
         asked = [{"resource_type": 2, "resource_name": name, "configuration_keys": None}]
         configs = client.ask(DESCRIBE_CONFIGS, 4, resources=asked).results[0].configs
         state[f"settings of {name}"] = {each.name: (each.value, each.config_source) for each in configs}
-    for timestamp in (-1, -2, -3, 1_700_000_000_003):
+    for timestamp in (-1, -2, -3, BASE_TIMESTAMP + 3):
         asked = [{"partition_index": each, "timestamp": timestamp} for each in range(3)]
         reply = client.ask(LIST_OFFSETS, 7, replica_id=-1, topics=[{"name": "kept", "partitions": asked}])
         state[f"offsets at {timestamp}"] = [

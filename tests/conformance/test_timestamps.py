@@ -24,7 +24,7 @@ def now_ms() -> int:
 def test_create_time_is_the_producers(
     engine: Engine, clients: dict[str, Client], new_topic: Callable[..., str], reader: str
 ) -> None:
-    topic = new_topic()
+    topic = new_topic(retention_ms="-1")
     times = [LONG_AGO, LONG_AGO - 5, LONG_AGO + 5, now_ms()]
     messages = [Message(value=b"v", timestamp=each) for each in times]
     clients["librdkafka"].write(engine.bootstrap, topic, messages, partition=0)
@@ -82,7 +82,7 @@ def test_far_future_is_refused_by_default(
     engine: Engine, clients: dict[str, Client], new_topic: Callable[..., str]
 ) -> None:
     """KIP-1030: an hour ahead is the default limit; there is none for the past."""
-    topic = new_topic()
+    topic = new_topic(retention_ms="-1")
     clients["librdkafka"].write(engine.bootstrap, topic, [Message(value=b"v", timestamp=1)], partition=0)
     with pytest.raises(confluent_kafka.KafkaException) as caught:
         clients["librdkafka"].write(

@@ -14,6 +14,7 @@ from kafka import admin as kafka_python_admin
 from tests.conformance.answers.conversation import METADATA
 from tests.conformance.clients import Client, Message
 from tests.conformance.engines import Engine
+from tests.conformance.record_batches import BASE_TIMESTAMP
 from tests.conformance.topics import create_topic, end_offsets
 
 ERRORS = confluent_kafka.KafkaError
@@ -176,7 +177,7 @@ def test_offsets_through_the_admin_client(
     engine: Engine, admin: Any, clients: dict[str, Client], new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic()
-    times = [1_700_000_000_000 + each for each in (0, 50, 20)]
+    times = [BASE_TIMESTAMP + each for each in (0, 50, 20)]
     clients["librdkafka"].write(
         engine.bootstrap, topic, [Message(value=b"v", timestamp=each) for each in times], partition=0
     )
