@@ -78,6 +78,35 @@ def test_after_a_kill_only_what_came_after_the_checkpoint_is_read(tmp_path: Path
     folder.close()
 
 
+def test_the_index_has_no_gap_after_a_kill(tmp_path: Path) -> None:
+    disk = FaultyFileSystem()
+    folder, log = open_log(tmp_path, LogConfig(index_interval_bytes=100), filesystem=disk)
+    for number in range(30):
+        log.append(batch(b"%d" % number, timestamps=[NOW + number]), now_ms=NOW)
+        if number in (10, 20):
+            folder.checkpoint(NOW)
+    wanted = log.active.offset_index().to_bytes(), log.active.time_index().timestamps[:-1]
+    folder, log = open_log(tmp_path, LogConfig(index_interval_bytes=100), filesystem=disk.kill())
+    found = log.active.offset_index().to_bytes(), log.active.time_index().timestamps[: len(wanted[1])]
+    assert found == wanted
+    folder.close()
+
+
+def test_a_truncation_takes_back_the_point_behind_it(tmp_path: Path) -> None:
+    disk = FaultyFileSystem()
+    folder, log = open_log(tmp_path, filesystem=disk)
+    log.append(batch(b"first"), now_ms=NOW)
+    disk = disk.kill()
+    folder, log = open_log(tmp_path, filesystem=disk)
+    folder.checkpoint(NOW)
+    log.truncate_to(0)
+    # Other bytes, in which the point would lie in the middle of a batch.
+    log.append(batch(b"other" * 20), now_ms=NOW)
+    folder, log = open_log(tmp_path, filesystem=disk.kill())
+    assert [value for _, _, value in contents(log)] == [b"other" * 20]
+    folder.close()
+
+
 def test_after_a_power_loss_everything_not_synced_is_read(tmp_path: Path) -> None:
     disk = FaultyFileSystem()
     fill(tmp_path, disk, checkpoint=True)
