@@ -98,6 +98,7 @@ def test_a_truncation_takes_back_the_point_behind_it(tmp_path: Path) -> None:
     log.append(batch(b"first"), now_ms=NOW)
     disk = disk.kill()
     folder, log = open_log(tmp_path, filesystem=disk)
+    log.flush()
     folder.checkpoint(NOW)
     log.truncate_to(0)
     # Other bytes, in which the point would lie in the middle of a batch.

@@ -16,7 +16,7 @@ from headrace.broker.apis import ALL
 from headrace.broker.configs.broker_table import BROKER_CONFIGS
 from headrace.broker.configs.definition import Config
 from headrace.broker.configs.topic_table import TOPIC_CONFIGS
-from headrace.broker.differences import DIFFERENCES, NOT_OFFERED
+from headrace.broker.differences import BEYOND_ANSWERS, DIFFERENCES, NOT_OFFERED
 
 _INTRODUCTION = """# Compatibility of the embedded broker
 
@@ -37,7 +37,7 @@ def compatibility_page() -> str:
         "### Not offered yet\n",
         _table(("keys", "why"), NOT_OFFERED),
         "## Where the answers differ\n",
-        _table(("what", "Apache Kafka 4.3.1", "here, and why"), DIFFERENCES),
+        _table(("what", "Apache Kafka 4.3.1", "here, and why"), (*DIFFERENCES, *BEYOND_ANSWERS)),
         "## Topic configs\n",
         "Names, types, defaults and checks are Kafka's. *kept* means that a value is checked, kept and "
         "shown, and changes nothing on one node.\n",
