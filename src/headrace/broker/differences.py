@@ -129,8 +129,8 @@ BEYOND_ANSWERS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "Recovery after a crash",
         "Checks all segments since the last flush.",
-        "Checks what was written in the last seconds if the machine has not restarted, for then nothing older "
-        "can be lost; otherwise as Kafka does.",
+        "Checks what was written in the last seconds if the machine has not restarted, for then nothing "
+        "older can be lost; otherwise as Kafka does.",
     ),
     (
         "Transactional ids",
@@ -140,8 +140,8 @@ BEYOND_ANSWERS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "`cleanup.policy=compact`",
         "Compacts.",
-        "Keeps all records, also those that compaction would drop: it is not built yet. Records without a key "
-        "are refused, as Kafka does.",
+        "Keeps all records, also those that compaction would drop: it is not built yet. Records without a "
+        "key are refused, as Kafka does.",
     ),
     ("Results of DeleteTopics", "In any order.", "In the order of the request."),
 )
