@@ -165,3 +165,19 @@ def test_a_damaged_index_is_built_anew(tmp_path: Path, kind: str, damage: str) -
     folder.close()
     if damage != "one wrong entry":
         assert [path.read_bytes() for path in paths] == good
+
+
+@pytest.mark.parametrize("newest", [0, 3, 350, 698, 699])
+def test_the_newest_timestamp_of_a_closed_segment(tmp_path: Path, newest: int) -> None:
+    """From the ends of both files, unless it stands so far in front that they do not tell."""
+    folder, log = open_log(tmp_path, LogConfig(index_interval_bytes=0))
+    for number in range(700):
+        log.append(batch(b"a", timestamps=[NOW + (9 if number == newest else number % 7)]), now_ms=NOW)
+    log.roll(now_ms=NOW)
+    folder.close()
+    folder, log = open_log(tmp_path, LogConfig(index_interval_bytes=0))
+    segment = log.segments[0]
+    assert (segment.newest_timestamp(), segment.max_timestamp_offset) == (NOW + 9, newest)
+    # Where the ends are enough, the indexes are not loaded.
+    assert (segment.index is None) == (newest > 300)
+    folder.close()

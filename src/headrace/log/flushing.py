@@ -100,7 +100,7 @@ def ticket_for(log: PartitionLog, *, closed_only: bool = False) -> FlushTicket |
     With `closed_only` it is for the segments that are not written to any more.
     """
     target = log.active.base_offset if closed_only else log.end_offset
-    if log.flushed_offset >= target and not log.new_names:
+    if log.closed or (log.flushed_offset >= target and not log.new_names):
         return None
     files = []
     paths = []

@@ -150,8 +150,8 @@ class Segment:
             index = self.index or self.offset_index()
             entry = index.floor(offset - self.base_offset)
             if entry < 0:
-                return self._search(offset, 0, None)[0]
-            place, right = self._search(
+                return self.search(offset, 0, None)[0]
+            place, right = self.search(
                 offset, index.positions[entry], self.base_offset + index.offsets[entry]
             )
             if right:
@@ -160,7 +160,7 @@ class Segment:
             segment_indexes.rebuild(self)
         raise StorageError(f"{self.log_path} does not hold offset {offset} where it should be")
 
-    def _search(self, offset: int, position: int, first_ends: int | None) -> tuple[Place | None, bool]:
+    def search(self, offset: int, position: int, first_ends: int | None) -> tuple[Place | None, bool]:
         """Walk from a position on; whether the batch there ends with the offset that the index says."""
         file = self.open_file()
         unpack = _PLACE.unpack_from
@@ -244,6 +244,11 @@ class Segment:
 
     def newest_timestamp(self) -> int:
         """The newest timestamp in the segment, -1 if it has none. Raises StorageError."""
+        if not self.timestamp_known and self.times is None:
+            newest = segment_indexes.newest_from_ends(self)
+            if newest is not None:
+                self.max_timestamp, self.max_timestamp_offset = newest
+                self.timestamp_known = True
         if not self.timestamp_known:
             times = self.time_index()
             # Building the indexes anew has found it out too.

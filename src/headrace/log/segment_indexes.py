@@ -9,19 +9,23 @@ points behind the segment's `size`.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.log.batch_walk import walk
 from headrace.log.errors import StorageError
 from headrace.log.filesystem import read_file, write_fully
+from headrace.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY
 from headrace.log.offset_index import CorruptIndexError, OffsetIndex
-from headrace.log.time_index import TimeIndex
+from headrace.log.time_index import ENTRY_SIZE as TIME_ENTRY
+from headrace.log.time_index import TimeIndex, last_entry
 
 if TYPE_CHECKING:
     from headrace.log.segment import Segment
 
 _log = logging.getLogger(__name__)
-_NO_TIMESTAMP = -1
+_NO_TIMESTAMP: Final = -1
+# Enough of an offset index to find a batch near the end of a segment, where its newest record mostly is.
+_INDEX_END: Final = 512 * OFFSET_ENTRY
 
 
 def load(segment: Segment) -> None:
@@ -45,6 +49,51 @@ def load(segment: Segment) -> None:
         raise StorageError(f"the indexes of {segment.log_path} cannot be read: {error}") from error
 
 
+def newest_from_ends(segment: Segment) -> tuple[int, int] | None:
+    """The newest timestamp and its offset, from the last bytes of both files; None if they cannot tell.
+
+    Retention asks every log for it, and an index may have megabytes. Raises StorageError.
+    """
+    try:
+        times, _ = _last_bytes(segment, "timeindex", TIME_ENTRY)
+        content, before = _last_bytes(segment, "index", _INDEX_END)
+        newest = last_entry(times)
+        index = OffsetIndex.parse(content, segment.size)
+    except (CorruptIndexError, FileNotFoundError):
+        return None
+    except OSError as error:
+        raise StorageError(f"the indexes of {segment.log_path} cannot be read: {error}") from error
+    if newest is None:
+        return None
+    timestamp, last_offset = newest[0], segment.base_offset + newest[1]
+    entry = index.floor(newest[1])
+    if entry >= 0:
+        place, right = segment.search(
+            last_offset, index.positions[entry], segment.base_offset + index.offsets[entry]
+        )
+    elif not before:
+        place, right = segment.search(last_offset, 0, None)
+    else:
+        return None
+    if not right or place is None or not _says(segment, place.position, last_offset, timestamp):
+        return None
+    return timestamp, last_offset
+
+
+def _last_bytes(segment: Segment, kind: str, most: int) -> tuple[bytes, int]:
+    """The end of a file, and how much there is before it. Raises OSError, CorruptIndexError."""
+    filesystem = segment.files.filesystem
+    descriptor = filesystem.open(segment.path(kind))
+    try:
+        size = filesystem.size(descriptor)
+        if size % (TIME_ENTRY if kind == "timeindex" else OFFSET_ENTRY):
+            raise CorruptIndexError(f"{size} bytes are not a whole number of entries")
+        before = max(0, size - most)
+        return filesystem.pread(descriptor, size - before, before), before
+    finally:
+        filesystem.close(descriptor)
+
+
 def _needs_entries(segment: Segment) -> bool:
     """Whether there is a batch that begins behind the interval of the index."""
     if segment.size <= segment.interval:
@@ -57,10 +106,13 @@ def is_right(segment: Segment, times: TimeIndex, entry: int) -> bool:
     """Whether an entry of the time index says what its batch says. Raises StorageError."""
     last_offset = segment.base_offset + times.offsets[entry]
     place = segment.locate(last_offset)
-    if place is None:
-        return False
-    for _position, fields in walk(segment.open_file(), place.position, segment.size, verify=False):
-        return fields[0] + fields[6] == last_offset and fields[8] == times.timestamps[entry]
+    return place is not None and _says(segment, place.position, last_offset, times.timestamps[entry])
+
+
+def _says(segment: Segment, position: int, last_offset: int, timestamp: int) -> bool:
+    """Whether the batch at a position ends with this offset and has this as its newest timestamp."""
+    for _position, fields in walk(segment.open_file(), position, segment.size, verify=False):
+        return fields[0] + fields[6] == last_offset and fields[8] == timestamp
     return False
 
 
@@ -109,7 +161,10 @@ def save(segment: Segment, *, whole: bool = False) -> None:
     With `whole` also if there are none: the files are there afterwards, and hold nothing else.
     """
     filesystem = segment.files.filesystem
-    for index, kind, entry_size in ((segment.index, "index", 8), (segment.times, "timeindex", 12)):
+    for index, kind, entry_size in (
+        (segment.index, "index", OFFSET_ENTRY),
+        (segment.times, "timeindex", TIME_ENTRY),
+    ):
         if index is None or not (whole or index.file_longer or index.saved < len(index)):
             continue
         descriptor = filesystem.open(segment.path(kind), write=True, create=True)
