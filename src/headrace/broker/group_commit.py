@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from headrace.broker.settings import FsyncPolicy
-from headrace.log.errors import StorageError
+from headrace.log.errors import LogError, StorageError, UnknownTopicError
 from headrace.log.partition_log import FlushTicket, PartitionLog
 
 _log = logging.getLogger(__name__)
@@ -44,17 +44,20 @@ class GroupCommit:
         self._timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._syncing: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="group commit")
 
     async def kill(self) -> None:
-        """End without syncing anything more."""
+        """End without beginning another sync."""
         for timer in self._timers.values():
             timer.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._syncing is not None:
+            await self._syncing
 
     async def stop(self) -> None:
         """Sync what is left to be synced, then end."""
@@ -99,7 +102,8 @@ class GroupCommit:
             self._wanted.clear()
             if self._dirty:
                 # Shielded: a sync that has begun is seen to its end also when the broker stops.
-                await asyncio.shield(self._sync(self._take()))
+                self._syncing = asyncio.get_running_loop().create_task(self._sync(self._take()))
+                await asyncio.shield(self._syncing)
 
     def _take(self) -> set[PartitionLog]:
         logs, self._dirty = self._dirty, set()
@@ -107,7 +111,7 @@ class GroupCommit:
 
     async def _sync(self, logs: Iterable[PartitionLog]) -> None:
         loop = asyncio.get_running_loop()
-        tickets = [(log, ticket) for log in logs if (ticket := log.begin_flush()) is not None]
+        tickets = [(log, ticket) for log in logs if (ticket := self._ticket(log)) is not None]
         results = await loop.run_in_executor(None, _sync_all, [ticket for _log, ticket in tickets])
         for (log, ticket), error in zip(tickets, results, strict=True):
             if error is None:
@@ -116,6 +120,19 @@ class GroupCommit:
             else:
                 self._fail(log, error)
             self._flushed(log)
+
+    def _ticket(self, log: PartitionLog) -> FlushTicket | None:
+        try:
+            ticket = log.begin_flush()
+        except StorageError as error:
+            self._fail(log, error)
+            return None
+        if ticket is None and log.closed:
+            self._refuse(log, UnknownTopicError(f"{log.name} was deleted."))
+        elif ticket is None:
+            # Somebody else has synced it meanwhile.
+            self._release(log)
+        return ticket
 
     def _release(self, log: PartitionLog) -> None:
         waiting = self._waiting.pop(log, [])
@@ -128,14 +145,16 @@ class GroupCommit:
             if offset < log.flushed_offset and not future.done():
                 future.set_result(None)
 
-    def _fail(self, log: PartitionLog, error: OSError) -> None:
+    def _fail(self, log: PartitionLog, error: OSError | StorageError) -> None:
         _log.error("syncing %s failed, trying again in %s s: %s", log.folder, RETRY_SECONDS, error)
-        failure = StorageError(f"The records could not be brought to the disk: {error}.")
+        self._refuse(log, StorageError(f"The records could not be brought to the disk: {error}."))
+        if log not in self._timers:
+            self._timers[log] = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._request, log)
+
+    def _refuse(self, log: PartitionLog, failure: LogError) -> None:
         for _offset, future in self._waiting.pop(log, []):
             if not future.done():
                 future.set_exception(failure)
-        if log not in self._timers:
-            self._timers[log] = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._request, log)
 
 
 def _sync_all(tickets: Iterable[FlushTicket]) -> list[OSError | None]:

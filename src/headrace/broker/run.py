@@ -7,6 +7,7 @@ first signal stops it in good order, a second one ends the process as it would w
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 from collections.abc import Callable
 from typing import Final
@@ -24,8 +25,15 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 def run(settings: BrokerSettings, on_ready: OnReady) -> None:
     """Serve until told to stop. Raises HeadraceError if the broker cannot start."""
+    _allow_many_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings, on_ready))
+
+
+def _allow_many_files() -> None:
+    """Every connection and every segment in use is an open file; the usual soft limit is 1,024."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def start(server: BrokerServer, settings: BrokerSettings) -> None:

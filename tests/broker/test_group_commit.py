@@ -1,0 +1,132 @@
+"""When producers hear that their records are on the disk, and what they hear when the disk fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from headrace.broker.group_commit import GroupCommit
+from headrace.broker.settings import FsyncPolicy
+from headrace.log.config import LogConfig
+from headrace.log.data_folder import DataFolder
+from headrace.log.errors import StorageError, UnknownTopicError
+from headrace.log.partition_log import PartitionLog
+from headrace.testing.faulty_filesystem import FaultyFileSystem
+from headrace.wire.records import Record, build_batch
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def disk() -> FaultyFileSystem:
+    return FaultyFileSystem()
+
+
+@pytest.fixture
+def logs(tmp_path: Path, disk: FaultyFileSystem) -> Iterator[DataFolder]:
+    folder = DataFolder.open(tmp_path / "data", durable=True, filesystem=disk)
+    folder.create_topic("t", 2, {}, LogConfig())
+    yield folder
+    folder.abandon()
+
+
+@asynccontextmanager
+async def committing(policy: FsyncPolicy, *, interval_ms: int = 20) -> AsyncIterator[GroupCommit]:
+    commit = GroupCommit(policy, interval_ms, lambda _log: None)
+    commit.start()
+    try:
+        yield commit
+    finally:
+        await commit.stop()
+
+
+def append(log: PartitionLog) -> int:
+    return log.append(build_batch([Record(0, value=b"v")]), now_ms=1_000).last_offset
+
+
+async def waited(future: asyncio.Future[None] | None) -> None:
+    assert future is not None
+    await asyncio.wait_for(future, 20)
+
+
+async def until_flushed(log: PartitionLog) -> None:
+    async with asyncio.timeout(20):
+        while log.flushed_offset < log.end_offset:
+            await asyncio.sleep(0.005)
+
+
+async def test_always_answers_after_the_sync_and_shares_it(logs: DataFolder) -> None:
+    log = logs.topics["t"].partitions[0]
+    async with committing("always") as commit:
+        futures = [commit.appended(log, append(log)) for _ in range(10)]
+        assert log.high_water_mark == 0
+        for future in futures:
+            await waited(future)
+        assert log.high_water_mark == 10
+
+
+async def test_a_failed_sync_is_an_error_now_and_tried_again_later(
+    logs: DataFolder, disk: FaultyFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.broker.group_commit.RETRY_SECONDS", 0.01)
+    log = logs.topics["t"].partitions[0]
+    async with committing("always") as commit:
+        await waited(commit.appended(log, append(log)))
+        disk.refuse_sync = True
+        with pytest.raises(StorageError, match="could not be brought to the disk"):
+            await waited(commit.appended(log, append(log)))
+        assert log.high_water_mark == 1
+        disk.refuse_sync = False
+        await until_flushed(log)
+        assert log.high_water_mark == 2
+
+
+async def test_who_waits_for_a_deleted_topic_is_told(logs: DataFolder) -> None:
+    log = logs.topics["t"].partitions[0]
+    async with committing("always") as commit:
+        future = commit.appended(log, append(log))
+        logs.delete_topic("t")
+        with pytest.raises(UnknownTopicError):
+            await waited(future)
+
+
+async def test_interval_syncs_without_being_waited_for(logs: DataFolder) -> None:
+    log = logs.topics["t"].partitions[1]
+    async with committing("interval") as commit:
+        assert commit.appended(log, append(log)) is None
+        await until_flushed(log)
+
+
+@pytest.mark.parametrize("config", [LogConfig(flush_messages=3), LogConfig(flush_ms=10)])
+async def test_a_topic_can_ask_for_syncs_of_its_own(logs: DataFolder, config: LogConfig) -> None:
+    log = logs.topics["t"].partitions[0]
+    log.configure(config)
+    async with committing("os") as commit:
+        for _ in range(3):
+            assert commit.appended(log, append(log)) is None
+        await until_flushed(log)
+
+
+async def test_without_a_wish_nothing_is_synced(logs: DataFolder) -> None:
+    log = logs.topics["t"].partitions[0]
+    async with committing("os") as commit:
+        for _ in range(100):
+            commit.appended(log, append(log))
+        await asyncio.sleep(0.05)
+    assert log.flushed_offset == 0
+
+
+async def test_stopping_syncs_what_is_left(logs: DataFolder) -> None:
+    log = logs.topics["t"].partitions[0]
+    async with committing("interval", interval_ms=60_000) as commit:
+        commit.appended(log, append(log))
+    assert log.flushed_offset == 1
