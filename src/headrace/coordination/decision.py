@@ -1,0 +1,74 @@
+"""What a coordinator decides: records to write, replies to give, timers to set. The vocabulary here.
+
+The runtime (in broker/) drives every machine in the same five steps, without anything in between:
+
+1. `decision = machine.decide_something(request, …, now_ms)` leaves the durable state as it was.
+2. `decision.records` are appended as one batch to the partition of the internal topic that owns the key;
+   with `decision.producer` as a transactional batch of that producer (KIP-447).
+3. Each of them goes through `machine.replay(key, value)`, as it will when the partition is loaded again.
+4. `decision.timers` are set, moved or cancelled. One that is due leads to `machine.timed_out(key, now_ms)`.
+5. When the records are as durable as the log promises, `reply` and `replies` go out.
+
+If the append fails, the runtime drops the decision and asks the machine what to say instead (`write_failed`).
+
+Invariants: only `replay` changes durable state, live and at load alike; time and ids are arguments.
+Never: I/O, clocks, randomness, protocol messages, exceptions for cases that clients can cause.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+WaitingId = int
+"""Names a request whose reply may have to wait. The caller gives it, unique among the waiting ones."""
+
+TimerKey = tuple[str | int, ...]
+"""Names a timer. The first part says which machine it belongs to, the second which kind of timer it is."""
+
+
+class Reply(Protocol):
+    """An answer to a request: a frozen value, free of protocol versions."""
+
+    def failed(self, error: ErrorCode) -> "Reply":
+        """The same answer when what it promises could not be written."""
+        ...
+
+
+SomeReply = TypeVar("SomeReply", bound=Reply, covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A record of an internal topic in Kafka's own format: the key begins with its type, no value is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timer:
+    """Sets this timer to a moment, in place of an earlier one; without a moment it is cancelled."""
+
+    key: TimerKey
+    at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producer:
+    """The transactional producer in whose name records are written; its marker decides whether they count."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision(Generic[SomeReply]):
+    """What to write, to whom to reply, when to wake up. Without `reply` the request that was asked waits:
+    a later decision names its waiting id in `replies`."""
+
+    records: tuple[Record, ...] = ()
+    reply: SomeReply | None = None
+    timers: tuple[Timer, ...] = ()
+    replies: tuple[tuple[WaitingId, Reply], ...] = ()
+    producer: Producer | None = None
