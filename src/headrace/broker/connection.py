@@ -146,11 +146,11 @@ class Connection(asyncio.BufferedProtocol):
     def _work(self) -> None:
         """Take frames for as long as the client keeps up."""
         try:
+            next_frame, take = self._frames.next_frame, self._take
             while not self._held_back():
-                frame = self._frames.next_frame()
-                if frame is None:
+                if (frame := next_frame()) is None:
                     break
-                self._take(frame)
+                take(frame)
         except (WireError, CloseConnectionError) as error:
             _log.info("closing the connection of %s: %s", self.address, error)
             self.abort()
@@ -197,15 +197,16 @@ class Connection(asyncio.BufferedProtocol):
         future.add_done_callback(done)
 
     def _control_reading(self) -> None:
+        if self._held_back() != self._reading:
+            return
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self._held_back() == self._reading:
-            self._reading = not self._reading
-            if self._reading:
-                transport.resume_reading()
-            else:
-                transport.pause_reading()
+        self._reading = not self._reading
+        if self._reading:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
 
     # Replies.
 

@@ -29,16 +29,21 @@ class Dispatcher:
     def __init__(self, broker: Broker, apis: Mapping[int, Api]) -> None:
         self._broker = broker
         self._apis = apis
+        # Versions that were asked for and are served, with whether they are flexible: looked up once each.
+        self._served: dict[tuple[int, int], tuple[Api, bool]] = {}
 
     def __call__(self, frame: memoryview, connection: Connection) -> Reply:
         """Raises WireError or CloseConnectionError for what cannot be answered."""
         header = read_request_header(frame)
-        api = self._apis.get(header.api_key)
-        if api is None:
-            raise CloseConnectionError(f"API key {header.api_key} is not served")
-        if not api.serves(header.version):
-            return self._refuse_version(api, header)
-        flexible = api.is_flexible(header.version)
+        served = self._served.get(header[:2])
+        if served is None:
+            api = self._apis.get(header.api_key)
+            if api is None:
+                raise CloseConnectionError(f"API key {header.api_key} is not served")
+            if not api.serves(header.version):
+                return self._refuse_version(api, header)
+            served = self._served[header[:2]] = (api, api.is_flexible(header.version))
+        api, flexible = served
         context = Context(api, header.version, header.client_id, connection)
         body = body_of(frame, header, flexible=flexible)
         if not api.raw:

@@ -1,0 +1,24 @@
+"""The embedded broker with a log that takes every batch and keeps none: what the client can do at most.
+
+Run as `headrace broker` is. Only for producing: there is nothing to fetch.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from headrace.cli.main import main
+from headrace.log.partition_log import Appended, PartitionLog
+from headrace.wire.record_batch import read_header
+
+
+def append(self: PartitionLog, records: Any, *, now_ms: int) -> Appended:
+    base_offset = self.end_offset
+    self.end_offset = base_offset + read_header(records).last_offset_delta + 1
+    return Appended(base_offset, self.end_offset - 1, -1, 0, duplicate=bool(now_ms < 0))
+
+
+if __name__ == "__main__":
+    PartitionLog.append = append  # type: ignore[method-assign]
+    sys.exit(main())
