@@ -9,7 +9,8 @@ The runtime (in broker/) drives every machine in the same five steps, without an
 4. `decision.timers` are set, moved or cancelled. One that is due leads to `machine.timed_out(key, now_ms)`.
 5. When the records are as durable as the log promises, `reply` and `replies` go out.
 
-If the append fails, the runtime drops the decision and asks the machine what to say instead (`write_failed`).
+If the append fails, the runtime carries out `decision.failed(error)` instead, or, where a machine has a
+`write_failed`, what that one decides.
 
 Invariants: only `replay` changes durable state, live and at load alike; time and ids are arguments.
 Never: I/O, clocks, randomness, protocol messages, exceptions for cases that clients can cause.
@@ -35,12 +36,12 @@ class Reply(Protocol):
         ...
 
 
-SomeReply = TypeVar("SomeReply", bound=Reply, covariant=True)
+SomeReply = TypeVar("SomeReply", bound=Reply, covariant=True)  # noqa: PLC0105 - a word, not a code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record of an internal topic in Kafka's own format: the key begins with its type, no value is a tombstone."""
+    """A record in Kafka's own format: the key begins with its type; without a value it is a tombstone."""
 
     key: bytes
     value: bytes | None
@@ -65,10 +66,18 @@ class Producer:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Generic[SomeReply]):
     """What to write, to whom to reply, when to wake up. Without `reply` the request that was asked waits:
-    a later decision names its waiting id in `replies`."""
+    this decision or a later one names its waiting id in `replies`, once."""
 
     records: tuple[Record, ...] = ()
     reply: SomeReply | None = None
     timers: tuple[Timer, ...] = ()
     replies: tuple[tuple[WaitingId, Reply], ...] = ()
     producer: Producer | None = None
+
+    def failed(self, error: ErrorCode) -> "Decision[Reply]":
+        """What is left of it when its records could not be written: the error for all, and the timers."""
+        return Decision(
+            reply=None if self.reply is None else self.reply.failed(error),
+            timers=self.timers,
+            replies=tuple((waiting_id, reply.failed(error)) for waiting_id, reply in self.replies),
+        )
