@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +38,9 @@ class CountingFile:
     read: int = 0
     missing: int = 0
 
+    def fileno(self) -> int:
+        return -1
+
     def pread(self, size: int, _position: int) -> bytes:
         self.read += size
         return b"r" * (size - self.missing)
@@ -43,7 +49,7 @@ class CountingFile:
 @dataclass
 class Part:
     size: int
-    file: CountingFile = field(default_factory=CountingFile)
+    file: Any = field(default_factory=CountingFile)
     position: int = 0
 
 
@@ -129,6 +135,52 @@ async def test_a_client_that_does_not_read_costs_a_bounded_amount() -> None:
             received += len(await reader.read(1 << 20))
         assert received == part.size + 8
         assert part.file.read == part.size
+        writer.close()
+
+
+class RealFile:
+    """As a segment's: the kernel can read it."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def pread(self, size: int, position: int) -> bytes:
+        return os.pread(self._descriptor, size, position)
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.02])
+async def test_records_arrive_as_they_stand_in_the_file(tmp_path: Path, pause: float) -> None:
+    content = random.Random(3).randbytes(9 * 1024 * 1024)
+    (tmp_path / "segment").write_bytes(content)
+    file = RealFile(tmp_path / "segment")
+    parts = [Part(4_000_000, file, 17), Part(10, file, 5), Part(5_000_000, file, 4_000_000)]
+    expected = b"".join(b"<" + content[part.position :][: part.size] + b">" for part in parts)
+
+    def answer(_frame: bytes) -> Any:
+        return [piece for part in parts for piece in (b"<", part, b">")]
+
+    async with serving(answer) as service:
+        reader, writer = await connect(service)
+        writer.write(framed(b"one") + framed(b"two"))
+        received = bytearray()
+        while len(received) < 2 * len(expected):
+            received += await reader.read(300_000)
+            await asyncio.sleep(pause)
+        assert bytes(received) == expected + expected
+        writer.close()
+
+
+async def test_a_real_file_that_ends_too_early_ends_the_connection(tmp_path: Path) -> None:
+    (tmp_path / "segment").write_bytes(b"x" * 200_000)
+    part = Part(300_000, RealFile(tmp_path / "segment"))
+    async with serving(lambda _frame: [b"head", part]) as service:
+        reader, writer = await connect(service)
+        writer.write(framed(b"give"))
+        assert len(await reader.read()) < 300_000
+        await until(lambda: not service.connections)
         writer.close()
 
 

@@ -16,6 +16,7 @@ from headrace.console.rendering import (
     milliseconds,
     moment,
     rate,
+    size,
 )
 
 
@@ -95,3 +96,20 @@ def test_a_value_nested_without_end_does_not_break_the_page() -> None:
 def test_a_template_cannot_use_a_name_that_is_not_there() -> None:
     with pytest.raises(UndefinedError):
         Renderer().render("parts/latency.html")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "\N{EN DASH}"),
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1 kB"),
+        (123_456, "123 kB"),
+        (999_600, "1 MB"),
+        (5_300_000_000, "5.3 GB"),
+        (7_000_000_000_000, "7,000 GB"),
+    ],
+)
+def test_sizes_read_well(value: int | None, expected: str) -> None:
+    assert size(value) == expected

@@ -23,6 +23,8 @@ class FileSource(Protocol):
     """A file that stays readable for as long as somebody holds it."""
 
     def pread(self, size: int, position: int, /) -> bytes: ...
+    def fileno(self) -> int:
+        """For the kernel to read from; negative if it cannot."""
 
 
 class FilePart(Protocol):

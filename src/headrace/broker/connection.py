@@ -1,8 +1,9 @@
 """One client connection: bytes in, frames to the dispatcher, replies out in the order of their requests.
 
 Replies may be ready out of order (a fetch waits, the produce behind it does not): each request takes a place
-in a queue, and what is at its head goes out when it is ready. Records in replies are parts of files; they are
-read in chunks as the client takes them, so a reply of 50 MB never stands in memory.
+in a queue, and what is at its head goes out when it is ready. Records in replies are parts of files. While
+the transport has nothing to write, the kernel moves them to the socket (sendfile); when the socket is full, a
+chunk is read for the transport, which waits for room. So a reply of 50 MB never stands in memory.
 
 Back-pressure: while the client does not read, or has too many requests open, nothing more is taken from it.
 So a connection holds at most one receive buffer, `MOST_OPEN` replies without their records, and a few chunks.
@@ -14,7 +15,9 @@ interprets a request.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -74,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._closing = False
         self._said_goodbye = False
+        self._descriptor = -1
         self.last_active = self._loop.time()
         self.address = ""
 
@@ -86,7 +90,11 @@ class Connection(asyncio.BufferedProtocol):
         self.address = str(peer[0]) if peer else ""
         if (sock := transport.get_extra_info("socket")) is not None and sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+            # What the transport encrypts cannot go past it.
+            if transport.get_extra_info("ssl_object") is None:
+                self._descriptor = sock.fileno()
+        # The client counts as slow until it has taken everything: then there is nothing to overtake.
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES, low=0)
         self._opened(self)
 
     def get_buffer(self, _size_hint: int) -> memoryview:
@@ -151,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
                 if (frame := next_frame()) is None:
                     break
                 take(frame)
-        except (WireError, CloseConnectionError) as error:
+        except (WireError, CloseConnectionError, ConnectionError) as error:
             _log.info("closing the connection of %s: %s", self.address, error)
             self.abort()
             return
@@ -216,6 +224,9 @@ class Connection(asyncio.BufferedProtocol):
             self._drain()
             while self._places and self._places[0].ready and not self._outbox and not self._client_is_slow:
                 self._put(self._places.popleft().pieces)
+        except ConnectionError:
+            self.abort()
+            return
         except OSError:
             _log.exception("records for %s cannot be read, closing its connection", self.address)
             self.abort()
@@ -243,20 +254,44 @@ class Connection(asyncio.BufferedProtocol):
         self._drain()
 
     def _drain(self) -> None:
-        """Write until the client is slow, reading files as far as needed."""
+        """Write until the client is slow, with as much of the files as it takes."""
         transport = self._transport
+        if transport is None or transport.is_closing():
+            return  # its descriptor may be somebody else's by now
         outbox = self._outbox
-        while outbox and transport is not None and not self._client_is_slow:
+        while outbox and not self._client_is_slow:
             item = outbox.popleft()
             if isinstance(item, bytearray):
-                if item:
-                    transport.write(item)
+                self._write(transport, item)
                 continue
             part, sent = item
-            chunk = min(CHUNK_BYTES, part.size - sent)
-            if sent + chunk < part.size:
-                outbox.appendleft((part, sent + chunk))
-            transport.write(_read(part, sent, chunk))
+            if (moved := self._move(transport, part, sent)) == 0:
+                moved = min(CHUNK_BYTES, part.size - sent)
+                transport.write(_read(part, sent, moved))
+            if sent + moved < part.size:
+                outbox.appendleft((part, sent + moved))
+
+    def _write(self, transport: asyncio.Transport, data: bytearray) -> None:
+        """Past the transport if it has nothing to write, so that a part of a file can follow at once."""
+        written = 0
+        if self._descriptor >= 0 and not transport.get_write_buffer_size():
+            with contextlib.suppress(BlockingIOError):
+                written = os.write(self._descriptor, data)
+        if written < len(data):
+            transport.write(data[written:] if written else data)
+
+    def _move(self, transport: asyncio.Transport, part: FilePart, sent: int) -> int:
+        """How much of the file the kernel took to the socket; 0 if it cannot, or not now."""
+        source = part.file.fileno()
+        if self._descriptor < 0 or source < 0 or transport.get_write_buffer_size():
+            return 0
+        try:
+            moved = os.sendfile(self._descriptor, source, part.position + sent, part.size - sent)
+        except BlockingIOError:
+            return 0  # the next chunk goes to the transport, which waits until there is room
+        if moved == 0:
+            raise OSError(f"a segment ends too early at {part.position + sent}")
+        return moved
 
     def _end_if_idle(self) -> None:
         """End a connection that is closing once nothing is owed to the client.

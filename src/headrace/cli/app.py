@@ -98,6 +98,21 @@ def down(settings: Settings) -> None:
 
 
 @app.command()
+@with_settings("host", "kafka_port", "engine", "bootstrap_servers")
+def topics(
+    settings: Settings,
+    name: Annotated[
+        str | None, typer.Argument(help="Show the partitions of this topic.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List topics, or the partitions of one, with their messages, bytes and skew."""
+    from headrace.cli.topics import show_topics  # noqa: PLC0415 - for a quick --help
+
+    show_topics(settings, name, as_json=as_json)
+
+
+@app.command()
 @with_settings("data_dir")
 def sql(
     settings: Settings,

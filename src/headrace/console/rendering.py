@@ -39,7 +39,12 @@ class Renderer:
             auto_reload=False,
         )
         self._environment.filters.update(
-            count=count, rate=rate, milliseconds=milliseconds, moment=moment, message_value=message_value
+            count=count,
+            rate=rate,
+            size=size,
+            milliseconds=milliseconds,
+            moment=moment,
+            message_value=message_value,
         )
         self._environment.globals.update(
             asset=AssetAddresses().address, missing_assets=missing_assets(), build_command=BUILD_COMMAND
@@ -51,6 +56,18 @@ class Renderer:
 
 def count(value: int) -> str:
     return f"{value:,}"
+
+
+def size(value: int | None) -> str:
+    """Bytes in the unit that reads best; nothing where they are not known."""
+    if value is None:
+        return NOTHING
+    amount = float(value)
+    units = ["B", "kB", "MB", "GB"]
+    while amount >= 999.5 and len(units) > 1:
+        amount /= 1_000
+        units.pop(0)
+    return f"{amount:.3g} {units[0]}" if amount < 999.5 else f"{amount:,.0f} {units[0]}"
 
 
 def rate(value: float) -> str:

@@ -31,6 +31,12 @@ def total_messages(topic: TopicDescription) -> int:
     return sum(partition.latest - partition.earliest for partition in topic.partitions)
 
 
+def total_bytes(topic: TopicDescription) -> int | None:
+    """What the partitions take together; None where that is known of none."""
+    known = [partition.size_bytes for partition in topic.partitions if partition.size_bytes is not None]
+    return sum(known) if known else None
+
+
 class View(ABC):
     """One open page: renders its parts again and again, and keeps what it needs to do so cheaply."""
 
@@ -176,6 +182,7 @@ class TopicView(View):
         return {
             "topic": topic,
             "total": total_messages(topic),
+            "total_bytes": total_bytes(topic),
             "messages": self._messages,
             "limit": NEWEST_MESSAGES,
         }

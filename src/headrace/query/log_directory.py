@@ -16,6 +16,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # documented, not listed
 
 from headrace.core.errors import HeadraceError
+from headrace.query.partition_sizes import Place, partition_sizes
 
 _ABSENT: Final = frozenset(
     {
@@ -82,6 +83,14 @@ class LogDirectory:
                 partitions=tuple(sorted(partition.id for partition in description.partitions)),
             )
         return found
+
+    def sizes(self) -> dict[Place, int]:
+        """Bytes on disk by topic and partition, where a broker tells them."""
+        try:
+            brokers = self._admin.list_topics(timeout=self._timeout_seconds).brokers.values()
+        except KafkaException as error:
+            raise self.unavailable(error) from error
+        return partition_sizes([(broker.host, broker.port) for broker in brokers], self._timeout_seconds)
 
     def earliest(self, topics: Iterable[TopicIdentity]) -> dict[tuple[str, int], int]:
         """The first offset that is still there, by topic and partition."""

@@ -26,11 +26,15 @@ _INTERNAL_PREFIX: Final = "__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """A partition's first offset that is still there, and the offset that its next record will get."""
+    """A partition's first offset that is still there, the offset that its next record will get, its size.
+
+    The size is None where the log does not say it.
+    """
 
     partition: int
     earliest: int
     latest: int
+    size_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +118,7 @@ class TopicBrowser:
         # In this order: an earliest offset asked for later could lie behind the latest one.
         earliest = self._directory.earliest(known)
         latest = self._directory.latest(known)
+        sizes = self._directory.sizes() if known else {}
         described: list[TopicDescription] = []
         for topic in known:
             places = [(topic.name, partition) for partition in topic.partitions]
@@ -121,7 +126,12 @@ class TopicBrowser:
                 place in earliest and place in latest for place in places
             ):  # else it was deleted meanwhile
                 partitions = tuple(
-                    PartitionDescription(partition=place[1], earliest=earliest[place], latest=latest[place])
+                    PartitionDescription(
+                        partition=place[1],
+                        earliest=earliest[place],
+                        latest=latest[place],
+                        size_bytes=sizes.get(place),
+                    )
                     for place in places
                 )
                 described.append(

@@ -114,7 +114,12 @@ def topics_content(topics: Iterable[TopicDescription]) -> dict[str, Any]:
                 "name": topic.name,
                 "topic_id": topic.topic_id,
                 "partitions": [
-                    {"partition": each.partition, "earliest": each.earliest, "latest": each.latest}
+                    {
+                        "partition": each.partition,
+                        "earliest": each.earliest,
+                        "latest": each.latest,
+                        "bytes": each.size_bytes,
+                    }
                     for each in topic.partitions
                 ],
             }

@@ -6,7 +6,7 @@
 | `GET /flow` | counts, latencies and the state of the queries |
 | `GET /flow/stream` | the same as server-sent events, whenever it has changed |
 | `GET /latency` | the latencies alone |
-| `GET /topics` | topics with ids, partitions and offsets |
+| `GET /topics` | topics with ids, partitions, offsets and bytes |
 | `GET /topics/{name}/messages?limit=` | newest messages, decoded |
 | `GET /health` | 200 while all is well, 503 with the problem while it is not |
 
