@@ -48,6 +48,7 @@ docs: setup ## Write the generated pages anew
 
 bench: setup-kafka ## Measure what the README claims
 	$(BIN)/python benchmarks/avro_latency.py
+	$(BIN)/python benchmarks/broker_benchmarks.py
 
 lock: setup ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url --no-header \
