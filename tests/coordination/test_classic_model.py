@@ -29,7 +29,8 @@ from headrace.coordination.requests import LeavingMember, OffsetToCommit
 from tests.coordination.runtime import GROUP, REBALANCE_MS, SESSION_MS, Runtime, offers
 
 PARTITIONS = 4
-PROTOCOLS = (("range",), ("range", "sticky"), ("sticky", "range"), ("other",))
+NUMBER_OF_CLIENTS = 7
+PROTOCOLS = (("range",), ("range",), ("range", "sticky"), ("sticky", "range"), ("other",))
 
 
 class Client:
@@ -82,7 +83,7 @@ def durable(runtime: Runtime) -> dict[str, Any]:
 class ClassicGroupMachine(RuleBasedStateMachine):
     clients = Bundle("clients")
 
-    @initialize(target=clients, delay_ms=st.sampled_from([0, 3_000]), max_size=st.sampled_from([3, 100]))
+    @initialize(target=clients, delay_ms=st.sampled_from([0, 3_000]), max_size=st.sampled_from([3, 100, 100]))
     def start(self, delay_ms: int, max_size: int) -> Any:
         self.runtime = Runtime(
             classic=ClassicSettings(initial_rebalance_delay_ms=delay_ms, max_size=max_size)
@@ -140,11 +141,11 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         )
         self._hear()
 
-    @rule(client=clients, names=st.just(("range",)))
-    def joins_properly(self, client: Client, names: tuple[str, ...]) -> None:
+    @rule(client=clients)
+    def joins_properly(self, client: Client) -> None:
         """With the id that it is given, as a client would."""
         for _ in range(2):
-            self.joins(client=client, names=names, topics=("a",))
+            self.joins(client=client, names=("range",), topics=("a",))
             if client.join is not None or client.generation >= 0:
                 return
 
@@ -161,6 +162,19 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             client.member_id, client.generation, assignments, instance_id=client.instance_id
         )
         self._hear()
+
+    @rule(numbers=st.sets(st.integers(0, NUMBER_OF_CLIENTS - 1), min_size=1), in_order=st.booleans())
+    def they_settle(self, numbers: set[int], in_order: bool) -> None:
+        """These and all who are members already do what it takes, as clients do that nothing happens to."""
+        group = self.runtime.classic.group(GROUP)
+        members = {} if group is None else dict(group.members)
+        taking_part = [one for one in self.all if one.number in numbers or one.member_id in members]
+        for client in taking_part:
+            self.joins_properly(client=client)
+        self.time_passes(by_ms=3_000)
+        self.time_passes(by_ms=3_000)
+        for client in taking_part if in_order else reversed(taking_part):
+            self.asks_for_its_assignment(client=client)
 
     @rule(client=clients, behind=st.sampled_from([0, 0, 0, 1]))
     def sends_a_heartbeat(self, client: Client, behind: int) -> None:
