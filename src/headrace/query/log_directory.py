@@ -90,7 +90,7 @@ class LogDirectory:
             brokers = self._admin.list_topics(timeout=self._timeout_seconds).brokers.values()
         except KafkaException as error:
             raise self.unavailable(error) from error
-        return partition_sizes([(broker.host, broker.port) for broker in brokers], self._timeout_seconds)
+        return partition_sizes([(str(each.host), each.port) for each in brokers], self._timeout_seconds)
 
     def earliest(self, topics: Iterable[TopicIdentity]) -> dict[tuple[str, int], int]:
         """The first offset that is still there, by topic and partition."""
