@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
+from headrace.coordination.classic_group import session_timer
 from headrace.coordination.classic_groups import ClassicGroups
 from headrace.coordination.classic_rebalance import ClassicSettings
 from headrace.coordination.classic_states import State
@@ -79,7 +80,7 @@ def test_a_first_rebalance_does_not_wait_longer_than_the_rebalance_timeout() -> 
     for _ in range(2):
         runtime.advance(DELAY_MS - 1)
         joins.append(runtime.ask_join(member_id=runtime.member_id(), rebalance_timeout_ms=timeout_ms))
-    runtime.advance(2 * DELAY_MS)
+    runtime.advance(2)
     assert len(runtime.joined(joins[0]).members) == 3
 
 
@@ -147,6 +148,15 @@ def test_while_a_rebalance_is_prepared_those_who_joined_count() -> None:
     assert state(runtime) is State.COMPLETING_REBALANCE
 
 
+def test_who_waits_has_its_place_when_it_asks_again() -> None:
+    runtime = Runtime(classic=ClassicSettings(max_size=1))
+    member_id = runtime.member_id()
+    given_up = runtime.ask_join(member_id=member_id)
+    again = runtime.ask_join(member_id=member_id)
+    assert runtime.joined(given_up).error is ErrorCode.rebalance_in_progress
+    assert again in runtime.waiting
+
+
 # Settling.
 
 
@@ -194,6 +204,18 @@ def test_a_member_that_changes_ends_the_waiting_for_assignments(runtime: Runtime
     assert runtime.synced(waits).error is ErrorCode.rebalance_in_progress
     assert state(runtime) is State.PREPARING_REBALANCE
     assert runtime.synced(runtime.ask_sync(second, 2)).error is ErrorCode.rebalance_in_progress
+
+
+def test_who_waited_longer_than_a_session_has_a_whole_one_again(runtime: Runtime) -> None:
+    leader, follower = runtime.stable_group(2)
+    for member_id in (leader, follower):
+        runtime.ask_join(member_id=member_id)
+    runtime.ask_sync(follower, 2)
+    for _ in range(3):
+        runtime.advance(SESSION_MS - 1)
+        assert runtime.heartbeat(leader, 2) is ErrorCode.none
+    runtime.ask_join(member_id=leader, protocols=offers("range", topics=("more",)))
+    assert runtime.timers[session_timer(GROUP, follower)] == runtime.now_ms + SESSION_MS
 
 
 def test_who_never_asks_for_its_assignment_is_taken_for_dead(runtime: Runtime) -> None:
@@ -432,6 +454,17 @@ def test_an_assignment_that_cannot_be_written_is_given_to_nobody(runtime: Runtim
         assert runtime.synced(asked).assignment == b""
     assert (state(runtime), runtime.group().generation) == (State.STABLE, 1)
     assert runtime.heartbeat(first, 1) is ErrorCode.none
+
+
+def test_a_leave_that_cannot_be_written_leaves_no_timers_behind(runtime: Runtime) -> None:
+    member_id = runtime.member_id()
+    runtime.ask_join(member_id=member_id)
+    runtime.advance(DELAY_MS)
+    runtime.fail_next_write = True
+    reply = runtime.leave(LeavingMember(member_id=member_id))
+    assert reply.error is ErrorCode.coordinator_not_available
+    assert (state(runtime), runtime.group().generation) == (State.EMPTY, 0)
+    assert not runtime.timers
 
 
 def test_a_new_group_that_cannot_be_written_is_none(runtime: Runtime) -> None:

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from headrace.coordination.classic_group import ClassicGroup
+from headrace.coordination.group import Committer
 from headrace.coordination.offsets import OffsetSettings
 from headrace.coordination.replies import FetchedOffset
 from headrace.coordination.requests import DeleteOffsetsRequest, FetchOffsetsRequest, OffsetToCommit
@@ -172,6 +174,19 @@ def test_a_transaction_without_a_group_id_is_refused(runtime: Runtime) -> None:
     assert runtime.commit(at(1), group_id="") == OK
 
 
+class _StaleMember(ClassicGroup):
+    """A group that answers as one of the consumer protocol would to a member that is behind."""
+
+    def commit_error(self, committer: Committer) -> ErrorCode:  # noqa: ARG002
+        return ErrorCode.stale_member_epoch
+
+
+def test_producers_do_not_know_of_member_epochs(runtime: Runtime) -> None:
+    runtime.groups[GROUP] = _StaleMember(GROUP)
+    assert runtime.commit(at(1)) == (ErrorCode.stale_member_epoch,)
+    assert runtime.commit(at(1), producer_id=9) == (ErrorCode.illegal_generation,)
+
+
 # Deletion.
 
 
@@ -282,6 +297,26 @@ def test_nothing_expires_under_a_transaction() -> None:
     runtime.advance(48 * HOUR_MS)
     assert runtime.fetched() == {("events", 0): 1}
     runtime.mark(9, committed=False)
+    runtime.advance(HOUR_MS)
+    assert GROUP not in runtime.groups
+
+
+def test_a_group_is_kept_that_has_nothing_but_an_open_transaction() -> None:
+    runtime = expiring()
+    runtime.commit(at(2), producer_id=9)
+    runtime.advance(48 * HOUR_MS)
+    assert GROUP in runtime.groups
+    runtime.mark(9, committed=True)
+    assert runtime.fetched() == {("events", 0): 2}
+
+
+def test_an_expiry_that_cannot_be_written_is_tried_again() -> None:
+    runtime = expiring()
+    runtime.commit(at(1))
+    runtime.advance(24 * HOUR_MS - 1)
+    runtime.fail_next_write = True
+    runtime.advance(1)
+    assert runtime.fetched() == {("events", 0): 1}
     runtime.advance(HOUR_MS)
     assert GROUP not in runtime.groups
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
+from headrace.coordination.classic_group import session_timer
 from headrace.coordination.classic_rebalance import ClassicSettings
 from headrace.coordination.classic_states import State
 from headrace.coordination.requests import LeavingMember, OffsetToCommit
-from tests.coordination.runtime import REBALANCE_MS, SESSION_MS, Runtime, offers
+from tests.coordination.runtime import GROUP, REBALANCE_MS, SESSION_MS, Runtime, offers
 
 DELAY_MS = ClassicSettings().initial_rebalance_delay_ms
 
@@ -45,6 +46,31 @@ def test_a_follower_that_comes_back_takes_over_without_a_rebalance(runtime: Runt
     assert synced.assignment == b"two"
     runtime.reload()
     assert runtime.heartbeat(reply.member_id, 1, instance_id="two") is ErrorCode.none
+
+
+def test_all_that_it_offers_when_it_comes_back_counts(runtime: Runtime) -> None:
+    ids = stable(runtime, "one")
+    assert not runtime.group().supports("consumer", {"sticky"})
+    runtime.ask_join(instance_id="one", protocols=offers("range", "sticky"))
+    assert runtime.group().state is State.STABLE
+    assert runtime.group().supports("consumer", {"sticky"})
+    assert session_timer(GROUP, ids["one"]) not in runtime.timers
+
+
+def test_who_takes_over_must_ask_for_the_assignment_that_its_former_self_never_fetched(
+    runtime: Runtime,
+) -> None:
+    joins = {instance: runtime.ask_join(instance_id=instance) for instance in ("one", "two")}
+    runtime.advance(2 * DELAY_MS)
+    leader = runtime.joined(joins["one"]).member_id
+    runtime.ask_sync(leader, 1, {}, instance_id="one")
+    replacement = runtime.joined(runtime.ask_join(instance_id="two")).member_id
+    assert runtime.group().state is State.STABLE
+    for _ in range(REBALANCE_MS // 5_000):
+        for instance, member_id in (("one", leader), ("two", replacement)):
+            assert runtime.heartbeat(member_id, 1, instance_id=instance) is ErrorCode.none
+        runtime.advance(5_000)
+    assert list(runtime.group().members) == [leader]
 
 
 def test_a_leader_that_comes_back_is_told_not_to_assign(runtime: Runtime) -> None:
