@@ -1,9 +1,11 @@
 """Up to where each log of a data folder is known to be good, so that a start need not look at everything.
 
-Two files in the data folder, both with one entry for each partition:
+Three files in the data folder, each with one entry for each partition:
 
 `recovery-point-offset-checkpoint`, text as Kafka writes it (version 0, number of entries, then topic,
 partition and offset in each line): everything before this offset was synced, so it survives a power loss.
+
+`cleaner-offset-checkpoint`, in the same format: before this offset the log of a compacted topic is clean.
 
 `written-points.json`, our own: `{"version": 1, "boot": …, "clean": …, "points": {"topic-0": [...]}}`, each
 point with the fields of `Point`. Everything before a point had been written when the file was. As long as
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
 WRITTEN_POINTS: Final = "written-points.json"
 _VERSION: Final = 1
 _KAFKA_VERSION: Final = 0
@@ -117,8 +120,17 @@ def write_written_points(
 
 def read_recovery_points(filesystem: FileSystem, folder: str) -> dict[str, int]:
     """Flushed offsets by folder name; empty if the file is missing or damaged."""
+    return _read_offsets(filesystem, folder, RECOVERY_POINTS)
+
+
+def read_cleaned_offsets(filesystem: FileSystem, folder: str) -> dict[str, int]:
+    """As `read_recovery_points`. One that is missing costs a round of cleaning."""
+    return _read_offsets(filesystem, folder, CLEANED_OFFSETS)
+
+
+def _read_offsets(filesystem: FileSystem, folder: str, name: str) -> dict[str, int]:
     try:
-        lines = read_file(filesystem, f"{folder}/{RECOVERY_POINTS}").decode().splitlines()
+        lines = read_file(filesystem, f"{folder}/{name}").decode().splitlines()
         if int(lines[0]) != _KAFKA_VERSION or int(lines[1]) != len(lines) - 2:
             raise ValueError("wrong version or number of lines")
         points = {}
@@ -129,14 +141,22 @@ def read_recovery_points(filesystem: FileSystem, folder: str) -> dict[str, int]:
     except FileNotFoundError:
         return {}
     except (ValueError, IndexError) as error:
-        _log.warning("%s is damaged and left out: %r", RECOVERY_POINTS, error)
+        _log.warning("%s is damaged and left out: %r", name, error)
         return {}
 
 
 def write_recovery_points(filesystem: FileSystem, folder: str, points: Mapping[str, int]) -> None:
     """Raises OSError."""
+    write_atomically(filesystem, f"{folder}/{RECOVERY_POINTS}", _offsets_text(points), sync=True)
+    filesystem.sync_directory(folder)
+
+
+def write_cleaned_offsets(filesystem: FileSystem, folder: str, points: Mapping[str, int]) -> None:
+    """Raises OSError. Not synced: what a power loss takes is cleaned again."""
+    write_atomically(filesystem, f"{folder}/{CLEANED_OFFSETS}", _offsets_text(points), sync=False)
+
+
+def _offsets_text(points: Mapping[str, int]) -> bytes:
     lines = [str(_KAFKA_VERSION), str(len(points))]
     lines += [f"{' '.join(name.rsplit('-', 1))} {offset}" for name, offset in points.items()]
-    data = ("\n".join(lines) + "\n").encode()
-    write_atomically(filesystem, f"{folder}/{RECOVERY_POINTS}", data, sync=True)
-    filesystem.sync_directory(folder)
+    return ("\n".join(lines) + "\n").encode()

@@ -1,7 +1,7 @@
 """All logs of a broker: one folder, which one process at a time may have open.
 
 Layout: `.lock`, `meta.properties` (the cluster id, as Kafka writes it), `catalogue.json`
-(`topic_catalogue`), `producer-ids` (the next producer id to give out, a decimal number), the two files of
+(`topic_catalogue`), `producer-ids` (the next producer id to give out, a decimal number), the three files of
 `checkpoints`, and a folder `<topic>-<partition>` for each partition (`partition_log`). A folder of a
 deleted topic is called `<topic>-<partition>.<random>-delete` until it is removed.
 
@@ -205,6 +205,7 @@ class DataFolder:
             now_ms=self._clock(),
             point=self._upkeep.written.points.get(folder),
             flushed_offset=self._upkeep.recovery_points.get(folder, 0),
+            cleaned_offset=self._upkeep.cleaned_offsets.get(folder, 0),
             clean=self._upkeep.clean,
             same_boot=self._upkeep.same_boot,
             make_folder=None if there else make,
@@ -312,6 +313,17 @@ class DataFolder:
         return range(first, first + count)
 
     # Upkeep
+
+    def cleaned_offset(self, log: PartitionLog) -> int | None:
+        """Before which offset a compacted log is clean; None if it was never cleaned."""
+        return self._upkeep.cleaned_offsets.get(log.name)
+
+    def set_cleaned_offset(self, log: PartitionLog, offset: int) -> None:
+        """Remember what a round of cleaning has done. Raises StorageError, and then a start may not know."""
+        try:
+            self._upkeep.set_cleaned_offset(log, offset)
+        except OSError as error:
+            raise StorageError(f"The offsets of cleaning cannot be written: {error}.") from error
 
     def housekeep(self, now_ms: int) -> None:
         """Apply retention and remove what is deleted. Raises StorageError when all else is done."""

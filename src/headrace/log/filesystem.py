@@ -46,6 +46,7 @@ class FileSystem(Protocol):
         ...
 
     def modified_ms(self, path: str) -> int: ...
+    def set_modified_ms(self, path: str, time_ms: int) -> None: ...
     def lock(self, path: str) -> int | None:
         """Take the lock on a file for this process; its descriptor, or None if another process has it."""
         ...
@@ -100,6 +101,9 @@ class OperatingSystem:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000  # noqa: PTH116 - as above
+
+    def set_modified_ms(self, path: str, time_ms: int) -> None:
+        os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
     def lock(self, path: str) -> int | None:
         descriptor = self.open(path, write=True, create=True)

@@ -5,7 +5,8 @@ point after a clean stop, or if the machine has not been started again since; el
 there on every batch is checked (length, checksum, offsets that rise), indexes and producer state are built
 from them, and the first bytes that are not a good batch end the log: the rest of the file is cut off, the
 segments behind it are removed. The same for a segment that does not begin where the one before it ends,
-unless the topic is compacted: what a power loss took from the middle must not leave a hole.
+unless it was compacted: what a power loss took from the middle must not leave a hole. A replacement of
+segments by cleaned ones that was broken off is finished first (`segment_swap`).
 
 An open after which something may be missing begins a new leader epoch (KIP-101), so that a consumer that
 had read what is no more can find that out (KIP-320).
@@ -21,7 +22,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from headrace.log import segment_indexes, snapshots
+from headrace.log import segment_indexes, segment_swap, snapshots
 from headrace.log.batch_walk import header_of, walk
 from headrace.log.checkpoints import Point
 from headrace.log.errors import StorageError
@@ -53,14 +54,16 @@ def open_log(
     now_ms: int,
     point: Point | None = None,
     flushed_offset: int = 0,
+    cleaned_offset: int = 0,
     clean: bool = False,
     same_boot: bool = False,
     make_folder: Callable[[], None] | None = None,
 ) -> PartitionLog:
     """The log in a folder; a new one if there is nothing in it. Raises StorageError.
 
-    `point` only if it can be believed. `clean` if nothing was written after it, `same_boot` if nothing that
-    was written can be lost. `make_folder` if there is no folder yet: it is made when something is appended.
+    `point` only if it can be believed, `cleaned_offset` if the log was ever compacted. `clean` if nothing was
+    written after the point, `same_boot` if nothing that was written can be lost. `make_folder` if there is no
+    folder yet: it is made when something is appended.
     """
     log = PartitionLog(
         folder,
@@ -79,6 +82,7 @@ def open_log(
         return log
     try:
         found = files.filesystem.files(folder)
+        segment_swap.recover(files.filesystem, folder, found)
         _remove_leftovers(log, found)
         _find_segments(log, found, now_ms)
         _read_epochs(log, found)
@@ -86,6 +90,7 @@ def open_log(
             log,
             point,
             flushed_offset=flushed_offset,
+            cleaned_offset=cleaned_offset,
             clean=clean,
             same_boot=same_boot,
             now_ms=now_ms,
@@ -158,6 +163,7 @@ def _find_end(
     point: Point | None,
     *,
     flushed_offset: int,
+    cleaned_offset: int,
     clean: bool,
     same_boot: bool,
     now_ms: int,
@@ -173,7 +179,10 @@ def _find_end(
             snapshots.restore(log, point.end_offset, now_ms)
     else:
         clean = clean and not log.size_bytes
-        _scan(log, point, flushed_offset, now_ms)
+        _scan(log, point, flushed_offset, cleaned_offset, now_ms)
+    if not clean:
+        # Names from before a crash may not be on the disk yet: the next flush has to see to them.
+        log.new_names = log.new_folder = True
     log.flushed_offset = (
         log.end_offset if clean else min(max(flushed_offset, log.start_offset), log.end_offset)
     )
@@ -213,7 +222,9 @@ def _adopt(log: PartitionLog, end_offset: int) -> None:
     log.end_offset = end_offset
 
 
-def _scan(log: PartitionLog, point: Point | None, flushed_offset: int, now_ms: int) -> None:
+def _scan(
+    log: PartitionLog, point: Point | None, flushed_offset: int, cleaned_offset: int, now_ms: int
+) -> None:
     """Check all batches from the last point that is known to be good on."""
     if point is not None:
         first = bisect_right(log.bases, point.segment) - 1
@@ -227,7 +238,9 @@ def _scan(log: PartitionLog, point: Point | None, flushed_offset: int, now_ms: i
     end_offset = expected
     for number in range(first, len(log.segments)):
         segment = log.segments[number]
-        hole = number > first and segment.base_offset != end_offset and not log.config.compact
+        hole = number > first and segment.base_offset != end_offset
+        # Compaction makes holes; those that it made stay when the topic is not compacted any more.
+        hole = hole and not log.config.compact and segment.base_offset > cleaned_offset
         if not hole:
             before = segment.size
             end_offset = _scan_segment(

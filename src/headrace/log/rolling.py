@@ -1,9 +1,10 @@
 """When a segment is full or old enough, and how the next one begins.
 
 Rules as Kafka's, tried at each append: the batch would make the file larger than `segment.bytes`; the batch
-is newer than the first one of the segment by more than `segment.ms` (by the clock since the segment was
-begun if its first batch has no timestamp); an index is full (`segment.index.bytes`); or the offset is too
-large to be relative to the segment's. An idle log is not rolled.
+is newer than the first one of the segment by more than `segment.ms`, or `max.compaction.lag.ms` if that is
+less and the topic is compacted (by the clock since the segment was begun if its first batch has no
+timestamp); an index is full (`segment.index.bytes`); or the offset is too large to be relative to the
+segment's. An idle log is not rolled.
 
 Byte format: none of its own. Crash behaviour: the new file is made before anything else; a crash leaves an
 empty last segment, which is a good one, with or without the closed one's indexes. Who may call: the partition
@@ -37,6 +38,9 @@ def first_batch(segment: Segment, config: LogConfig, timestamp: int, now_ms: int
 def configure(segment: Segment, config: LogConfig) -> None:
     """Work out, from its first batch and the settings, when a segment is to be followed by another."""
     wait = config.segment_ms
+    if config.compact:
+        # Only closed segments can be compacted.
+        wait = min(wait, config.max_compaction_lag_ms)
     most_jitter = min(config.segment_jitter_ms, config.segment_ms)
     if most_jitter > 0:
         # So that not all partitions of a topic roll at once.

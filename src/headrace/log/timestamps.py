@@ -98,15 +98,16 @@ def _position_before(segment: Segment, timestamp: int, start: int) -> int:
 def _records(segment: Segment, position: int, fields: Fields) -> list[tuple[int, int]]:
     """Timestamp and offset of each record of a batch."""
     header = header_of(fields)
-    if header.attributes & LOG_APPEND_TIME:
-        return [
-            (header.max_timestamp, header.base_offset + delta)
-            for delta in range(header.last_offset_delta + 1)
-        ]
+    arrival = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+    if arrival is not None and header.record_count == header.last_offset_delta + 1:
+        return [(arrival, header.base_offset + delta) for delta in range(header.last_offset_delta + 1)]
     batch = segment.read(segment.open_file(), fields[1] + LOG_OVERHEAD, position)
     try:
         return [
-            (header.base_timestamp + record.timestamp_delta, header.base_offset + record.offset_delta)
+            (
+                header.base_timestamp + record.timestamp_delta if arrival is None else arrival,
+                header.base_offset + record.offset_delta,
+            )
             for record in read_records(batch, header)
         ]
     except CorruptBatchError as error:

@@ -39,6 +39,7 @@ class Upkeep:
         self.dirty: set[PartitionLog] = set()
         self.written = WrittenPoints()
         self.recovery_points: dict[str, int] = {}
+        self.cleaned_offsets: dict[str, int] = {}
         self.clean = False
         self.same_boot = False
         self._with_deleted_files: set[PartitionLog] = set()
@@ -57,6 +58,7 @@ class Upkeep:
             written.points.clear()
         self.written = WrittenPoints(boot=boot, points=written.points)
         self.recovery_points = checkpoints.read_recovery_points(self._filesystem, self._path)
+        self.cleaned_offsets = checkpoints.read_cleaned_offsets(self._filesystem, self._path)
         if self.clean or not self.same_boot:
             checkpoints.write_written_points(self._filesystem, self._path, self.written, sync=self.clean)
 
@@ -73,8 +75,18 @@ class Upkeep:
         except OSError as error:
             _log.warning("the points of a deleted topic cannot be taken back: %s", error)
 
+    def set_cleaned_offset(self, log: PartitionLog, offset: int) -> None:
+        """A log is clean before this offset. Raises OSError, and then a start may not know."""
+        self.cleaned_offsets[log.name] = offset
+        checkpoints.write_cleaned_offsets(self._filesystem, self._path, self.cleaned_offsets)
+
     def _take_back(self, names: Mapping[str, int]) -> None:
         """Believe in nothing of these logs but what lies before an offset. Raises OSError."""
+        uncleaned = [name for name, offset in names.items() if self.cleaned_offsets.get(name, 0) > offset]
+        if uncleaned:
+            for name in uncleaned:
+                del self.cleaned_offsets[name]
+            checkpoints.write_cleaned_offsets(self._filesystem, self._path, self.cleaned_offsets)
         if [name for name in names if self.written.points.pop(name, None) is not None]:
             checkpoints.write_written_points(self._filesystem, self._path, self.written)
         lowered = {

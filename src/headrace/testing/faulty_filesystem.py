@@ -75,8 +75,10 @@ class FaultyFileSystem:
         self.refuse_sync = False
         self.writes = 0
         self.syncs = 0
+        self.changes = 0
         self._failing_write: tuple[int, int, int] | None = None
         self._failing_sync: int | None = None
+        self._broken_from: int | None = None
         self._system: Final = OperatingSystem()
         self._guard: Final = threading.RLock()
         self._dead = False
@@ -95,6 +97,16 @@ class FaultyFileSystem:
     def fail_sync(self, nth: int = 1) -> None:
         """Let the nth sync of a file from now on fail, and lose what it should have brought to the disk."""
         self._failing_sync = self.syncs + nth
+
+    def fail_from(self, nth: int | None) -> None:
+        """Let the nth change from now on, and all behind it, fail: the process has ended. None: no more."""
+        self._broken_from = None if nth is None else self.changes + nth
+
+    def _change(self) -> None:
+        self._alive()
+        self.changes += 1
+        if self._broken_from is not None and self.changes >= self._broken_from:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def power_loss(self, survivors: Survivors = "none") -> None:
         """Leave on the disk what a power loss might, and stop working."""
@@ -153,6 +165,8 @@ class FaultyFileSystem:
         with self._guard:
             self._alive()
             new = create and not Path(path).exists()
+            if new:
+                self._change()
             if new and self.room is not None and self.room <= 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             descriptor = self._system.open(path, write=write, create=create)
@@ -174,7 +188,7 @@ class FaultyFileSystem:
 
     def pwrite(self, descriptor: int, data: Data, position: int) -> int:
         with self._guard:
-            self._alive()
+            self._change()
             self.writes += 1
             content = bytes(data)
             if self._failing_write is not None and self.writes == self._failing_write[0]:
@@ -201,7 +215,7 @@ class FaultyFileSystem:
 
     def fdatasync(self, descriptor: int) -> None:
         with self._guard:
-            self._alive()
+            self._change()
             self.syncs += 1
             inode = self._inodes[self._inode_of[descriptor]]
             if self.refuse_sync or self.syncs == self._failing_sync:
@@ -212,7 +226,7 @@ class FaultyFileSystem:
 
     def truncate(self, descriptor: int, size: int) -> None:
         with self._guard:
-            self._alive()
+            self._change()
             if self.refuse_truncate:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             self._inodes[self._inode_of[descriptor]].pending.append((size, None))
@@ -226,7 +240,7 @@ class FaultyFileSystem:
 
     def rename(self, source: str, target: str) -> None:
         with self._guard:
-            self._alive()
+            self._change()
             replaced = self._keep(target)
             self._system.rename(source, target)
 
@@ -240,7 +254,7 @@ class FaultyFileSystem:
 
     def unlink(self, path: str) -> None:
         with self._guard:
-            self._alive()
+            self._change()
             kept = self._keep(path)
             self._system.unlink(path)
             if kept is not None:
@@ -262,18 +276,19 @@ class FaultyFileSystem:
         with self._guard:
             self._alive()
             if not Path(path).exists():
+                self._change()
                 self._system.mkdirs(path)
                 self._names.append((_parent(path), lambda: shutil.rmtree(path)))
 
     def rmdir(self, path: str) -> None:
         with self._guard:
-            self._alive()
+            self._change()
             self._system.rmdir(path)
             self._names.append((_parent(path), lambda: Path(path).mkdir()))
 
     def sync_directory(self, path: str) -> None:
         with self._guard:
-            self._alive()
+            self._change()
             if self.refuse_sync:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             self._names = [(directory, undo) for directory, undo in self._names if directory != path]
@@ -289,6 +304,10 @@ class FaultyFileSystem:
     def modified_ms(self, path: str) -> int:
         self._alive()
         return self._system.modified_ms(path)
+
+    def set_modified_ms(self, path: str, time_ms: int) -> None:
+        self._change()
+        self._system.set_modified_ms(path, time_ms)
 
     def lock(self, path: str) -> int | None:
         with self._guard:

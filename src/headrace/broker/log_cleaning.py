@@ -1,0 +1,74 @@
+"""Keeps compacted topics compacted: rounds of cleaning, one after the other, each in a process of its own.
+
+Between rounds it rests for `log.cleaner.backoff.ms` if nothing is due. What a round has made is put in place
+on the event loop, which is a few renames; reading and writing happen elsewhere (`log.cleaning_process`).
+
+Invariants: one round at a time; the process of a round ends with the task that runs this. Never looks into
+records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from headrace.log.cleaner import Cleaner, CleanerSettings, CleaningJob
+from headrace.log.cleaning_process import CleaningProcess, RoundFailed
+
+if TYPE_CHECKING:
+    from headrace.broker.configs.store import ConfigStore
+
+
+class LogCleaning:
+    """The cleaning of one broker's logs; `run` is owned, and cancelled, by the server."""
+
+    def __init__(self, cleaner: Cleaner, configs: ConfigStore, now_ms: Callable[[], int]) -> None:
+        self._cleaner: Final = cleaner
+        self._configs: Final = configs
+        self._now_ms: Final = now_ms
+
+    async def run(self) -> None:
+        """Clean what is due, until cancelled."""
+        while True:
+            if not await self.clean_one():
+                await asyncio.sleep(self._configs.number("log.cleaner.backoff.ms") / 1000)
+
+    async def clean_one(self) -> bool:
+        """One round, if a log is due; whether it was carried out."""
+        if not self._configs.flag("log.cleaner.enable"):
+            return False
+        rate = self._configs.broker("log.cleaner.io.max.bytes.per.second")
+        assert isinstance(rate, float)
+        self._cleaner.settings = CleanerSettings(
+            key_memory_bytes=self._configs.number("log.cleaner.dedupe.buffer.size"), bytes_per_second=rate
+        )
+        job = self._cleaner.begin(self._now_ms())
+        return job is not None and await self._carry_out(job)
+
+    async def _carry_out(self, job: CleaningJob) -> bool:
+        loop = asyncio.get_running_loop()
+        try:
+            process = CleaningProcess(job.task)
+        except OSError as error:
+            self._cleaner.give_up(job, error)
+            return False
+        readable = asyncio.Event()
+        loop.add_reader(process.fileno(), readable.set)
+        try:
+            while True:
+                await readable.wait()
+                readable.clear()
+                for said in process.read():
+                    if isinstance(said, RoundFailed):
+                        self._cleaner.give_up(job, said.reason, lasting=said.lasting)
+                        return False
+                    if not self._cleaner.take(job, said, now_ms=self._now_ms()):
+                        return not job.log.closed
+        except asyncio.CancelledError:
+            self._cleaner.give_up(job, "the broker stops")
+            raise
+        finally:
+            loop.remove_reader(process.fileno())
+            process.stop()
+            self._cleaner.tidy(job)

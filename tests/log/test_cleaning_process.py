@@ -1,0 +1,113 @@
+"""Rounds of cleaning in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from headrace.log.cleaner import Cleaner, CleanerSettings
+from headrace.log.cleaning_process import CleaningProcess, RoundFailed, Said
+from headrace.log.segment_rewriting import CleanedSegment, CleaningTask, RoundDone
+from headrace.log.transaction_index import AbortedTransaction
+from tests.log.batches import NOW, open_log
+from tests.log.compacted import append, compact_config, names_in, records_of
+
+CONFIG = compact_config(segment_bytes=2000)
+
+
+def everything_said(process: CleaningProcess) -> list[Said]:
+    said: list[Said] = []
+    while not said or isinstance(said[-1], CleanedSegment):
+        select.select([process], [], [])
+        said += process.read()
+    return said
+
+
+def test_a_round(tmp_path: Path) -> None:
+    folder, log = open_log(tmp_path / "data", CONFIG)
+    for number in range(200):
+        append(log, (b"k%d" % (number % 7), b"v" * 50), producer_id=7, producer_epoch=0, sequence=number)
+    log.roll(now_ms=NOW)
+    log.flush()
+    left = sorted({record.key: record for record in records_of(log)}.values())
+    cleaner = Cleaner(folder)
+    job = cleaner.begin(NOW)
+    assert job is not None
+    process = CleaningProcess(job.task)
+    assert process.read() == []
+    said = everything_said(process)
+    process.stop()
+    assert isinstance(said[-1], RoundDone)
+    assert said[-1].keys == 7
+    # Nothing has happened to the log yet.
+    assert len(records_of(log)) == 200
+    for each in said:
+        assert not isinstance(each, RoundFailed)
+        assert cleaner.take(job, each, now_ms=NOW) == isinstance(each, CleanedSegment)
+    assert records_of(log) == left
+    assert not [name for name in names_in(log) if name.endswith((".cleaned", ".swap"))]
+    folder.close()
+
+
+def test_a_task_can_be_written_down(tmp_path: Path) -> None:
+    folder, log = open_log(tmp_path / "data", CONFIG)
+    append(log, (b"k", b"1"), producer_id=7, producer_epoch=0, sequence=0)
+    log.roll(now_ms=NOW)
+    log.flush()
+    aborted = AbortedTransaction(1, 2, 3, 4)
+    job = Cleaner(folder, CleanerSettings(), aborted_in=lambda *_: [aborted]).begin(NOW)
+    assert job is not None
+    assert job.task.aborted == (aborted,)
+    assert CleaningTask.from_json(job.task.to_json()) == job.task
+    folder.close()
+
+
+def test_failures_are_said(tmp_path: Path) -> None:
+    folder, log = open_log(tmp_path / "data", CONFIG)
+    append(log, (b"k", b"1"), (b"k", b"2"))
+    log.roll(now_ms=NOW)
+    log.flush()
+    cleaner = Cleaner(folder)
+    job = cleaner.begin(NOW)
+    assert job is not None
+    path = Path(log.segments[0].log_path)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + b"\xff")
+    process = CleaningProcess(job.task)
+    (damage,) = everything_said(process)
+    process.stop()
+    assert isinstance(damage, RoundFailed)
+    assert damage.lasting
+    path.write_bytes(content)
+    process = CleaningProcess(job.task)
+    os.kill(process.pid, signal.SIGKILL)
+    (end,) = everything_said(process)
+    process.stop()
+    assert isinstance(end, RoundFailed)
+    assert not end.lasting
+    cleaner.give_up(job, end.reason)
+    assert cleaner.clean(NOW)
+    folder.close()
+
+
+def test_it_ends_when_its_parent_is_another(tmp_path: Path) -> None:
+    """As for one whose parent is gone, which it is asked about before it writes anything."""
+    folder, log = open_log(tmp_path / "data", CONFIG)
+    append(log, (b"k", b"1"), (b"k", b"2"))
+    log.roll(now_ms=NOW)
+    log.flush()
+    job = Cleaner(folder).begin(NOW)
+    assert job is not None
+    done = subprocess.run(
+        [sys.executable, "-m", "headrace.log.cleaning_process", "1"],
+        input=job.task.to_json().encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert not [name for name in names_in(log) if name.endswith(".cleaned")]
+    folder.close()
