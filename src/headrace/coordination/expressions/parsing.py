@@ -59,11 +59,12 @@ def parse(text: str) -> Program:
 class _Parser:
     """One pass over the text; each method reads one part of it and leaves the position behind that."""
 
-    __slots__ = ("position", "text")
+    __slots__ = ("_names", "position", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
+        self._names: set[str] = set()
 
     def alternation(self, flags: _Flags, *, depth: int) -> tuple[Program, _Flags]:
         """Up to the end, or to the parenthesis that closes the group."""
@@ -86,6 +87,8 @@ class _Parser:
         while self._peek() not in ("", "|", ")"):
             if self._skip("(?"):
                 part, flags = self._special_group(flags, depth)
+                if not part and self._peek() in ("*", "+", "?"):
+                    raise InvalidExpressionError("missing argument to repetition operator")
             elif self._skip("("):
                 part = self._group(flags, depth)
             elif self._skip("\\Q"):
@@ -108,15 +111,13 @@ class _Parser:
 
     def _special_group(self, flags: _Flags, depth: int) -> tuple[Program, _Flags]:
         """Behind `(?`: a group without a number, with a name, or flags for it or for what follows."""
-        if self._skip("P<") or (self._skip("<") and self._peek() not in ("=", "!")):
-            name = self._until(">", "invalid named capture")
-            if not name.isidentifier() or not name.isascii():
-                raise InvalidExpressionError("invalid named capture")
+        if self._skip("P<") or self._skip("<"):
+            self._name_group(self._until(">", "invalid named capture"))
             return self._group(flags, depth), flags
         on = True
         inner = flags
         while True:
-            letter = self._next("missing closing )")
+            letter = self._next("invalid or unsupported Perl syntax")
             if letter == "i":
                 inner = replace(inner, ignore_case=on)
             elif letter == "s":
@@ -132,6 +133,13 @@ class _Parser:
                 return self._group(inner, depth), flags
             else:
                 raise InvalidExpressionError("invalid or unsupported Perl syntax")
+
+    def _name_group(self, name: str) -> None:
+        if not name.isascii() or not name.replace("_", "0").isalnum():
+            raise InvalidExpressionError("invalid named capture")
+        if name in self._names:
+            raise InvalidExpressionError("duplicate capture group name")
+        self._names.add(name)
 
     def _quoted(self, flags: _Flags) -> Program:
         end = self.text.find("\\E", self.position)
@@ -209,7 +217,7 @@ class _Parser:
         first = True
         while first or self._peek() != "]":
             first = False
-            if self._skip("[:"):
+            if ":]" in self.text[self.position :] and self._skip("[:"):
                 found |= characters.named(self._until(":]"))
                 continue
             start = self._next("missing closing ]")
@@ -226,7 +234,7 @@ class _Parser:
                 if high == "\\":
                     escaped = self._escape_in_class()
                     if isinstance(escaped, int):
-                        raise InvalidExpressionError("invalid character class range")
+                        raise InvalidExpressionError("invalid escape sequence")
                     high = escaped
                 found |= characters.span(low, high)
             else:
