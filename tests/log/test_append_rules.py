@@ -119,9 +119,9 @@ def test_a_topic_with_default_settings_never_looks_into_the_records() -> None:
         ),
         ({"attributes": 5}, UnsupportedCompressionError, "Unknown compression type id: 5"),
         (
-            {"attributes": 0x10, "producer_id": 3, "producer_epoch": 0, "base_sequence": 0},
+            {"attributes": 0x10},
             InvalidTransactionStateError,
-            "Producer 3 has no ongoing transaction that partition events-0 is part of",
+            "Transactional records without a producer in topic partition events-0",
         ),
     ],
 )

@@ -41,6 +41,7 @@ KAFKA_CODE: Final[dict[type[Exception], ErrorCode]] = {
     log.InvalidProducerEpochError: ErrorCode.invalid_producer_epoch,
     log.UnknownProducerIdError: ErrorCode.unknown_producer_id,
     log.InvalidTransactionStateError: ErrorCode.invalid_txn_state,
+    log.TransactionCoordinatorFencedError: ErrorCode.transaction_coordinator_fenced,
     wire.CorruptBatchError: ErrorCode.corrupt_message,
     wire.UnsupportedMagicError: ErrorCode.unsupported_for_message_format,
 }

@@ -20,7 +20,7 @@ written. Who may call: the partition log, before it writes; from any thread, for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Final
 
 from headrace.log.config import FOREVER, LogConfig
 from headrace.log.errors import (
@@ -30,6 +30,7 @@ from headrace.log.errors import (
     RecordTooLargeError,
     UnsupportedCompressionError,
 )
+from headrace.log.verification import Coordinator, Permission
 from headrace.wire import compression as codecs
 from headrace.wire.errors import CorruptBatchError
 from headrace.wire.record_batch import (
@@ -56,28 +57,40 @@ MutableBuffer = bytearray | memoryview
 CODEC_OF: Final = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NO_TIMESTAMP: Final = -1
 _LARGEST_TIMESTAMP: Final = 2**63 - 1
-_REFUSED_KINDS: Final = CONTROL | TRANSACTIONAL
+_SPECIAL_KINDS: Final = CONTROL | TRANSACTIONAL
 
 
-def prepare(
-    records: MutableBuffer, header: BatchHeader, config: LogConfig, now_ms: int, partition: str = ""
+def prepare(  # noqa: PLR0917
+    records: MutableBuffer,
+    header: BatchHeader,
+    config: LogConfig,
+    now_ms: int,
+    partition: str = "",
+    permission: Permission | None = None,
 ) -> tuple[MutableBuffer, BatchHeader]:
     """The batch as it is to be written: the same objects where nothing changed, or others.
 
-    `partition` (`topic-0`) is for messages. The checksum has been verified. Raises InvalidRecordError,
-    InvalidTimestampError, InvalidTransactionStateError, UnsupportedCompressionError, RecordTooLargeError.
+    `partition` (`topic-0`) is for messages. The checksum has been verified. Coordinators may write what
+    clients may not: control records, and records of a producer without sequence numbers. Raises
+    InvalidRecordError, InvalidTimestampError, InvalidTransactionStateError, UnsupportedCompressionError,
+    RecordTooLargeError.
     """
     attributes = header.attributes
     count = header.record_count
     if (
         count <= 0
         or header.last_offset_delta + 1 != count
-        or attributes & _REFUSED_KINDS
+        or attributes & _SPECIAL_KINDS
         or header.base_offset
         or (header.base_sequence < 0 and header.producer_id >= 0)
         or attributes & COMPRESSION_MASK > codecs.ZSTD
     ):
-        _refuse_header(header, partition)
+        _check_header(header, partition, by_client=not isinstance(permission, Coordinator))
+        if attributes & CONTROL:
+            # Kafka neither compresses markers nor looks at their timestamps.
+            if config.timestamp_type == "LogAppendTime":
+                header = set_log_append_time(records, header, now_ms)
+            return records, header
     wanted = config.compression_type
     if (
         "compact" in config.cleanup_policy
@@ -98,8 +111,8 @@ def prepare(
     return records, header
 
 
-def _refuse_header(header: BatchHeader, partition: str) -> NoReturn:
-    """Say what is wrong with a header, in the order in which Kafka looks."""
+def _check_header(header: BatchHeader, partition: str, *, by_client: bool) -> None:
+    """Say what is wrong with a header, if anything is, in the order in which Kafka looks."""
     place = f"in topic partition {partition}"
     first, last = header.base_offset, header.last_offset
     if first:
@@ -117,16 +130,15 @@ def _refuse_header(header: BatchHeader, partition: str) -> NoReturn:
             f"Inconsistent batch offset range [{first}, {last}] and count of records "
             f"{header.record_count} {place}"
         )
-    if header.control:
+    if header.control and by_client:
         raise InvalidRecordError(f"Clients are not allowed to write control records {place}")
-    if header.producer_id >= 0 and header.base_sequence < 0:
+    if header.producer_id >= 0 and header.base_sequence < 0 and by_client:
         raise InvalidRecordError(
             f"Invalid sequence number {header.base_sequence} in record batch with producerId "
             f"{header.producer_id} {place}"
         )
-    raise InvalidTransactionStateError(
-        f"Producer {header.producer_id} has no ongoing transaction that partition {partition} is part of"
-    )
+    if header.producer_id < 0 and header.transactional:
+        raise InvalidTransactionStateError(f"Transactional records without a producer {place}")
 
 
 def _look(

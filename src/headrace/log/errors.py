@@ -95,3 +95,7 @@ class UnknownProducerIdError(ProducerError):
 
 class InvalidTransactionStateError(ProducerError):
     """A transactional batch from a producer that has no transaction going on."""
+
+
+class TransactionCoordinatorFencedError(ProducerError):
+    """A marker from a coordinator that another one has followed since."""

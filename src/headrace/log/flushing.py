@@ -116,6 +116,8 @@ def ticket_for(log: PartitionLog, *, closed_only: bool = False) -> FlushTicket |
         files.append((segment.open_file(), start, segment.size))
         if segment is not log.active:
             paths += [segment.path("index"), segment.path("timeindex")]
+            if segment.transactions is None or len(segment.transactions):
+                paths.append(segment.path("txnindex"))
             paths.append(snapshots.path(log, log.bases[number + 1]))
     ticket = FlushTicket(
         log,

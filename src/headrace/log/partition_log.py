@@ -24,11 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from crc32c import crc32c
 
 from headrace.log import (
+    appending,
     reading,
     record_set,
     retention,
@@ -36,20 +37,18 @@ from headrace.log import (
     segment_indexes,
     snapshots,
     timestamps,
+    transactions,
     truncation,
 )
 from headrace.log.append_rules import MutableBuffer, prepare
-from headrace.log.errors import (
-    BatchTooLargeError,
-    CorruptRecordError,
-    RecordTooLargeError,
-    StorageError,
-)
-from headrace.log.filesystem import write_atomically, write_fully
+from headrace.log.errors import CorruptRecordError, RecordTooLargeError, StorageError
+from headrace.log.filesystem import write_atomically
 from headrace.log.flushing import FlushTicket, ticket_for
 from headrace.log.reading import ReadResult
 from headrace.log.segment import Segment
-from headrace.log.segment_files import FileRange, SegmentFile, SegmentFiles
+from headrace.log.segment_files import FileRange, SegmentFiles
+from headrace.log.transactions import CommittedRead
+from headrace.log.verification import Coordinator, Guard, Permission, TransactionEnd
 from headrace.wire.errors import WireError
 from headrace.wire.record_batch import ATTRIBUTES_AT, LOG_OVERHEAD, assign, read_header
 
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
     from headrace.log.leader_epochs import LeaderEpochs
     from headrace.log.producer_state import ProducerState
 
-__all__ = ["Appended", "FileRange", "FlushTicket", "PartitionLog", "ReadResult"]
+__all__ = ["Appended", "CommittedRead", "FileRange", "FlushTicket", "PartitionLog", "ReadResult"]
 
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 
@@ -126,17 +125,19 @@ class PartitionLog:
         self.generation = 0
         self.flushed_place: tuple[int, Segment, int] | None = None
         self.sync_failed = False
+        # Some segment may have aborted transactions.
+        self.any_aborted = False
         # Closed segments wait for being brought to the disk.
         self.rolled = False
         # Names that a power loss could undo: in the folder, and its own.
         self.new_names = False
         self.new_folder = False
-        self._make_folder = make_folder
+        self.make_folder = make_folder
         self.dirty = False
         self.closed = False
         self.owner: Final = owner
         # Bytes of a failed append stand behind the last batch.
-        self._torn = False
+        self.torn = False
         self._pwrite: Final = files.filesystem.pwrite
 
     def __repr__(self) -> str:
@@ -145,6 +146,11 @@ class PartitionLog:
     @property
     def high_water_mark(self) -> int:
         return self.flushed_offset if self.durable else self.end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Before this offset every transaction is decided: where readers of committed records must stop."""
+        return transactions.last_stable_offset(self)
 
     def configure(self, config: LogConfig) -> None:
         """Other settings from now on."""
@@ -159,9 +165,13 @@ class PartitionLog:
             self.dirty = True
             self.owner.dirty.add(self)
 
-    def append(self, records: MutableBuffer, *, now_ms: int) -> Appended:  # noqa: PLR0912, PLR0915
+    def append(  # noqa: PLR0912, PLR0915
+        self, records: MutableBuffer, *, now_ms: int, permission: Permission | None = None
+    ) -> Appended:
         """Append one batch, into which its offsets are written. Raises LogError.
 
+        The first records of a transaction need a guard as `permission` (`begin_verification`); offsets that
+        the group coordinator writes in one need a `Coordinator` with the guard.
         Flat and long on purpose: this runs for every batch that anyone produces.
         """
         config = self.config
@@ -172,7 +182,11 @@ class PartitionLog:
         size = header[1] + LOG_OVERHEAD
         if size != len(records):
             records = record_set.only_batch(records, size, self.name)
-        if size > config.max_message_bytes and not header.base_offset:
+        if (
+            size > config.max_message_bytes
+            and not header.base_offset
+            and not isinstance(permission, Coordinator)
+        ):
             raise RecordTooLargeError(
                 f"The record batch size in the append to {self.name} is {size} bytes "
                 f"which exceeds the maximum configured value of {config.max_message_bytes}."
@@ -182,12 +196,12 @@ class PartitionLog:
                 raise CorruptRecordError(
                     f"Record is corrupt (stored crc = {header.crc}) in topic partition {self.name}."
                 )
-        records, header = prepare(records, header, config, now_ms, self.name)
+        records, header = prepare(records, header, config, now_ms, self.name, permission)
         base_offset = self.end_offset
         timestamp = header.max_timestamp
         log_append_time = timestamp if config.timestamp_type == "LogAppendTime" else -1
         if header.producer_id >= 0:
-            duplicate = self.producers.check(header, base_offset)
+            duplicate = self.producers.check(header, base_offset, permission)
             if duplicate is not None:
                 # Kafka gives the time of the first append whatever the timestamp type is.
                 place, timestamp = duplicate.base_offset, duplicate.timestamp
@@ -195,7 +209,7 @@ class PartitionLog:
         size = len(records)
         last_offset = base_offset + header.last_offset_delta
         segment = self.active
-        file = segment.file or self._activate()
+        file = segment.file or appending.activate(self)
         position = segment.size
         if (
             position + size > config.segment_bytes
@@ -204,17 +218,17 @@ class PartitionLog:
             or (now_ms > segment.roll_after_clock and position)
             or last_offset > segment.last_offset_allowed
         ):
-            file = self._make_room(size, now_ms)
+            file = appending.make_room(self, size, now_ms)
             segment = self.active
             position = segment.size
 
         assign(records, header, base_offset, self.leader_epoch)
         try:
             written = self._pwrite(file.descriptor, records, position)
-            if written != size or self._torn:
-                self._write_rest(file, records, position, written)
+            if written != size or self.torn:
+                appending.write_rest(self, file, records, position, written)
         except OSError as error:
-            self._take_back(file, position, error)
+            appending.take_back(self, file, position, error)
 
         segment.size = position + size
         segment.used = True
@@ -237,65 +251,41 @@ class PartitionLog:
             self.mark_dirty()
         return Appended(base_offset, last_offset, log_append_time, self.start_offset, False)
 
-    def _activate(self) -> SegmentFile:
-        """Make the last segment ready to be written to: opened when something is first appended."""
-        if self.closed:
-            raise StorageError(f"{self.name} is closed.")
-        if self._make_folder is not None:
-            try:
-                self._make_folder()
-                self.write_epochs()
-            except OSError as error:
-                raise StorageError(f"The folder of {self.name} cannot be made: {error}.") from error
-            self._make_folder = None
-            self.new_folder = self.new_names = True
-        segment = self.active
-        file = segment.open_file()
-        segment.newest_timestamp()
-        segment.offset_index()
-        segment.time_index()
-        if segment.first_timestamp is None and segment.size:
-            first = segment.first_header()
-            rolling.first_batch(segment, self.config, first.max_timestamp, segment.created_ms)
-        return file
+    def begin_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, epoch_bump: bool, now_ms: int
+    ) -> Guard | None:
+        """What to append the first records of a transaction with, once its coordinator has said yes.
 
-    def _make_room(self, size: int, now_ms: int) -> SegmentFile:
-        """Begin a new segment for a batch that the last one has no room or time for."""
-        if size > self.config.segment_bytes:
-            raise BatchTooLargeError(
-                f"Message batch size is {size} bytes in append to partition {self.name}, which exceeds "
-                f"the maximum configured segment size of {self.config.segment_bytes}."
-            )
-        self.roll(now_ms=now_ms)
-        return self.active.file or self._activate()
+        None if its records are here already. `epoch_bump` for clients of version 2 of the transaction
+        protocol (KIP-890). Raises InvalidProducerEpochError.
+        """
+        return self.producers.begin_verification(
+            producer_id, sequence, epoch, epoch_bump=epoch_bump, now_ms=now_ms
+        )
 
-    def _write_rest(self, file: SegmentFile, records: MutableBuffer, position: int, written: int) -> None:
-        if self._torn:
-            # What an earlier append left behind may be longer than this one.
-            self.filesystem.truncate(file.descriptor, position + written)
-            self._torn = False
-        if written != len(records):
-            write_fully(self.filesystem, file.descriptor, memoryview(records)[written:], position + written)
+    def append_marker(
+        self, end: TransactionEnd, *, producer_id: int, producer_epoch: int, now_ms: int
+    ) -> Appended:
+        """End the transaction of a producer, if it has one. Raises LogError.
 
-    def _take_back(self, file: SegmentFile, position: int, error: OSError) -> NoReturn:
-        try:
-            self.filesystem.truncate(file.descriptor, position)
-            self._torn = False
-        except OSError:
-            self._torn = True
-        raise StorageError(f"The records cannot be written to {self.name}: {error}.") from error
+        The same marker may be written again; one that is late for a newer transaction is refused with
+        InvalidProducerEpochError, one of an older coordinator with TransactionCoordinatorFencedError.
+        """
+        return transactions.append_marker(
+            self, end, producer_id=producer_id, producer_epoch=producer_epoch, now_ms=now_ms
+        )
 
     def roll(self, *, now_ms: int = 0) -> None:
         """Begin a new segment, unless the last is empty. Raises StorageError; nothing has changed then."""
         closing = self.active
         if not closing.size:
             return
-        if self._torn:
+        if self.torn:
             try:
                 self.filesystem.truncate(closing.open_file().descriptor, closing.size)
             except OSError as error:
                 raise StorageError(f"{self.name} cannot begin a new segment: {error}.") from error
-            self._torn = False
+            self.torn = False
         rolling.roll(self, closing, now_ms)
 
     def read(
@@ -308,6 +298,10 @@ class PartitionLog:
         Raises OffsetOutOfRangeError, StorageError.
         """
         return reading.read(self, offset, max_bytes, at_least_one, limit_offset)
+
+    def read_committed(self, offset: int, max_bytes: int, *, at_least_one: bool) -> CommittedRead:
+        """As `read`, up to the last stable offset, with the aborted transactions in what is given."""
+        return transactions.read_committed(self, offset, max_bytes, at_least_one)
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first record at or after a time. Raises StorageError."""
@@ -332,7 +326,7 @@ class PartitionLog:
     def truncate_to(self, offset: int) -> None:
         """Take back the batches from the one with `offset` on. Raises StorageError."""
         truncation.truncate_to(self, offset)
-        self._torn = False
+        self.torn = False
 
     def begin_flush(self) -> FlushTicket | None:
         """A ticket for what is not on the disk yet, or None. Raises StorageError."""

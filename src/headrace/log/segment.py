@@ -1,8 +1,8 @@
-"""One segment of a partition log: a file of batches, its two indexes, and the way from an offset to a batch.
+"""One segment of a partition log: a file of batches, its indexes, and the way from an offset to a batch.
 
 Files, named by the first offset that the segment may hold, in 20 digits: `.log` (batches, one behind the
-other, `wire.record_batch`), `.index`, `.timeindex`. A segment that is no longer part of the log has
-`.deleted` behind these names until its files are removed.
+other, `wire.record_batch`), `.index`, `.timeindex`, and `.txnindex` if transactions were aborted in it. A
+segment that is no longer part of the log has `.deleted` behind these names until its files are removed.
 
 Invariants: `size` bytes of the file are whole batches in the order of their offsets, and nothing reads
 behind them. The indexes are loaded when they are first needed; those of a closed segment may be dropped
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from headrace.log import segment_indexes
 from headrace.log.errors import StorageError
 from headrace.log.filesystem import remove_file
+from headrace.log.transaction_index import TransactionIndex
 from headrace.wire.errors import WireError
 from headrace.wire.record_batch import (
     HEADER_SIZE,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-KINDS: Final = ("log", "index", "timeindex")
+KINDS: Final = ("log", "index", "timeindex", "txnindex")
 DELETED: Final = ".deleted"
 LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
 NEVER: Final = 2**63 - 1
@@ -85,6 +86,7 @@ class Segment:
         "tail_positions",
         "times",
         "timestamp_known",
+        "transactions",
         "used",
     )
 
@@ -104,6 +106,8 @@ class Segment:
         self.used = False
         self.index: OffsetIndex | None = None
         self.times: TimeIndex | None = None
+        # None if there is a file that was not read yet; `transactions.index_of` reads it.
+        self.transactions: TransactionIndex | None = TransactionIndex()
         self.indexed_position = 0
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
@@ -287,6 +291,8 @@ class Segment:
 
     def drop_indexes(self) -> None:
         self.index = self.times = None
+        if self.transactions and self.transactions.saved == len(self.transactions):
+            self.transactions = None
 
     def mark_deleted(self) -> list[str]:
         """Give the files their names of files to be removed; what they are called now.

@@ -1,9 +1,10 @@
-"""The two indexes of a segment, between memory, their files and the batches that they can be built from.
+"""The indexes of a segment, between memory, their files and the batches that they can be built from.
 
-Byte formats: `offset_index`, `time_index`. Crash behaviour: a file that is missing, or whose last entries
-do not say what their batches say, is built anew from the batches, with the same entries that appending them
-had given. Who may call: segments, and who checkpoints or closes one. Invariant: an index in memory never
-points behind the segment's `size`.
+Byte formats: `offset_index`, `time_index`, `transaction_index` (which is only saved here: it is built with
+what is known of producers, in `transactions`). Crash behaviour: a file that is missing, or whose last
+entries do not say what their batches say, is built anew from the batches, with the same entries that
+appending them had given. Who may call: segments, and who checkpoints or closes one. Invariant: an index in
+memory never points behind the segment's `size`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from headrace.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY
 from headrace.log.offset_index import CorruptIndexError, OffsetIndex
 from headrace.log.time_index import ENTRY_SIZE as TIME_ENTRY
 from headrace.log.time_index import TimeIndex, last_entry
+from headrace.log.transaction_index import ENTRY_SIZE as TRANSACTION_ENTRY
 
 if TYPE_CHECKING:
     from headrace.log.segment import Segment
@@ -158,14 +160,16 @@ def find_newest(segment: Segment) -> None:
 def save(segment: Segment, *, whole: bool = False) -> None:
     """Bring the entries that are only in memory to the files. Raises OSError.
 
-    With `whole` also if there are none: the files are there afterwards, and hold nothing else.
+    With `whole` also if there are none: the files are there afterwards, and hold nothing else. Only that of
+    the transactions need not be there.
     """
     filesystem = segment.files.filesystem
-    for index, kind, entry_size in (
-        (segment.index, "index", OFFSET_ENTRY),
-        (segment.times, "timeindex", TIME_ENTRY),
+    for index, kind, entry_size, always in (
+        (segment.index, "index", OFFSET_ENTRY, whole),
+        (segment.times, "timeindex", TIME_ENTRY, whole),
+        (segment.transactions, "txnindex", TRANSACTION_ENTRY, False),
     ):
-        if index is None or not (whole or index.file_longer or index.saved < len(index)):
+        if index is None or not (always or index.file_longer or index.saved < len(index)):
             continue
         descriptor = filesystem.open(segment.path(kind), write=True, create=True)
         try:

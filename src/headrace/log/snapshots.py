@@ -14,12 +14,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from headrace.log.batch_walk import header_of, walk
 from headrace.log.filesystem import read_file, remove_file, write_atomically
 from headrace.log.producer_snapshot import CorruptSnapshotError
+from headrace.log.replay import tell_all
 
 if TYPE_CHECKING:
     from headrace.log.partition_log import PartitionLog
+    from headrace.log.producer_state import ProducerState
 
 _log = logging.getLogger(__name__)
 SUFFIX: Final = ".snapshot"
@@ -58,7 +59,7 @@ def restore(log: PartitionLog, end_offset: int, now_ms: int | None) -> None:
     """
     for offset in [offset for offset in log.snapshots if offset > end_offset]:
         remove(log, offset)
-    log.producers.clear()
+    log.producers.clear(end_offset)
     offset = log.start_offset
     for candidate in reversed(log.snapshots):
         try:
@@ -71,21 +72,17 @@ def restore(log: PartitionLog, end_offset: int, now_ms: int | None) -> None:
         break
     log.batches_since_snapshot = 0
     if offset < end_offset:
-        _replay(log, offset, end_offset)
+        log.batches_since_snapshot = tell_all(log, log.producers, offset, end_offset)
 
 
-def _replay(log: PartitionLog, offset: int, end_offset: int) -> None:
-    appended = log.producers.appended
-    for number, segment in enumerate(log.segments):
-        following = log.bases[number + 1] if number + 1 < len(log.bases) else end_offset
-        if following <= offset or segment.base_offset >= end_offset or not segment.size:
-            continue
-        place = segment.locate(max(offset, segment.base_offset))
-        if place is None:
-            continue
-        for _position, fields in walk(segment.open_file(), place.position, segment.size, verify=False):
-            if fields[0] >= end_offset:
-                return
-            log.batches_since_snapshot += 1
-            if fields[9] >= 0:
-                appended(header_of(fields), fields[0], fields[8])
+def load_before(log: PartitionLog, offset: int, producers: ProducerState) -> int:
+    """Give a state the newest snapshot at or before an offset; the offset it is of. Raises OSError."""
+    for candidate in reversed(log.snapshots):
+        if candidate <= offset:
+            try:
+                producers.load(read_file(log.filesystem, path(log, candidate)))
+            except CorruptSnapshotError as error:
+                _log.warning("%s is left out: %s", path(log, candidate), error)
+                continue
+            return candidate
+    return log.start_offset

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.log import snapshots
+from headrace.log import snapshots, transactions
 from headrace.log.errors import OffsetOutOfRangeError, StorageError
 
 if TYPE_CHECKING:
@@ -52,10 +52,12 @@ def _cut(log: PartitionLog, offset: int) -> None:
         log.active.begin_appends()
     segment = log.active
     place = segment.locate(offset) if segment.size else None
+    aborted = transactions.index_of(log, segment)
     end_offset, position = (
         (log.end_offset, segment.size) if place is None else (place.base_offset, place.position)
     )
     log.filesystem.truncate(segment.open_file().descriptor, position)
     log.size_bytes -= segment.size - position
     segment.cut(position, end_offset)
+    aborted.truncate(end_offset)
     log.end_offset = max(end_offset, log.start_offset)
