@@ -22,7 +22,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from headrace.log import segment_indexes, segment_swap, snapshots
+from headrace.log import segment_indexes, segment_swap, snapshots, transactions
 from headrace.log.batch_walk import header_of, walk
 from headrace.log.checkpoints import Point
 from headrace.log.errors import StorageError
@@ -34,7 +34,7 @@ from headrace.log.producer_state import ProducerState
 from headrace.log.retention import START_FILE
 from headrace.log.segment import DELETED, LARGEST_RELATIVE_OFFSET, NO_TIMESTAMP, Segment
 from headrace.log.time_index import TimeIndex
-from headrace.wire.record_batch import LOG_OVERHEAD
+from headrace.wire.record_batch import CONTROL, LOG_OVERHEAD
 
 if TYPE_CHECKING:
     from headrace.log.config import LogConfig
@@ -107,13 +107,14 @@ def _remove_leftovers(log: PartitionLog, found: dict[str, int]) -> None:
     """Files of deleted segments, files that were not finished, and indexes without a log."""
     for name in list(found):
         stem, _, kind = name.partition(".")
-        orphan = kind in ("index", "timeindex") and f"{stem}.log" not in found
+        orphan = kind in ("index", "timeindex", "txnindex") and f"{stem}.log" not in found
         if orphan or name.endswith((DELETED, ".tmp")):
             remove_file(log.filesystem, f"{log.path}/{name}")
             del found[name]
 
 
 def _find_segments(log: PartitionLog, found: Mapping[str, int], now_ms: int) -> None:
+    with_aborted = {name[:_DIGITS] for name, size in found.items() if size and name.endswith(".txnindex")}
     for name, size in found.items():
         stem, _, kind = name.partition(".")
         if len(stem) == _DIGITS and stem.isdigit():
@@ -121,6 +122,9 @@ def _find_segments(log: PartitionLog, found: Mapping[str, int], now_ms: int) -> 
                 log.bases.append(int(stem))
                 segment = _empty_segment(log, int(stem), now_ms)
                 segment.size, segment.timestamp_known = size, not size
+                if stem in with_aborted:
+                    segment.transactions = None
+                    log.any_aborted = True
                 log.segments.append(segment)
             elif kind == "snapshot":
                 log.snapshots.append(int(stem))
@@ -253,12 +257,15 @@ def _scan(
     _adopt(log, max(end_offset, log.start_offset))
 
 
-def _scan_segment(log: PartitionLog, segment: Segment, position: int, expected: int) -> int:
+def _scan_segment(  # noqa: PLR0915
+    log: PartitionLog, segment: Segment, position: int, expected: int
+) -> int:
     """Check the batches from a position on and build the rest of the indexes; the offset that follows."""
     if not segment.size:
         return expected
     file = segment.open_file()
     base_offset = segment.base_offset
+    transactions.begin_scan(log, segment, position, expected)
     if position:
         index, times = segment.offset_index(), segment.time_index()
         index.truncate(position)
@@ -286,7 +293,10 @@ def _scan_segment(log: PartitionLog, segment: Segment, position: int, expected: 
             times.append_if_newer(newest, newest_offset - base_offset)
             indexed = at
         if fields[9] >= 0:
-            appended(header_of(fields), first_offset, fields[8])
+            if fields[5] & CONTROL:
+                transactions.replay_marker(log, segment, at, fields)
+            else:
+                appended(header_of(fields), first_offset, fields[8])
         if epoch >= 0 and (latest_epoch is None or epoch > latest_epoch):
             log.epochs.assign(epoch, first_offset)
             latest_epoch = epoch
