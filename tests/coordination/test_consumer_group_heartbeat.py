@@ -270,6 +270,15 @@ class TestFencing:
         )
         assert runtime.beat("nobody", 1).error is ErrorCode.unknown_member_id
 
+    def test_only_one_reply_can_have_been_lost(self, runtime: ConsumerRuntime) -> None:
+        runtime.join("a", "events")
+        for partitions in (5, 6):
+            runtime.topics.grow("events", partitions)
+            runtime.beat("a", partitions - 4)
+        assert runtime.group().members["a"].current.member_epoch == 3
+        assert runtime.beat("a", 2, owned={}).error is ErrorCode.none
+        assert runtime.beat("a", 1, owned={}).error is ErrorCode.fenced_member_epoch
+
     def test_who_was_fenced_joins_again_under_its_id(self, runtime: ConsumerRuntime) -> None:
         runtime.join("a", "events")
         reply = runtime.join("a", "events")
@@ -418,6 +427,19 @@ class TestTopics:
         made = runtime.topics.create("events", 1)
         settle(a)
         assert a.owned == {made: frozenset({0})}
+
+    def test_topics_are_looked_at_again_only_when_they_changed(
+        self, runtime: ConsumerRuntime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        a = consumer(runtime, "a", "events", expression="e.*")
+        settle(a)
+
+        def looked(*_: object) -> None:
+            raise AssertionError("nothing changed")
+
+        monkeypatch.setattr(runtime.topics, "by_name", looked)
+        monkeypatch.setattr(runtime.topics, "names", looked)
+        assert a.beat().error is ErrorCode.none
 
     def test_other_topics_do_not_matter(self, runtime: ConsumerRuntime) -> None:
         a = consumer(runtime, "a")

@@ -341,7 +341,6 @@ class ConsumerGroups:
         return draft.decision()
 
     def _resume(self, group: ConsumerGroup, draft: Draft) -> None:
-        group.checked_version = None
         group.awaited_joins.clear()
         session_timeout_ms = self._settings(group.group_id).session_timeout_ms
         for member in group.members.values():
