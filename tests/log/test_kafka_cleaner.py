@@ -16,11 +16,13 @@ from headrace.java.runtime import JavaRuntime
 from headrace.log.cleaner import Cleaner
 from headrace.log.data_folder import DataFolder
 from headrace.log.partition_log import PartitionLog
+from headrace.log.verification import TransactionEnd
+from headrace.wire.control_batches import EndMarker
 from headrace.wire.record_batch import scan
 from headrace.wire.records import read_records
 from tests.conformance.java_tools import JavaTools
 from tests.log.batches import NOW, open_log
-from tests.log.compacted import DELETE_HORIZON, append, compact_config, names_in, records_of
+from tests.log.compacted import DELETE_HORIZON, append, compact_config, keyed, names_in, records_of
 from tests.log.kafka_cleaner import KafkaCleaner
 
 # Kafka takes no smaller segments than these for a topic, and writes index entries of its own.
@@ -120,6 +122,88 @@ def test_the_same_is_left(java_tools: JavaTools, tmp_path: Path, seed: int) -> N
         assert described(tmp_path / "data" / "events-0") == described(theirs)
         now += 1500
     check_with_tools(java_tools, folder, log)
+    folder.close()
+
+
+class Transactional:
+    """Producers that write in transactions, several at a time."""
+
+    def __init__(self, log: PartitionLog, chance: random.Random) -> None:
+        self.log = log
+        self.chance = chance
+        # Epoch and next sequence number.
+        self.producers: dict[int, tuple[int, int]] = {70: (0, 0), 71: (0, 0), 72: (0, 0)}
+        self.open: set[int] = set()
+
+    def step(self) -> None:
+        producer = self.chance.choice(list(self.producers))
+        if producer in self.open and self.chance.random() < 0.35:
+            self.end(producer)
+        else:
+            self.write(producer)
+
+    def write(self, producer: int) -> None:
+        epoch, sequence = self.producers[producer]
+        records = [
+            (b"t%d" % self.chance.randrange(12), None if self.chance.random() < 0.2 else b"value")
+            for _ in range(self.chance.choice([1, 4]))
+        ]
+        batch = keyed(
+            *records,
+            producer_id=producer,
+            producer_epoch=epoch,
+            sequence=sequence,
+            transactional=True,
+            compression=self.chance.choice([0, 4]),
+        )
+        guard = self.log.begin_verification(producer, sequence, epoch, epoch_bump=True, now_ms=NOW)
+        self.log.append(batch, now_ms=NOW, permission=guard)
+        self.producers[producer] = epoch, sequence + len(records)
+        self.open.add(producer)
+
+    def end(self, producer: int) -> None:
+        epoch = self.producers[producer][0] + 1
+        marker = EndMarker(self.chance.random() < 0.5, 0)
+        self.log.append_marker(
+            TransactionEnd(marker, 2), producer_id=producer, producer_epoch=epoch, now_ms=NOW
+        )
+        self.producers[producer] = epoch, 0
+        self.open.discard(producer)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_same_is_left_of_transactions(java_tools: JavaTools, tmp_path: Path, seed: int) -> None:
+    kafka = KafkaCleaner(java_tools)
+    folder, log = open_log(tmp_path / "data", CONFIG)
+    producing = Transactional(log, random.Random(seed))
+    now, rounds = NOW, 0
+    for number in range(6):
+        for _ in range(60):
+            producing.step()
+        if number % 2:
+            for producer in sorted(producing.open):
+                producing.end(producer)
+        log.roll(now_ms=NOW)
+        append(log, (b"plain", b"%d" % number))
+        log.flush()
+        part = Cleaner(folder).dirty_part(log, now)
+        folder.close()
+        theirs = tmp_path / f"kafka-{number}" / "events-0"
+        shutil.copytree(tmp_path / "data" / "events-0", theirs)
+        folder, log = open_log(tmp_path / "data", CONFIG)
+        producing.log = log
+        if part.dirty_bytes:
+            kafka.clean(theirs, CONFIG, first_dirty=part.first_dirty, end_offset=part.end_offset, now_ms=now)
+            assert Cleaner(folder).clean(now)
+            rounds += 1
+            folder.checkpoint(now)
+            assert described(tmp_path / "data" / "events-0") == described(theirs)
+            ours = {path.name: path.read_bytes() for path in Path(log.path).glob("*.txnindex")}
+            assert {name: content for name, content in ours.items() if content} == {
+                path.name: path.read_bytes() for path in theirs.glob("*.txnindex") if path.stat().st_size
+            }
+        now += 1500
+    assert rounds >= 3
     folder.close()
 
 

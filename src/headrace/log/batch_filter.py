@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
+from struct import error as StructError  # noqa: N812 - the standard library's name says nothing on its own
 from typing import Final
 
 from crc32c import crc32c
 
 from headrace.log.batch_walk import Fields
 from headrace.log.compaction import BatchRules, Fate, Transactions
-from headrace.log.record_keys import KeyOffsets, LocatedRecord, Survivors, locate_records
+from headrace.log.record_keys import KeyOffsets, LocatedRecord, Survivors, locate_records, record_sizes
 from headrace.wire import compression
 from headrace.wire.errors import CorruptBatchError
 from headrace.wire.record_batch import (
@@ -41,6 +42,7 @@ from headrace.wire.records import DECOMPRESSED_LIMIT, read_varint, write_varint
 DELETE_HORIZON: Final = 0x40
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _CRC: Final = Struct(">I")
+_TWO_BYTES: Final = Struct("<H").unpack_from
 _MARKER_KEY: Final = Struct(">hh")
 _NO_TIMESTAMP: Final = -1
 _VARLONG_BITS: Final = 64
@@ -269,13 +271,14 @@ def _unless_same(batch: bytes, chunk: bytes, at: int) -> bytes | None:
     return None if chunk[at : at + len(batch)] == batch else batch
 
 
-def _pick(data: bytes, wanted: list[int]) -> tuple[bytes, int]:  # noqa: PLR0912
+def _pick(data: bytes, wanted: list[int]) -> tuple[bytes, int]:
     """The bytes of records by their numbers, in rising order, and the largest of their timestamp deltas.
 
     Flat on purpose: with `KeyOffsets.add` this is where compaction spends its time. Only lengths are read of
     the records that go.
     """
     pieces = []
+    sizes = record_sizes()
     newest = _EARLIEST
     position = start = number = 0
     try:
@@ -283,16 +286,14 @@ def _pick(data: bytes, wanted: list[int]) -> tuple[bytes, int]:  # noqa: PLR0912
             if number != want:
                 if start != position:
                     pieces.append(data[start:position])
-                while number < want:
-                    byte = data[position]
-                    if byte < 0x80:
-                        position += 1 + (byte >> 1)
-                    elif (following := data[position + 1]) < 0x80:
-                        position += 2 + ((byte & 0x7F | following << 7) >> 1)
+                for _ in range(want - number):
+                    (length,) = _TWO_BYTES(data, position)
+                    if size := sizes[length]:
+                        position += size
                     else:
                         size, position = read_varint(data, position)
                         position += size
-                    number += 1
+                number = want
                 start = position
             byte = data[position]
             if byte < 0x80:
@@ -312,7 +313,7 @@ def _pick(data: bytes, wanted: list[int]) -> tuple[bytes, int]:  # noqa: PLR0912
             newest = max(newest, delta)
             position = finish
             number += 1
-    except IndexError as error:
+    except (IndexError, StructError) as error:
         raise CorruptBatchError("Incorrect declared batch size, premature EOF reached") from error
     pieces.append(data[start:position])
     return b"".join(pieces), newest

@@ -12,7 +12,10 @@ call: the cleaner. Raises CorruptBatchError for records that cannot be walked ov
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import cache
 from hashlib import blake2b
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - the standard library's name says nothing on its own
 from typing import Final, NamedTuple
 
 from headrace.wire.errors import CorruptBatchError
@@ -23,6 +26,13 @@ BYTES_PER_KEY: Final = 160
 _LONGEST_PLAIN: Final = 32
 _DIGEST_SIZE: Final = _LONGEST_PLAIN + 1
 _VARLONG_BITS: Final = 64
+# Length, attributes (skipped), timestamp, delta and length of the key, with a delta of one byte and of two.
+_SHORT_DELTA: Final = Struct("<HxBBB").unpack_from
+_LONG_DELTA: Final = Struct("<HxBHB").unpack_from
+_SHORT_DELTA_KEY: Final = 6
+_LONG_DELTA_KEY: Final = 7
+_SHORT_DELTAS: Final = 64
+_DELTAS: Final = 8192
 
 
 class LocatedRecord(NamedTuple):
@@ -35,6 +45,23 @@ class LocatedRecord(NamedTuple):
     finish: int
     key: bytes | None
     tombstone: bool
+
+
+@cache
+def record_sizes() -> list[int]:
+    """By its first two bytes, how much a record takes; 0 where its length does not have two bytes."""
+    sizes = [0] * 0x10000
+    for low in range(0x80, 0x100):
+        for high in range(0x80):
+            sizes[low | high << 8] = 2 + ((low & 0x7F | high << 7) >> 1)
+    return sizes
+
+
+@cache
+def usual_deltas() -> list[int]:
+    """The bytes of the offset deltas of one and two bytes, the first one lowest."""
+    short = [number << 1 for number in range(_SHORT_DELTAS)]
+    return short + [number << 1 & 0x7F | 0x80 | number >> 6 << 8 for number in range(_SHORT_DELTAS, _DELTAS)]
 
 
 def stands_for(key: bytes) -> bytes:
@@ -89,65 +116,109 @@ class KeyOffsets:
     def __len__(self) -> int:
         return len(self._latest)
 
-    def add(self, data: bytes, count: int, base_offset: int) -> None:  # noqa: PLR0912, PLR0915
-        """Add all records of a batch. Flat on purpose, with numbers of one and two bytes read in place."""
-        latest = self._latest
-        position = 0
-        gapped = False
+    def add(self, data: bytes, count: int, base_offset: int) -> None:
+        """Add all records of a batch. Raises CorruptBatchError."""
         try:
-            for expected in range(count):
-                byte = data[position]
-                if byte < 0x80:
-                    position += 1
-                    finish = position + (byte >> 1)
-                elif (following := data[position + 1]) < 0x80:
-                    position += 2
-                    finish = position + ((byte & 0x7F | following << 7) >> 1)
-                else:
-                    size, position = read_varint(data, position)
-                    finish = position + size
-                # A byte of attributes, then the timestamp.
-                position += 1
-                while data[position] > 0x7F:
-                    position += 1
-                position += 1
-                byte = data[position]
-                if byte < 0x80:
-                    position += 1
-                    delta = byte >> 1
-                elif (following := data[position + 1]) < 0x80:
-                    position += 2
-                    delta = (byte & 0x7F | following << 7) >> 1
-                else:
-                    delta, position = read_varint(data, position)
-                if delta != expected:
-                    gapped = True
-                byte = data[position]
-                if byte < 0x80:
-                    position += 1
-                    if byte == 1:
-                        # No key: it does not survive.
-                        position = finish
-                        continue
-                    behind = position + (byte >> 1)
-                else:
-                    size, position = read_varint(data, position)
-                    behind = position + size
-                key = data[position:behind]
-                if behind - position > _LONGEST_PLAIN:
-                    key = stands_for(key)
-                if data[behind] != 1:
-                    latest[key] = base_offset + delta
-                else:
-                    latest[key] = ~(base_offset + delta)
-                    self._tombstones = True
-                position = finish
+            number, position = self._add_usual(data, count, base_offset)
+            if number < count:
+                position = self._add_any(data, range(number, count), position, base_offset)
         except IndexError as error:
             raise CorruptBatchError("Incorrect declared batch size, premature EOF reached") from error
         if position != len(data):
             raise CorruptBatchError("Incorrect declared batch size, records still remaining in file")
+
+    def _add_usual(self, data: bytes, count: int, base_offset: int) -> tuple[int, int]:
+        """Add records from the first on as long as they are as most are; how many, and where they end.
+
+        That is: a length of two bytes, a timestamp of one, deltas without gaps, a key that stands for itself.
+        Then the numbers before the key are at fixed places, and one call reads all of them.
+        """
+        latest, sizes, deltas = self._latest, record_sizes(), usual_deltas()
+        position = key_size = 0
+        offset, same = base_offset, -1
+        unpack, width = _SHORT_DELTA, _SHORT_DELTA_KEY
+        try:
+            for first, last in ((0, _SHORT_DELTAS), (_SHORT_DELTAS, count)):
+                for wanted in deltas[first : min(last, count)]:
+                    length, timestamp, delta, key = unpack(data, position)
+                    size = sizes[length]
+                    if delta != wanted or timestamp > 0x7F or not size:
+                        return offset - base_offset, position
+                    if key != same:
+                        if key & 0x81 or key > 2 * _LONGEST_PLAIN:
+                            return offset - base_offset, position
+                        same, key_size = key, key >> 1
+                    start = position + width
+                    behind = start + key_size
+                    if data[behind] != 1:
+                        latest[data[start:behind]] = offset
+                    else:
+                        latest[data[start:behind]] = ~offset
+                        self._tombstones = True
+                    position += size
+                    offset += 1
+                unpack, width = _LONG_DELTA, _LONG_DELTA_KEY
+        except StructError:
+            # Near the end of the bytes: a short record, or damage.
+            pass
+        return offset - base_offset, position
+
+    def _add_any(  # noqa: PLR0912
+        self, data: bytes, numbers: range, position: int, base_offset: int
+    ) -> int:
+        """Add the records of these numbers, whatever they are like; where they end. Flat on purpose."""
+        latest = self._latest
+        gapped = False
+        for expected in numbers:
+            byte = data[position]
+            if byte < 0x80:
+                position += 1
+                finish = position + (byte >> 1)
+            elif (following := data[position + 1]) < 0x80:
+                position += 2
+                finish = position + ((byte & 0x7F | following << 7) >> 1)
+            else:
+                size, position = read_varint(data, position)
+                finish = position + size
+            # A byte of attributes, then the timestamp.
+            position += 1
+            while data[position] > 0x7F:
+                position += 1
+            position += 1
+            byte = data[position]
+            if byte < 0x80:
+                position += 1
+                delta = byte >> 1
+            elif (following := data[position + 1]) < 0x80:
+                position += 2
+                delta = (byte & 0x7F | following << 7) >> 1
+            else:
+                delta, position = read_varint(data, position)
+            if delta != expected:
+                gapped = True
+            byte = data[position]
+            if byte < 0x80:
+                position += 1
+                if byte == 1:
+                    # No key: it does not survive.
+                    position = finish
+                    continue
+                behind = position + (byte >> 1)
+            else:
+                size, position = read_varint(data, position)
+                behind = position + size
+            key = data[position:behind]
+            if behind - position > _LONGEST_PLAIN:
+                key = stands_for(key)
+            if data[behind] != 1:
+                latest[key] = base_offset + delta
+            else:
+                latest[key] = ~(base_offset + delta)
+                self._tombstones = True
+            position = finish
         if gapped:
             self.gapped.add(base_offset)
+        return position
 
     def add_from(self, data: bytes, count: int, base_offset: int, start_offset: int) -> None:
         """As `add`, for a batch of which only the offsets from `start_offset` on count."""
