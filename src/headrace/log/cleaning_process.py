@@ -12,6 +12,7 @@ leaves are `.cleaned` files, which count for nothing. Who may call: `CleaningPro
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -116,6 +117,8 @@ class _WatchfulPace(Pace):
 
 def main(parent: int) -> int:
     os.nice(_LOWEST_PRIORITY)
+    # Nothing here refers to itself, and there are millions of objects to look through.
+    gc.disable()
     task = CleaningTask.from_json(sys.stdin.read())
     try:
         for said in Round(task, OperatingSystem(), _WatchfulPace(task.bytes_per_second, parent)).run():
