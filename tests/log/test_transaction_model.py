@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headrace.log.config import LogConfig
-from headrace.log.errors import InvalidProducerEpochError
+from headrace.log.errors import InvalidProducerEpochError, OutOfOrderSequenceError
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.log.batches import NOW, batch, contents, open_log
 from tests.log.transactional import committed_records, end, write
@@ -151,7 +151,13 @@ class TransactionLogMachine(RuleBasedStateMachine):
     def write_in_transaction(self, producer: int, sizes: list[int]) -> None:
         values = tuple(b"%d" % producer * size for size in sizes)
         epoch, sequence = self.place_of(producer)
-        appended = write(self.log, *values, producer=producer, epoch=epoch, sequence=sequence, bump=False)
+        try:
+            appended = write(self.log, *values, producer=producer, epoch=epoch, sequence=sequence, bump=False)
+        except OutOfOrderSequenceError:
+            # A marker made it known again after its records were deleted and forgotten: so says Kafka too.
+            records = [each for each in self.history if each.producer == producer and each.committed is None]
+            assert all(each.base_offset < self.start for each in records)
+            return
         assert (appended.base_offset, appended.duplicate) == (self.end, False)
         self.append(
             Written(base_offset=self.end, values=values, producer=producer, epoch=epoch, sequence=sequence)

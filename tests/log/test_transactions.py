@@ -222,6 +222,26 @@ def test_segments_go_with_their_index(tmp_path: Path) -> None:
         assert values(log) == [b"open"]
 
 
+def test_a_snapshot_from_before_the_first_segment_opens_no_transaction(tmp_path: Path) -> None:
+    """The marker is deleted with its segment; a snapshot from before it would hold readers back for good."""
+    disk = FaultyFileSystem()
+    folder, log = open_log(tmp_path, SMALL, filesystem=disk)
+    write(log, b"one")
+    log.roll()
+    end(log, committed=False)
+    log.append(batch(b"x" * 200), now_ms=NOW)
+    log.append(batch(b"y" * 200), now_ms=NOW)
+    disk = disk.kill()
+    folder, log = open_log(tmp_path, SMALL, filesystem=disk)
+    log.delete_records_before(3)
+    assert log.bases[0] == 3
+    disk = disk.kill()
+    folder, log = open_log(tmp_path, SMALL, filesystem=disk)
+    with folder:
+        assert (log.producers.ongoing, log.last_stable_offset) == ({}, 4)
+        assert values(log) == [b"y" * 200]
+
+
 def test_an_index_without_its_log_is_removed_at_the_start(tmp_path: Path) -> None:
     folder, log = open_log(tmp_path)
     log.append(batch(b"x"), now_ms=NOW)

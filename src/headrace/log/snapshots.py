@@ -55,9 +55,11 @@ def remove(log: PartitionLog, offset: int) -> None:
 def restore(log: PartitionLog, end_offset: int, now_ms: int | None) -> None:
     """Make the producers' state that before `end_offset`: a snapshot, and the batches from there on.
 
-    Snapshots from behind `end_offset` are of a log that is no more, and go. Raises OSError, StorageError.
+    Snapshots from behind `end_offset` are of a log that is no more, and go. So do those from before the first
+    segment: what was in between is deleted, and maybe with it the end of a transaction that they have open.
+    Raises OSError, StorageError.
     """
-    for offset in [offset for offset in log.snapshots if offset > end_offset]:
+    for offset in [offset for offset in log.snapshots if not log.bases[0] <= offset <= end_offset]:
         remove(log, offset)
     log.producers.clear(end_offset)
     offset = log.start_offset
@@ -78,7 +80,7 @@ def restore(log: PartitionLog, end_offset: int, now_ms: int | None) -> None:
 def load_before(log: PartitionLog, offset: int, producers: ProducerState) -> int:
     """Give a state the newest snapshot at or before an offset; the offset it is of. Raises OSError."""
     for candidate in reversed(log.snapshots):
-        if candidate <= offset:
+        if log.bases[0] <= candidate <= offset:
             try:
                 producers.load(read_file(log.filesystem, path(log, candidate)))
             except CorruptSnapshotError as error:
