@@ -171,8 +171,9 @@ def test_a_damaged_index_is_built_anew(tmp_path: Path, damage: bytes | None) -> 
     assert all(len(path.read_bytes()) % 34 == 0 for path in indexes)
 
 
-def test_truncating_opens_a_transaction_again(tmp_path: Path) -> None:
-    folder, log = open_log(tmp_path, SMALL)
+@pytest.mark.parametrize("config", [SMALL, LogConfig()])
+def test_truncating_opens_a_transaction_again(tmp_path: Path, config: LogConfig) -> None:
+    folder, log = open_log(tmp_path, config)
     with folder:
         write(log, b"aborted" * 10)
         log.append(batch(b"kept" * 20), now_ms=NOW)
@@ -228,6 +229,7 @@ def test_a_snapshot_from_before_the_first_segment_opens_no_transaction(tmp_path:
     folder, log = open_log(tmp_path, SMALL, filesystem=disk)
     write(log, b"one")
     log.roll()
+    log.delete_records_before(1)
     end(log, committed=False)
     log.append(batch(b"x" * 200), now_ms=NOW)
     log.append(batch(b"y" * 200), now_ms=NOW)
