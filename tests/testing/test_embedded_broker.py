@@ -33,7 +33,7 @@ def consume(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
 
 
 def test_a_broker_serves_within_a_with_statement_and_leaves_nothing_behind() -> None:
-    threads = threading.active_count()
+    before = set(threading.enumerate())
     with EmbeddedBroker() as broker:
         folder = broker.data_dir
         assert broker.bootstrap == f"127.0.0.1:{broker.port}"
@@ -42,8 +42,7 @@ def test_a_broker_serves_within_a_with_statement_and_leaves_nothing_behind() -> 
         assert broker.call(lambda inside: list(inside.logs.topics)) == ["greetings"]
     assert not broker.is_running
     assert not folder.exists()
-    assert not [thread for thread in threading.enumerate() if "broker" in thread.name]
-    assert threading.active_count() <= threads
+    assert set(threading.enumerate()) <= before
 
 
 @pytest.mark.parametrize("end", [EmbeddedBroker.stop, EmbeddedBroker.kill], ids=["stop", "kill"])
@@ -72,12 +71,13 @@ def test_settings_are_keyword_arguments(topic_name: str) -> None:
 
 
 def test_what_cannot_start_says_why_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
     with EmbeddedBroker(tmp_path / "one") as broker:
         for other in (EmbeddedBroker(tmp_path / "two", port=broker.port), EmbeddedBroker(tmp_path / "one")):
             with pytest.raises(HeadraceError):
                 other.start()
             assert not other.is_running
-    assert not [thread for thread in threading.enumerate() if "broker" in thread.name]
+    assert set(threading.enumerate()) <= before
 
 
 def test_the_fixture_is_a_broker_for_one_test(headrace_broker: EmbeddedBroker, topic_name: str) -> None:
