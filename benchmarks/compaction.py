@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import argparse
 import random
-import select
 import shutil
 import tempfile
 import time
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,7 +89,7 @@ class Ours:
                 raise RuntimeError("there is nothing to clean")
             process = CleaningProcess(job.task)
             while cleaner.busy:
-                select.select([process], [], [])
+                wait([process])
                 for said in process.read():
                     if isinstance(said, RoundFailed):
                         raise RuntimeError(said.reason)

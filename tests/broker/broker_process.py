@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from multiprocessing.connection import wait
 from pathlib import Path
 
 START_SECONDS = 30.0
@@ -47,8 +47,8 @@ class BrokerProcess:
         assert process.stdout is not None
         deadline = time.monotonic() + START_SECONDS
         while True:
-            ready, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, "the broker did not say that it is ready"
+            left = max(0.0, deadline - time.monotonic())
+            assert wait([process.stdout], left), "the broker did not say that it is ready"
             line = process.stdout.readline()
             assert line, f"the broker ended with {process.wait()}"
             if line.startswith("ready "):

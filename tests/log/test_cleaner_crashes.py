@@ -85,6 +85,7 @@ def test_a_crash_at_every_step(tmp_path: Path, ending: Ending) -> None:
             found = log.offset_for_timestamp(record.timestamp)
             assert found is not None
         folder.close()
+        disk.end()
 
 
 def test_a_crash_while_a_crash_is_recovered_from(tmp_path: Path) -> None:
@@ -117,6 +118,7 @@ def test_a_crash_while_a_crash_is_recovered_from(tmp_path: Path) -> None:
         Cleaner(folder).clean(NOW + 1)
         assert records_of(log) == left
         folder.close()
+        disk.end()
         if finished:
             assert step > 3
             return

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
+from multiprocessing.connection import wait
 from pathlib import Path
 
 from headrace.log.cleaner import Cleaner, CleanerSettings
@@ -22,7 +22,7 @@ CONFIG = compact_config(segment_bytes=2000)
 def everything_said(process: CleaningProcess) -> list[Said]:
     said: list[Said] = []
     while not said or isinstance(said[-1], CleanedSegment):
-        select.select([process], [], [])
+        wait([process])
         said += process.read()
     return said
 

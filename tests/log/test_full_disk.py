@@ -103,6 +103,7 @@ def test_the_log_goes_on_when_there_is_room_again(tmp_path: Path, room: int) -> 
         folder.close()
     except StorageError:
         assert disk.room < 200
+    disk.end()
     folder, log = open_log(tmp_path / "data", SMALL, filesystem=FaultyFileSystem(boot=disk.boot))
     assert [value for _, _, value in contents(log)] == written
     assert log.append(batch(b"z"), now_ms=NOW).base_offset == len(written)

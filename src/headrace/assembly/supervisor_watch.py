@@ -20,7 +20,7 @@ from typing import Final
 from headrace.assembly.process_family import MARK, kill_family
 
 _log = logging.getLogger(__name__)
-_LOOK_SECONDS: Final = 1.0
+_LOOK_MS: Final = 1000
 
 
 def end_with_supervisor(pipe: int) -> None:
@@ -32,9 +32,11 @@ def end_with_supervisor(pipe: int) -> None:
 
 
 def _watch(pipe: int, supervisor: int) -> None:
+    # Not `select`: it knows no descriptors above 1,023.
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
     while os.getppid() == supervisor:
-        readable, _, _ = select.select([pipe], [], [], _LOOK_SECONDS)
-        if readable:
+        if poll.poll(_LOOK_MS):
             break
     _log.error("the supervisor (pid %d) is gone; this process and all it started end now", supervisor)
     own = os.getpid()

@@ -112,7 +112,7 @@ class FaultyFileSystem:
         """Leave on the disk what a power loss might, and stop working."""
         with self._guard:
             self._dead = True
-            self._unlock()
+            self._close_all()
             if survivors == "all":
                 kept = len(self._names)
             else:
@@ -127,7 +127,7 @@ class FaultyFileSystem:
         """End the process, not the machine: everything written is still there. The file system after it."""
         with self._guard:
             self._dead = True
-            self._unlock()
+            self._close_all()
             following = FaultyFileSystem(boot=self.boot, seed=self.random.randrange(2**32))
             following._inodes, self._inodes = self._inodes, {}
             following._names, self._names = self._names, []
@@ -142,8 +142,16 @@ class FaultyFileSystem:
                 inode.reach_disk(position, content[: self.random.randrange(len(content))])
         inode.revert()
 
-    def _unlock(self) -> None:
-        for descriptor in tuple(self._locks):
+    def end(self) -> None:
+        """End the process after everything was written; many in one test would hold too many descriptors."""
+        with self._guard:
+            self._dead = True
+            self._close_all()
+            self._forget()
+
+    def _close_all(self) -> None:
+        """What the system does for a process that has ended."""
+        for descriptor in (*self._locks, *self._inode_of):
             self.close(descriptor)
 
     def _forget(self) -> None:
