@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,12 @@ from headrace.java.runtime import JavaRuntime, find_java
 from headrace.testing import EmbeddedBroker
 from tests.broker.broker_process import BrokerProcess
 from tests.ports import free_port
+
+
+def pytest_configure() -> None:
+    """Many logs are opened and left open as after a crash; the usual limit of 1,024 files is too few for that."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 @pytest.fixture(scope="session")
