@@ -21,7 +21,7 @@ from tests.ports import free_port
 
 
 def pytest_configure() -> None:
-    """Many logs are opened and left open as after a crash; the usual limit of 1,024 files is too few for that."""
+    """Many logs are opened and left open as after a crash: more files than the usual limit of 1,024."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
