@@ -9,6 +9,7 @@ bytes of a request are valid only until the handler returns.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -43,11 +44,24 @@ Pieces = Sequence[bytes | bytearray | memoryview | FilePart] | None
 Handler = Callable[["Broker", Any, "Context"], Any | Awaitable[Any]]
 
 
+def when_done(answer: Any, convert: Callable[[Any], Any]) -> Any:
+    """What `convert` makes of an answer: now, or, of a future, a coroutine that gives it later."""
+    if not isinstance(answer, asyncio.Future):
+        return convert(answer)
+    return _convert_later(answer, convert)
+
+
+async def _convert_later(answer: asyncio.Future[Any], convert: Callable[[Any], Any]) -> Any:
+    return convert(await answer)
+
+
 class Peer(Protocol):
     """The connection that a request came on."""
 
     @property
     def address(self) -> str: ...
+    def hold_until(self, future: asyncio.Future[Any], /) -> None:
+        """Let no later request of this connection overtake one that is done with this."""
 
 
 class Context:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.configs.store import ConfigStore
+from headrace.broker.coordinators.groups import GroupCoordinator
+from headrace.broker.coordinators.transactions import TransactionCoordinator
 from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.waiting_fetches import WaitingFetches
@@ -43,6 +45,10 @@ class Broker:
         self.node_id: Final = settings.node_id
         self.host = settings.advertised_host or settings.host
         self.port = settings.port
+        self.topic_changes = 0
+        """Counts topics made, grown and deleted: who has seen a number has seen all before it."""
+        self.groups: Final = GroupCoordinator(self)
+        self.transactions: Final = TransactionCoordinator(self)
 
     @property
     def cluster_id(self) -> str:
@@ -59,12 +65,14 @@ class Broker:
         """Make a topic. Names, counts and configs are the caller's to check. Raises LogError."""
         config = self.configs.log_config(overrides)
         topic = self.logs.create_topic(name, partitions, dict(overrides), config)
+        self.topic_changes += 1
         self.configs.adopt(topic)
         return topic
 
     def add_partitions(self, name: str, total: int) -> Topic:
         """Raises LogError."""
         self.logs.add_partitions(name, total)
+        self.topic_changes += 1
         topic = self.logs.topics[name]
         self.configs.adopt(topic)
         return topic
@@ -73,8 +81,13 @@ class Broker:
         """Raises LogError."""
         partitions = self.logs.topics[name].partitions
         self.logs.delete_topic(name)
+        self.topic_changes += 1
         for log in partitions:
             self.wake(log)
+        for coordinator in (self.groups, self.transactions):
+            if coordinator.shards.topic == name:
+                coordinator.shards.forget()
+        self.groups.topics_deleted(frozenset({name}))
 
     def find_topic(self, key: TopicKey) -> Topic | None:
         """By name, or by id in newer versions of the protocol (KIP-516)."""

@@ -77,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._closing = False
         self._said_goodbye = False
+        self._holds = 0
         self._descriptor = -1
         self.last_active = self._loop.time()
         self.address = ""
@@ -149,7 +150,23 @@ class Connection(asyncio.BufferedProtocol):
     # Requests.
 
     def _held_back(self) -> bool:
-        return self._client_is_slow or bool(self._outbox) or len(self._places) >= MOST_OPEN or self._closing
+        return (
+            self._client_is_slow
+            or bool(self._outbox)
+            or len(self._places) >= MOST_OPEN
+            or self._closing
+            or self._holds > 0
+        )
+
+    def hold_until(self, future: asyncio.Future[Any]) -> None:
+        """Take no further requests until this is done: the task of one that they must not overtake."""
+        self._holds += 1
+
+        def release(_future: asyncio.Future[Any]) -> None:
+            self._holds -= 1
+            self._work()
+
+        future.add_done_callback(release)
 
     def _work(self) -> None:
         """Take frames for as long as the client keeps up."""

@@ -88,5 +88,8 @@ def _encode(reply: Any, api: Api, header: RequestHeader, *, flexible_header: boo
 class _Nobody:
     address = ""
 
+    def hold_until(self, _future: asyncio.Future[Any], /) -> None:
+        """Nobody has anything to hold back."""
+
 
 _NOBODY: Final = _Nobody()

@@ -21,6 +21,7 @@ from headrace.broker.apis import ALL
 from headrace.broker.broker import Broker
 from headrace.broker.configs.store import ConfigStore, static_log_config
 from headrace.broker.connection import Connection
+from headrace.broker.coordinators.shards import Shards
 from headrace.broker.dispatch import Dispatcher
 from headrace.broker.group_commit import GroupCommit
 from headrace.broker.settings import BrokerSettings
@@ -80,6 +81,9 @@ class BrokerServer:
             sock=listener,
             backlog=broker.configs.number("socket.listen.backlog.size"),
         )
+        for shards in _shards_of(broker):
+            shards.start()
+        self._own(self._resume_transactions())
         self._own(self._keep_house())
         self._own(self._checkpoint())
         self._own(self._close_idle())
@@ -93,6 +97,8 @@ class BrokerServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._broker is not None:
             self._broker.waiting.complete_all()
+            for shards in _shards_of(self._broker):
+                shards.close()
         for connection in tuple(self._connections):
             connection.close()
         deadline = asyncio.get_running_loop().time() + DRAIN_SECONDS
@@ -100,6 +106,9 @@ class BrokerServer:
             await asyncio.sleep(0.01)
         for connection in tuple(self._connections):
             connection.abort()
+        if self._broker is not None:
+            for shards in _shards_of(self._broker):
+                shards.end()
         if self._group_commit is not None:
             await self._group_commit.stop()
         if self._logs is not None:
@@ -111,6 +120,10 @@ class BrokerServer:
             self._server.close()
         for task in self._tasks:
             task.cancel()
+        if self._broker is not None:
+            for shards in _shards_of(self._broker):
+                shards.close()
+                shards.end()
         for connection in tuple(self._connections):
             connection.abort()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -136,6 +149,12 @@ class BrokerServer:
     def _own(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.get_running_loop().create_task(work))
 
+    async def _resume_transactions(self) -> None:
+        broker = self.broker
+        if broker.groups.shards.loading:
+            await broker.groups.shards.all_loaded.wait()
+        await broker.transactions.resume()
+
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(self.broker.configs.number("log.retention.check.interval.ms") / 1000)
@@ -154,6 +173,10 @@ class BrokerServer:
             for connection in tuple(self._connections):
                 if not connection.busy and loop.time() - connection.last_active > seconds:
                     connection.close()
+
+
+def _shards_of(broker: Broker) -> tuple[Shards[Any], ...]:
+    return broker.groups.shards, broker.transactions.shards
 
 
 def _attempt(what: str, work: Any) -> None:

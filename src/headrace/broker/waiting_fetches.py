@@ -2,7 +2,9 @@
 
 A waiting fetch knows how many bytes it still misses. An append to one of its partitions takes its size off;
 when nothing is missing any more, or the client's time is up, or something else happened to the partition
-(it was deleted, say), the fetch is completed: it reads once more and answers with what it finds.
+(it was deleted, a transaction in it ended), the fetch is completed: it reads once more and answers with what
+it finds. If that is still not enough, since what was appended cannot be read yet, it comes back to wait for
+the rest of its time.
 
 Invariants: a fetch is completed once, after the append that completes it has been answered; a partition that
 nobody waits for costs nothing. Never reads a log.
@@ -17,12 +19,12 @@ from headrace.log.partition_log import PartitionLog
 
 
 class WaitingFetch:
-    """One fetch that waits. Made by `WaitingFetches.add`."""
+    """One fetch that waits. Made by `WaitingFetches.add`. `complete` is told whether its time is up."""
 
     __slots__ = ("complete", "logs", "missing_bytes", "timer")
 
     def __init__(
-        self, logs: Collection[PartitionLog], missing_bytes: int, complete: Callable[[], None]
+        self, logs: Collection[PartitionLog], missing_bytes: int, complete: Callable[[bool], None]
     ) -> None:
         self.logs = logs
         self.missing_bytes = missing_bytes
@@ -46,7 +48,7 @@ class WaitingFetches:
         *,
         missing_bytes: int,
         seconds: float,
-        complete: Callable[[], None],
+        complete: Callable[[bool], None],
     ) -> WaitingFetch:
         """Wait until `missing_bytes` were appended to `logs`, or for so many seconds."""
         waiting = WaitingFetch(logs, missing_bytes, complete)
@@ -65,7 +67,7 @@ class WaitingFetches:
             if waiting.missing_bytes <= 0 or not appended_bytes:
                 self.cancel(waiting)
                 # Not now: more may be appended by requests that are already here.
-                asyncio.get_running_loop().call_soon(waiting.complete)
+                asyncio.get_running_loop().call_soon(waiting.complete, False)
 
     def cancel(self, waiting: WaitingFetch) -> None:
         """Nobody waits any more, e.g. because the connection is gone."""
@@ -87,4 +89,4 @@ class WaitingFetches:
 
     def _finish(self, waiting: WaitingFetch) -> None:
         self.cancel(waiting)
-        waiting.complete()
+        waiting.complete(True)

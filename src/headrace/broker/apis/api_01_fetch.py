@@ -21,6 +21,7 @@ from headrace.broker.api import Api, Context
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code, unknown_partition
 from headrace.broker.fetch_sessions import Answered, FetchSession, Wanted
+from headrace.broker.waiting_fetches import WaitingFetch
 from headrace.log.errors import LogError, OffsetOutOfRangeError
 from headrace.log.partition_log import PartitionLog
 from headrace.wire.fetch import (
@@ -81,20 +82,37 @@ class _Fetch:
         return replies, size, failed
 
     def wait(self, missing_bytes: int) -> asyncio.Future[list[Any]]:
-        future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Any]] = loop.create_future()
+        until = loop.time() + self._request.max_wait_ms / 1000
 
-        def complete() -> None:
-            if not future.done():
-                future.set_result(self.reply(self.read()[0]))
+        waiting: WaitingFetch | None = None
 
-        waiting = self._broker.waiting.add(
-            tuple(self._logs),
-            missing_bytes=missing_bytes,
-            seconds=self._request.max_wait_ms / 1000,
-            complete=complete,
-        )
+        def add(missing_bytes: int) -> None:
+            nonlocal waiting
+            waiting = self._broker.waiting.add(
+                tuple(self._logs),
+                missing_bytes=missing_bytes,
+                seconds=until - loop.time(),
+                complete=complete,
+            )
+
+        def cancel(_future: asyncio.Future[list[Any]]) -> None:
+            if waiting is not None:
+                self._broker.waiting.cancel(waiting)
+
+        def complete(time_is_up: bool) -> None:
+            if future.done():
+                return
+            replies, size, failed = self.read()
+            if time_is_up or failed or size >= self._request.min_bytes:
+                future.set_result(self.reply(replies))
+            else:
+                add(self._request.min_bytes - size)
+
+        add(missing_bytes)
         # The connection cancels what it waits for when it ends.
-        future.add_done_callback(lambda _future: self._broker.waiting.cancel(waiting))
+        future.add_done_callback(cancel)
         return future
 
     def reply(self, replies: Iterable[Answered]) -> list[Any]:

@@ -1,0 +1,112 @@
+"""The machines of groups in one shard, over one dictionary of groups: which of them a request, a record or a
+timer belongs to.
+
+Invariants: an id belongs to one group of one kind; who asks in the classic protocol about a group of the
+consumer protocol is answered by the machine of the latter (KIP-848). Never: I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.configs.store import ConfigStore
+from headrace.coordination.classic_groups import ClassicGroups
+from headrace.coordination.classic_rebalance import ClassicSettings
+from headrace.coordination.consumer_group_records import CONSUMER_GROUP_KEYS
+from headrace.coordination.consumer_group_requests import ConsumerSettings, MigrationPolicy
+from headrace.coordination.consumer_groups import ConsumerGroups
+from headrace.coordination.decision import Decision, TimerKey
+from headrace.coordination.fields import CorruptRecordError, record_type
+from headrace.coordination.group import CONSUMER, Groups
+from headrace.coordination.offsets import MACHINE as OFFSETS
+from headrace.coordination.offsets import Offsets, OffsetSettings
+from headrace.coordination.topics import Topics
+
+_OFFSET_KEYS: Final = (0, 1)
+_CLASSIC_KEY: Final = 2
+_CLASSIC: Final = "classic"
+
+
+class GroupMachines:
+    """All about the groups of one partition of `__consumer_offsets`."""
+
+    def __init__(self, configs: ConfigStore, topics: Topics, shard: int) -> None:
+        self.groups: Final[Groups] = {}
+        classic_settings = _classic_settings(configs)
+        consumer_settings = _consumer_settings(configs)
+        self.classic: Final = ClassicGroups(self.groups, classic_settings)
+        self.consumer: Final = ConsumerGroups(
+            self.groups,
+            topics,
+            self.classic,
+            settings=lambda _group_id: consumer_settings,
+            classic_settings=classic_settings,
+        )
+        self.offsets: Final = Offsets(self.groups, _offset_settings(configs), shard=shard)
+
+    def is_consumer_group(self, group_id: str) -> bool:
+        group = self.groups.get(group_id)
+        return group is not None and group.kind == CONSUMER
+
+    def replay(self, key: bytes, value: bytes | None, producer_id: int) -> None:
+        """Raises CorruptRecordError."""
+        kind = record_type(key)
+        if kind in _OFFSET_KEYS:
+            self.offsets.replay(key, value, producer_id=producer_id)
+        elif kind == _CLASSIC_KEY:
+            self.classic.replay(key, value)
+        elif kind in CONSUMER_GROUP_KEYS:
+            self.consumer.replay(key, value)
+        else:
+            raise CorruptRecordError(f"records of type {kind} are not known here")
+
+    def replay_marker(self, producer_id: int, *, committed: bool) -> None:
+        self.offsets.replay_marker(producer_id, committed=committed)
+
+    def loaded(self, now_ms: int) -> Iterable[Decision[Any]]:
+        return (self.classic.loaded(now_ms), self.consumer.loaded(now_ms), self.offsets.loaded(now_ms))
+
+    def timed_out(self, key: TimerKey, now_ms: int) -> Decision[Any]:
+        if key[0] == OFFSETS:
+            return self.offsets.timed_out(key, now_ms)
+        if key[0] == _CLASSIC:
+            return self.classic.timed_out(key, now_ms)
+        return self.consumer.timed_out(key, now_ms)
+
+    def write_failed(
+        self, group_id: str, decision: Decision[Any], error: ErrorCode, now_ms: int
+    ) -> Decision[Any]:
+        """What happens in place of a decision about a group whose records could not be written."""
+        return self.consumer.write_failed(group_id, decision, error, now_ms)
+
+
+def _classic_settings(configs: ConfigStore) -> ClassicSettings:
+    return ClassicSettings(
+        initial_rebalance_delay_ms=configs.number("group.initial.rebalance.delay.ms"),
+        min_session_timeout_ms=configs.number("group.min.session.timeout.ms"),
+        max_session_timeout_ms=configs.number("group.max.session.timeout.ms"),
+        max_size=configs.number("group.max.size"),
+    )
+
+
+def _consumer_settings(configs: ConfigStore) -> ConsumerSettings:
+    assignors = configs.broker("group.consumer.assignors")
+    assert isinstance(assignors, tuple)
+    return ConsumerSettings(
+        session_timeout_ms=configs.number("group.consumer.session.timeout.ms"),
+        heartbeat_interval_ms=configs.number("group.consumer.heartbeat.interval.ms"),
+        max_size=configs.number("group.consumer.max.size"),
+        assignors=assignors,
+        migration_policy=MigrationPolicy(str(configs.broker("group.consumer.migration.policy")).lower()),
+    )
+
+
+def _offset_settings(configs: ConfigStore) -> OffsetSettings:
+    return OffsetSettings(
+        metadata_max_bytes=configs.number("offset.metadata.max.bytes"),
+        retention_ms=configs.number("offsets.retention.minutes") * 60_000,
+        retention_check_interval_ms=configs.number("offsets.retention.check.interval.ms"),
+    )

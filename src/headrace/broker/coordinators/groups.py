@@ -1,0 +1,308 @@
+"""The group coordinator: what API files ask about groups and their offsets.
+
+Every method takes a request as a value and gives its reply, or a future of it where it waits for others or
+for the disk. See `shard.py` for how a decision is carried out.
+
+Invariants: a request goes to the shard of its group, and there to the machine of the group's kind. Offsets
+that a transaction commits are written only when its coordinator knows of the partition they go to (KIP-890).
+Raises ApiError where a group's shard cannot be asked: not there (COORDINATOR_NOT_AVAILABLE), or not loaded
+yet (COORDINATOR_LOAD_IN_PROGRESS).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.coordinators.group_machines import GroupMachines
+from headrace.broker.coordinators.shard import OnFailure, Shard
+from headrace.broker.coordinators.shards import Shards
+from headrace.broker.coordinators.topics import BrokerTopics
+from headrace.broker.errors import ApiError, kafka_code
+from headrace.broker.topic_names import CONSUMER_OFFSETS
+from headrace.coordination import administration
+from headrace.coordination.consumer_group_requests import (
+    ConsumerHeartbeatReply,
+    ConsumerHeartbeatRequest,
+    DescribedConsumerGroup,
+)
+from headrace.coordination.decision import Decision, TimerKey
+from headrace.coordination.replies import (
+    CommitReply,
+    DeleteGroupsReply,
+    DeleteOffsetsReply,
+    DescribedGroup,
+    FetchOffsetsReply,
+    HeartbeatReply,
+    JoinReply,
+    LeaveReply,
+    ListedGroup,
+    PartitionResult,
+    SyncReply,
+)
+from headrace.coordination.requests import (
+    CommitRequest,
+    DeleteOffsetsRequest,
+    FetchOffsetsRequest,
+    HeartbeatRequest,
+    JoinRequest,
+    LeaveRequest,
+    SyncRequest,
+)
+from headrace.coordination.transaction_records import TopicPartition
+from headrace.coordination.transaction_requests import AddPartitions
+from headrace.coordination.transaction_states import EPOCH_BUMP_VERSION
+from headrace.log.errors import LogError
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+
+_Said = TypeVar("_Said")
+Answer: TypeAlias = _Said | asyncio.Future[_Said]
+
+
+class GroupCoordinator:
+    """Coordinates every group: there is one node."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker: Final = broker
+        topics = BrokerTopics(broker)
+        self.shards: Final = Shards(
+            broker,
+            CONSUMER_OFFSETS,
+            lambda number: GroupMachines(broker.configs, topics, number),
+            self._due,
+        )
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that has a group."""
+        return self.shards.number_of(group_id)
+
+    # Members.
+
+    def join(self, request: JoinRequest) -> Answer[JoinReply]:
+        """JoinGroup."""
+        shard = self.shards.of(request.group_id)
+        machines, now_ms, unique = shard.machines, self._broker.now_ms(), str(uuid.uuid4())
+        consumer = machines.is_consumer_group(request.group_id)
+        machine = machines.consumer if consumer else machines.classic
+        return shard.ask(
+            lambda waiting_id: machine.decide_join(
+                request, waiting_id=waiting_id, unique=unique, now_ms=now_ms
+            ),
+            _if_unwritten(shard, request.group_id),
+        )
+
+    def sync(self, request: SyncRequest) -> Answer[SyncReply]:
+        """SyncGroup."""
+        shard = self.shards.of(request.group_id)
+        machines, now_ms = shard.machines, self._broker.now_ms()
+        if machines.is_consumer_group(request.group_id):
+            return _now(self._decided(shard, request, machines.consumer.decide_sync(request, now_ms=now_ms)))
+        return shard.ask(
+            lambda waiting_id: machines.classic.decide_sync(request, waiting_id=waiting_id, now_ms=now_ms),
+            _if_unwritten(shard, request.group_id),
+        )
+
+    def heartbeat(self, request: HeartbeatRequest) -> Answer[HeartbeatReply]:
+        """Heartbeat of the classic protocol."""
+        shard = self.shards.of(request.group_id)
+        machines = shard.machines
+        consumer = machines.is_consumer_group(request.group_id)
+        machine = machines.consumer if consumer else machines.classic
+        return _now(
+            self._decided(shard, request, machine.decide_heartbeat(request, now_ms=self._broker.now_ms()))
+        )
+
+    def leave(self, request: LeaveRequest) -> Answer[LeaveReply]:
+        """LeaveGroup."""
+        shard = self.shards.of(request.group_id)
+        machines = shard.machines
+        consumer = machines.is_consumer_group(request.group_id)
+        machine = machines.consumer if consumer else machines.classic
+        return _now(
+            self._decided(shard, request, machine.decide_leave(request, now_ms=self._broker.now_ms()))
+        )
+
+    def consumer_heartbeat(self, request: ConsumerHeartbeatRequest) -> Answer[ConsumerHeartbeatReply]:
+        """ConsumerGroupHeartbeat (KIP-848)."""
+        shard = self.shards.of(request.group_id)
+        decision = shard.machines.consumer.decide_consumer_heartbeat(
+            request, unique=str(uuid.uuid4()), now_ms=self._broker.now_ms()
+        )
+        return _now(self._decided(shard, request, decision))
+
+    # Offsets.
+
+    def commit(self, request: CommitRequest) -> Answer[CommitReply]:
+        """OffsetCommit."""
+        shard = self.shards.of(request.group_id)
+        decision = shard.machines.offsets.decide_commit(request, now_ms=self._broker.now_ms())
+        return _now(shard.carry_out(decision))
+
+    def commit_in_transaction(
+        self, request: CommitRequest, *, transactional_id: str, client_version: int
+    ) -> Answer[CommitReply]:
+        """TxnOffsetCommit. From version 2 of the protocol on it adds its partition by itself (KIP-890)."""
+        shard = self.shards.of(request.group_id)
+        producer = request.producer
+        assert producer is not None
+        now_ms = self._broker.now_ms()
+        decision = shard.machines.offsets.decide_commit(request, now_ms=now_ms)
+        if not decision.records:
+            return _now(shard.carry_out(decision))
+        bumps = client_version >= EPOCH_BUMP_VERSION
+        try:
+            guard = shard.log.begin_verification(
+                producer.producer_id, -1, producer.producer_epoch, epoch_bump=bumps, now_ms=now_ms
+            )
+        except LogError as error:
+            return _refused(request, kafka_code(error))
+        if guard is None:
+            return _now(shard.carry_out(decision))
+        answer = self._broker.transactions.add_partitions(
+            AddPartitions(
+                transactional_id=transactional_id,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                partitions=frozenset({TopicPartition(CONSUMER_OFFSETS, shard.number)}),
+                verify_only=not bumps,
+                client_version=client_version,
+            )
+        )
+
+        def write(error: ErrorCode) -> Answer[CommitReply]:
+            if error is not ErrorCode.none:
+                return _refused(request, error)
+            # Decided anew: others may have been answered while the coordinator of transactions was asked.
+            again = shard.machines.offsets.decide_commit(request, now_ms=self._broker.now_ms())
+            return _now(shard.carry_out(again, guard=guard))
+
+        if not isinstance(answer, asyncio.Future):
+            return write(answer.error)
+
+        async def write_later(asked: asyncio.Future[Any]) -> CommitReply:
+            reply = write((await asked).error)
+            return await reply if isinstance(reply, asyncio.Future) else reply
+
+        return asyncio.shield(shard.own(write_later(answer)))
+
+    def fetch_offsets(self, request: FetchOffsetsRequest) -> Answer[FetchOffsetsReply]:
+        """OffsetFetch of one group. What it tells will be told after a crash, too."""
+        shard = self.shards.of(request.group_id)
+        reply = shard.machines.offsets.fetch(request)
+        settled = shard.settled()
+        if settled is None:
+            return reply
+
+        async def later() -> FetchOffsetsReply:
+            try:
+                await settled
+            except LogError:
+                return reply.failed(ErrorCode.coordinator_not_available)
+            return reply
+
+        return shard.own(later())
+
+    def delete_offsets(self, request: DeleteOffsetsRequest) -> Answer[DeleteOffsetsReply]:
+        """OffsetDelete (KIP-496)."""
+        shard = self.shards.of(request.group_id)
+        return _now(shard.carry_out(shard.machines.offsets.decide_delete(request)))
+
+    # Administration.
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """DescribeGroups of one group."""
+        return administration.describe(self.shards.of(group_id).machines.groups, group_id)
+
+    def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
+        """ConsumerGroupDescribe of one group."""
+        return self.shards.of(group_id).machines.consumer.describe(group_id)
+
+    def list(self, *, states: Collection[str] = (), kinds: Collection[str] = ()) -> tuple[ListedGroup, ...]:
+        """ListGroups. Raises ApiError while groups are loaded: a list with gaps would be taken for all."""
+        if self.shards.loading:
+            raise ApiError(ErrorCode.coordinator_load_in_progress)
+        return tuple(
+            group
+            for shard in self.shards
+            for group in administration.list_groups(shard.machines.groups, states=states, kinds=kinds)
+        )
+
+    def delete(self, group_ids: Iterable[str]) -> Answer[DeleteGroupsReply]:
+        """DeleteGroups, of any shards."""
+        by_shard: defaultdict[Shard[GroupMachines], list[str]] = defaultdict(list)
+        refused: list[tuple[str, ErrorCode]] = []
+        for group_id in dict.fromkeys(group_ids):
+            try:
+                by_shard[self.shards.of(group_id)].append(group_id)
+            except ApiError as error:
+                refused.append((group_id, error.code))
+        answers = [_now(self._delete(shard, of_shard)) for shard, of_shard in by_shard.items()]
+        known = [answer for answer in answers if not isinstance(answer, asyncio.Future)]
+        if len(known) == len(answers):
+            return _joined(refused, known)
+
+        async def later() -> DeleteGroupsReply:
+            return _joined(
+                refused, [await each if isinstance(each, asyncio.Future) else each for each in answers]
+            )
+
+        return asyncio.ensure_future(later())
+
+    @staticmethod
+    def _delete(shard: Shard[GroupMachines], group_ids: Iterable[str]) -> Answer[DeleteGroupsReply] | None:
+        machines = shard.machines
+        return shard.carry_out(
+            administration.decide_delete_groups(machines.groups, machines.offsets, group_ids)
+        )
+
+    # What the broker tells.
+
+    def topics_deleted(self, topics: frozenset[str]) -> None:
+        """Offsets of topics that are gone go, too."""
+        for shard in self.shards:
+            shard.carry_out(shard.machines.offsets.decide_topics_deleted(topics))
+
+    def transaction_ended(self, partition: int, producer_id: int, *, committed: bool) -> None:
+        """A marker was written to a partition of `__consumer_offsets`."""
+        shard = self.shards.at(partition)
+        if shard is not None and shard.loaded:
+            shard.machines.replay_marker(producer_id, committed=committed)
+
+    def _due(self, shard: Shard[GroupMachines], key: TimerKey, now_ms: int) -> None:
+        decision = shard.machines.timed_out(key, now_ms)
+        about_a_group = isinstance(key[2], str)
+        shard.carry_out(decision, _if_unwritten(shard, str(key[2])) if about_a_group else None)
+
+    @staticmethod
+    def _decided(shard: Shard[GroupMachines], request: Any, decision: Decision[Any]) -> Any:
+        return shard.carry_out(decision, _if_unwritten(shard, request.group_id))
+
+
+def _if_unwritten(shard: Shard[GroupMachines], group_id: str) -> OnFailure:
+    return lambda decision, error, now_ms: shard.machines.write_failed(group_id, decision, error, now_ms)
+
+
+def _now(reply: Answer[_Said] | None) -> Answer[_Said]:
+    """For decisions that answer who asked."""
+    assert reply is not None
+    return reply
+
+
+def _refused(request: CommitRequest, error: ErrorCode) -> CommitReply:
+    return CommitReply(
+        partitions=tuple(
+            PartitionResult(topic=each.topic, partition=each.partition, error=error)
+            for each in request.offsets
+        )
+    )
+
+
+def _joined(refused: list[tuple[str, ErrorCode]], replies: Iterable[DeleteGroupsReply]) -> DeleteGroupsReply:
+    return DeleteGroupsReply(groups=(*refused, *(each for reply in replies for each in reply.groups)))

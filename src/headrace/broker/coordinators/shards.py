@@ -1,0 +1,179 @@
+"""The shards of one internal topic: made with it, loaded from it, found by the key that is asked about.
+
+A shard answers from the moment on at which everything in its partition was replayed; until then clients are
+told to come again (COORDINATOR_LOAD_IN_PROGRESS). Loading is done in slices, between which other requests
+are answered.
+
+Invariants: one shard for each partition that the topic had when it was found; a key stays with its shard.
+The topic is made when the first key is asked about. Never decides anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, Generic
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.coordinators.shard import Due, Machines, Shard, SomeMachines
+from headrace.broker.errors import ApiError
+from headrace.broker.new_topics import create_automatically
+from headrace.coordination.fields import CorruptRecordError
+from headrace.coordination.transaction_records import shard_of
+from headrace.log.errors import LogError, StorageError
+from headrace.wire.control_batches import read_end_marker
+from headrace.wire.errors import WireError
+from headrace.wire.record_batch import HEADER_SIZE, NO_PRODUCER, BatchHeader, read_header
+from headrace.wire.records import read_records
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.log.partition_log import PartitionLog
+
+_log = logging.getLogger(__name__)
+
+SLICE_BYTES: Final = 256 << 10
+
+
+class Shards(Generic[SomeMachines]):
+    """`make` gives the machines of a shard, `due` is told of their timers."""
+
+    def __init__(self, broker: Broker, topic: str, make: Callable[[int], SomeMachines], due: Due) -> None:
+        self._broker: Final = broker
+        self.topic: Final = topic
+        self._make: Final = make
+        self._due: Final = due
+        self._shards: list[Shard[SomeMachines]] = []
+        self._loading: asyncio.Task[None] | None = None
+        self.all_loaded = asyncio.Event()
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Shard[SomeMachines]]:
+        """Those that are loaded."""
+        return (shard for shard in self._shards if shard.loaded)
+
+    @property
+    def loading(self) -> bool:
+        return any(not shard.loaded for shard in self._shards)
+
+    def start(self) -> None:
+        """Load what is there; nothing if the topic was never made."""
+        topic = self._broker.logs.topics.get(self.topic)
+        if topic is None or self._shards:
+            return
+        self._shards = [
+            Shard(self._broker, number, log, self._make(number), self._due)
+            for number, log in enumerate(topic.partitions)
+        ]
+        if any(shard.log.end_offset > shard.log.start_offset for shard in self._shards):
+            self._loading = asyncio.get_running_loop().create_task(
+                self._load_all(), name=f"load {self.topic}"
+            )
+        else:
+            for shard in self._shards:
+                shard.become_loaded()
+            self.all_loaded.set()
+
+    def close(self) -> None:
+        """The broker stops: no more requests, but those that wait for the disk are answered."""
+        self._closed = True
+        if self._loading is not None:
+            self._loading.cancel()
+            self._loading = None
+        for shard in self._shards:
+            shard.close()
+
+    def end(self) -> None:
+        """Nobody is left to be answered."""
+        for shard in self._shards:
+            shard.end()
+
+    def forget(self) -> None:
+        """The topic is gone; the next request makes it anew."""
+        self.close()
+        self.end()
+        self._closed = False
+        self._shards = []
+        self.all_loaded.clear()
+
+    def ensure(self) -> None:
+        """Have the topic made if it is not there. Raises ApiError (COORDINATOR_NOT_AVAILABLE)."""
+        if self._closed:
+            raise ApiError(ErrorCode.coordinator_not_available, "The broker is stopping.")
+        if self._shards:
+            return
+        try:
+            if self.topic not in self._broker.logs.topics:
+                create_automatically(self._broker, self.topic)
+        except (ApiError, LogError) as error:
+            _log.warning("%s cannot be made: %s", self.topic, error)
+            raise ApiError(ErrorCode.coordinator_not_available, str(error)) from error
+        self.start()
+
+    def number_of(self, key: str) -> int:
+        """The partition that a key belongs to. Raises ApiError."""
+        self.ensure()
+        return shard_of(key, len(self._shards))
+
+    def of(self, key: str) -> Shard[SomeMachines]:
+        """The shard of a key. Raises ApiError: it is not there, or not loaded yet."""
+        number = self.number_of(key)
+        shard = self._shards[number]
+        if not shard.loaded:
+            raise ApiError(ErrorCode.coordinator_load_in_progress)
+        return shard
+
+    def at(self, number: int) -> Shard[SomeMachines] | None:
+        """The shard of a partition, if it is there."""
+        return self._shards[number] if number < len(self._shards) else None
+
+    async def _load_all(self) -> None:
+        for shard in self._shards:
+            try:
+                await load(shard.log, shard.machines)
+            except (LogError, OSError, WireError):
+                # Its clients are told to come again; deciding on half of what was written would be worse.
+                _log.exception("%s cannot be loaded; its clients will be refused", shard.log.name)
+                continue
+            shard.become_loaded()
+        self.all_loaded.set()
+
+
+async def load(log: PartitionLog, machines: Machines) -> None:
+    """Replay a partition from its beginning. Raises LogError, OSError, WireError."""
+    if log.high_water_mark < log.end_offset:
+        log.flush()
+    offset = log.start_offset
+    while offset < log.end_offset:
+        found = log.read(offset, SLICE_BYTES, at_least_one=True)
+        if found.ranges is None:
+            break
+        content = found.ranges.file.pread(found.size, found.ranges.position)
+        position = 0
+        while len(content) - position >= HEADER_SIZE:
+            header = read_header(content, position)
+            if len(content) - position < header.size:
+                break
+            _replay(machines, content, header, log.name)
+            offset = header.next_offset
+            position += header.size
+        if not position:
+            raise StorageError(f"{log.name} ends too early at offset {offset}.")
+        await asyncio.sleep(0)
+
+
+def _replay(machines: Machines, content: bytes, header: BatchHeader, name: str) -> None:
+    if header.control:
+        marker = read_end_marker(content, header)
+        if marker is not None:
+            machines.replay_marker(header.producer_id, committed=marker.committed)
+        return
+    producer_id = header.producer_id if header.transactional else NO_PRODUCER
+    for record in read_records(content, header):
+        try:
+            machines.replay(record.key or b"", record.value, producer_id)
+        except CorruptRecordError as error:
+            offset = header.base_offset + record.offset_delta
+            _log.error("%s: the record at offset %d is passed over: %s", name, offset, error)

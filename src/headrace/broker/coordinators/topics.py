@@ -1,0 +1,39 @@
+"""The broker's topics as coordinators look at them. See `coordination.topics`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from headrace.coordination.topics import TopicInfo
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.log.data_folder import Topic
+
+
+class BrokerTopics:
+    """A view, not a copy."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker: Final = broker
+
+    @property
+    def version(self) -> int:
+        return self._broker.topic_changes
+
+    def names(self) -> Iterable[str]:
+        return self._broker.logs.topics
+
+    def by_name(self, name: str) -> TopicInfo | None:
+        return _info(self._broker.logs.topics.get(name))
+
+    def by_id(self, topic_id: UUID) -> TopicInfo | None:
+        return _info(self._broker.logs.topics_by_id.get(topic_id))
+
+
+def _info(topic: Topic | None) -> TopicInfo | None:
+    if topic is None:
+        return None
+    return TopicInfo(name=topic.name, topic_id=topic.id, partitions=len(topic.partitions))

@@ -1,0 +1,35 @@
+"""The machine of transactions in one shard, as the runtime sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from headrace.broker.configs.store import ConfigStore
+from headrace.coordination.decision import Decision
+from headrace.coordination.transactions import Transactions, TransactionSettings
+
+
+class TransactionMachines:
+    """The transactions of one partition of `__transaction_state`."""
+
+    def __init__(self, configs: ConfigStore, shard: int) -> None:
+        self.transactions: Final = Transactions(_settings(configs), shard=shard)
+
+    def replay(self, key: bytes, value: bytes | None, _producer_id: int) -> None:
+        """Raises CorruptRecordError."""
+        self.transactions.replay(key, value)
+
+    def replay_marker(self, producer_id: int, *, committed: bool) -> None:
+        """Nobody writes to this partition in a transaction."""
+
+    def loaded(self, now_ms: int) -> Iterable[Decision[Any]]:
+        return (self.transactions.loaded(now_ms),)
+
+
+def _settings(configs: ConfigStore) -> TransactionSettings:
+    return TransactionSettings(
+        max_timeout_ms=configs.number("transaction.max.timeout.ms"),
+        id_expiration_ms=configs.number("transactional.id.expiration.ms"),
+        expiry_interval_ms=configs.number("transaction.remove.expired.transaction.cleanup.interval.ms"),
+    )

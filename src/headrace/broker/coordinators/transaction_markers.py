@@ -1,0 +1,89 @@
+"""Writes the markers that end a transaction to its partitions.
+
+Invariants: a marker that is there already may be written again; one whose partition has a newer transaction
+of the producer, or is gone, is not needed. Who waits for committed records learns of it, and so does the
+group coordinator of offsets that were committed in the transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.topic_names import CONSUMER_OFFSETS
+from headrace.coordination.transaction_records import TopicPartition
+from headrace.log.errors import (
+    InvalidProducerEpochError,
+    LogError,
+    TransactionCoordinatorFencedError,
+)
+from headrace.log.verification import TransactionEnd
+from headrace.wire.control_batches import EndMarker
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.coordination.transaction_requests import Markers
+    from headrace.log.partition_log import PartitionLog
+
+_log = logging.getLogger(__name__)
+
+
+class MarkerWriter:
+    """Of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker: Final = broker
+
+    def write(self, markers: Markers, *, coordinator_epoch: int) -> list[asyncio.Future[None]] | None:
+        """Write all; what to wait for until they are durable, or None if one of them could not be written."""
+        end = TransactionEnd(EndMarker(markers.committed, coordinator_epoch), markers.client_version)
+        waiting: list[asyncio.Future[None]] = []
+        complete = True
+        for topic, partition in sorted(markers.partitions):
+            try:
+                written = self._write_one(topic, partition, end, markers)
+            except LogError as error:
+                _log.warning("a marker for %s-%d is tried again: %s", topic, partition, error)
+                complete = False
+                continue
+            if written is not None:
+                waiting.append(written)
+        return waiting if complete else None
+
+    def _write_one(
+        self, topic: str, partition: int, end: TransactionEnd, markers: Markers
+    ) -> asyncio.Future[None] | None:
+        """Raises LogError."""
+        place = TopicPartition(topic, partition)
+        log = self._broker.partition(self._broker.logs.topics.get(topic), partition)
+        if log is None:
+            return None
+        try:
+            return self.append(
+                place, log, end, producer_id=markers.producer_id, producer_epoch=markers.producer_epoch
+            )
+        except (InvalidProducerEpochError, TransactionCoordinatorFencedError) as error:
+            _log.info("a marker for %s is late: %s", log.name, error)
+            return None
+
+    def append(
+        self,
+        place: TopicPartition,
+        log: PartitionLog,
+        end: TransactionEnd,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+    ) -> asyncio.Future[None] | None:
+        """One marker; what to wait for until it is durable. Raises LogError."""
+        broker = self._broker
+        appended = log.append_marker(
+            end, producer_id=producer_id, producer_epoch=producer_epoch, now_ms=broker.now_ms()
+        )
+        if place.topic == CONSUMER_OFFSETS:
+            broker.groups.transaction_ended(place.partition, producer_id, committed=end.marker.committed)
+        written = broker.group_commit.appended(log, appended.last_offset)
+        if written is None:
+            broker.wake(log)
+        return written

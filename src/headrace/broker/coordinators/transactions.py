@@ -1,0 +1,227 @@
+"""The coordinator of transactions: what API files ask, and the way of a transaction to its end.
+
+Once the end of a transaction is decided and written, its markers go to all its partitions, and when they are
+as durable as promised, it is noted as complete. With fsync=os or interval all that happens before EndTxn is
+answered, so the producer finds its id free; with fsync=always the reply waits for the disk three times, as
+each step may only follow the one before it. What was decided when the broker stopped is brought to its end
+after the load.
+
+Invariants: a decided transaction is brought to its end whatever happens to the client; where a marker cannot
+be written it is tried again. An id whose markers are being written is not given to the next transaction.
+Every method gives a reply, or a future of it; raises ApiError where the shard of an id cannot be asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.coordinators.groups import Answer
+from headrace.broker.coordinators.shard import Carried, OnFailure, Shard
+from headrace.broker.coordinators.shards import Shards
+from headrace.broker.coordinators.transaction_machines import TransactionMachines
+from headrace.broker.coordinators.transaction_markers import MarkerWriter
+from headrace.broker.errors import ApiError
+from headrace.broker.topic_names import TRANSACTION_STATE
+from headrace.coordination.decision import Decision, TimerKey
+from headrace.coordination.transaction_requests import (
+    AddPartitions,
+    AddPartitionsReply,
+    DescribedTransaction,
+    EndReply,
+    EndTransaction,
+    InitProducer,
+    InitProducerReply,
+    ListedTransactions,
+    ListTransactions,
+)
+from headrace.log.errors import LogError
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+
+_log = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 1.0
+_TransactionShard = Shard[TransactionMachines]
+
+
+class TransactionCoordinator:
+    """Coordinates every transactional id: there is one node."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker: Final = broker
+        self.markers: Final = MarkerWriter(broker)
+        self.shards: Final = Shards(
+            broker,
+            TRANSACTION_STATE,
+            lambda number: TransactionMachines(broker.configs, number),
+            self._due,
+        )
+        # Ids whose transactions are being brought to their end.
+        self._ending: dict[str, asyncio.Task[None]] = {}
+
+    async def resume(self) -> None:
+        """After the load: bring to its end what was decided. Groups have to be loaded for their offsets."""
+        await self.shards.all_loaded.wait()
+        for shard in self.shards:
+            for markers in shard.machines.transactions.unfinished():
+                self._end(shard, markers.transactional_id, None)
+
+    # Requests.
+
+    def init_producer(self, request: InitProducer) -> Answer[InitProducerReply]:
+        """InitProducerId with a transactional id."""
+        shard = self.shards.of(request.transactional_id)
+        carried, ending = self._init(shard, request)
+        if ending is None and _was_in_use(carried):
+            # The transaction that was open has been aborted by now: no need to let the client come again.
+            carried, _ = self._init(shard, request)
+        return _answer(shard, carried, None)
+
+    def _init(
+        self, shard: _TransactionShard, request: InitProducer
+    ) -> tuple[Carried, asyncio.Task[None] | None]:
+        machine = shard.machines.transactions
+        new_id = self._new_producer_id() if machine.init_needs_producer_id(request) else None
+        decision = machine.decide_init(request, now_ms=self._broker.now_ms(), new_producer_id=new_id)
+        return self._commit(shard, request.transactional_id, decision)
+
+    def add_partitions(self, request: AddPartitions) -> Answer[AddPartitionsReply]:
+        """AddPartitionsToTxn, AddOffsetsToTxn, and what Produce and TxnOffsetCommit ask."""
+        shard = self.shards.of(request.transactional_id)
+        machine = shard.machines.transactions
+        decision = machine.decide_add_partitions(request, now_ms=self._broker.now_ms())
+        carried = shard.commit(decision, _if_unwritten(shard, request.transactional_id))
+        return _answer(shard, carried, None)
+
+    def end(self, request: EndTransaction) -> Answer[EndReply]:
+        """EndTxn."""
+        shard = self.shards.of(request.transactional_id)
+        machine = shard.machines.transactions
+        new_id = self._new_producer_id() if machine.end_needs_producer_id(request) else None
+        decision = machine.decide_end(request, now_ms=self._broker.now_ms(), new_producer_id=new_id)
+        carried, ending = self._commit(shard, request.transactional_id, decision)
+        return _answer(shard, carried, ending)
+
+    def describe(self, transactional_id: str) -> DescribedTransaction:
+        """DescribeTransactions of one id."""
+        return self.shards.of(transactional_id).machines.transactions.describe(transactional_id)
+
+    def list(self, request: ListTransactions) -> ListedTransactions:
+        """ListTransactions. Raises ApiError while they are being loaded."""
+        if self.shards.loading:
+            raise ApiError(ErrorCode.coordinator_load_in_progress)
+        now_ms = self._broker.now_ms()
+        found: ListedTransactions | None = None
+        for shard in self.shards:
+            listed = shard.machines.transactions.list_transactions(request, now_ms=now_ms)
+            found = listed if found is None else found.with_more(listed)
+        if found is None:
+            # Nothing was ever written; what is wrong with the request is said all the same.
+            found = TransactionMachines(self._broker.configs, 0).transactions.list_transactions(
+                request, now_ms=now_ms
+            )
+        return found
+
+    def _new_producer_id(self) -> int:
+        """Raises ApiError."""
+        try:
+            return self._broker.producer_ids.take()
+        except LogError as error:
+            raise ApiError(ErrorCode.coordinator_not_available, str(error)) from error
+
+    # The way to the end.
+
+    def _commit(
+        self, shard: _TransactionShard, transactional_id: str, decision: Decision[Any]
+    ) -> tuple[Carried, asyncio.Task[None] | None]:
+        """Carry out a decision, and what follows if it ends a transaction; a task if that takes longer."""
+        carried = shard.commit(decision, _if_unwritten(shard, transactional_id))
+        return carried, self._end(shard, transactional_id, carried.written)
+
+    def _end(
+        self, shard: _TransactionShard, transactional_id: str, decided: asyncio.Future[None] | None
+    ) -> asyncio.Task[None] | None:
+        """Bring a decided transaction to its end: at once if nothing has to be waited for."""
+        if transactional_id in self._ending:
+            return self._ending[transactional_id]
+        machine = shard.machines.transactions
+        markers = machine.markers(transactional_id)
+        if markers is None:
+            return None
+        if decided is None and not shard.log.durable:
+            written = self.markers.write(markers, coordinator_epoch=shard.log.leader_epoch)
+            if written == []:
+                shard.carry_out(machine.decide_complete(markers, now_ms=self._broker.now_ms()))
+                if machine.markers(transactional_id) is None:
+                    return None
+        task = shard.own(self._end_later(shard, transactional_id, decided))
+        self._ending[transactional_id] = task
+        task.add_done_callback(lambda _task: self._ending.pop(transactional_id, None))
+        return task
+
+    async def _end_later(
+        self, shard: _TransactionShard, transactional_id: str, decided: asyncio.Future[None] | None
+    ) -> None:
+        """Step by step, each when the one before it is durable; again and again if the disk refuses."""
+        machine = shard.machines.transactions
+        if decided is not None:
+            await asyncio.wait([decided])
+        while (markers := machine.markers(transactional_id)) is not None:
+            settled = shard.settled()
+            if settled is None or await _succeeds(settled):
+                written = self.markers.write(markers, coordinator_epoch=shard.log.leader_epoch)
+                if written is not None and all([await _succeeds(each) for each in written]):
+                    shard.carry_out(machine.decide_complete(markers, now_ms=self._broker.now_ms()))
+                    if machine.markers(transactional_id) is None:
+                        return
+            await asyncio.sleep(RETRY_SECONDS)
+
+    def _due(self, shard: _TransactionShard, key: TimerKey, now_ms: int) -> None:
+        decision = shard.machines.transactions.timed_out(key, now_ms)
+        if isinstance(key[2], str):
+            self._commit(shard, key[2], decision)
+        else:
+            shard.carry_out(decision)
+
+
+async def _succeeds(written: asyncio.Future[None]) -> bool:
+    try:
+        await asyncio.shield(written)
+    except LogError as error:
+        _log.warning("a step of a transaction is tried again: %s", error)
+        return False
+    return True
+
+
+def _was_in_use(carried: Carried) -> bool:
+    reply = carried.reply
+    return isinstance(reply, InitProducerReply) and reply.error is ErrorCode.concurrent_transactions
+
+
+def _if_unwritten(shard: _TransactionShard, transactional_id: str) -> OnFailure:
+    machine = shard.machines.transactions
+    return lambda decision, error, now_ms: machine.write_failed(transactional_id, decision, error, now_ms)
+
+
+def _answer(shard: _TransactionShard, carried: Carried, ending: asyncio.Task[None] | None) -> Answer[Any]:
+    """The reply: when it is durable, and if `ending` is given and does not have to try again, after that."""
+    reply, written = carried
+    if written is None and ending is None:
+        return reply
+
+    async def later() -> Any:
+        if written is not None:
+            try:
+                await asyncio.shield(written)
+            except LogError:
+                return reply.failed(ErrorCode.coordinator_not_available)
+        if ending is not None:
+            await asyncio.wait([ending], timeout=RETRY_SECONDS)
+        return reply
+
+    return asyncio.shield(shard.own(later()))
