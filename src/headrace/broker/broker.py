@@ -6,21 +6,24 @@ waiting fetches learn of it. Never touches a socket.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.broker.configs.store import ConfigStore
-from headrace.broker.coordinators.groups import GroupCoordinator
-from headrace.broker.coordinators.transactions import TransactionCoordinator
 from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.producer_ids import ProducerIds
+from headrace.broker.topic_names import CONSUMER_OFFSETS
 from headrace.broker.waiting_fetches import WaitingFetches
 from headrace.log.data_folder import DataFolder, Topic
 from headrace.log.partition_log import PartitionLog
 from headrace.wire.produce import TopicKey
 
 if TYPE_CHECKING:
+    from headrace.broker.coordinators.groups import GroupCoordinator
+    from headrace.broker.coordinators.shards import Shards
+    from headrace.broker.coordinators.transactions import TransactionCoordinator
     from headrace.broker.group_commit import GroupCommit
     from headrace.broker.settings import BrokerSettings
 
@@ -47,8 +50,27 @@ class Broker:
         self.port = settings.port
         self.topic_changes = 0
         """Counts topics made, grown and deleted: who has seen a number has seen all before it."""
-        self.groups: Final = GroupCoordinator(self)
-        self.transactions: Final = TransactionCoordinator(self)
+
+    # The coordinators are imported with the first request for them: most brokers start without one, and
+    # starting would take half as long again.
+
+    @functools.cached_property
+    def groups(self) -> GroupCoordinator:
+        from headrace.broker.coordinators.groups import GroupCoordinator  # noqa: PLC0415
+
+        return GroupCoordinator(self)
+
+    @functools.cached_property
+    def transactions(self) -> TransactionCoordinator:
+        from headrace.broker.coordinators.transactions import TransactionCoordinator  # noqa: PLC0415
+
+        return TransactionCoordinator(self)
+
+    def coordinators_in_use(self) -> tuple[Shards[Any], ...]:
+        """What has been asked for so far."""
+        return tuple(
+            self.__dict__[name].shards for name in ("groups", "transactions") if name in self.__dict__
+        )
 
     @property
     def cluster_id(self) -> str:
@@ -84,10 +106,11 @@ class Broker:
         self.topic_changes += 1
         for log in partitions:
             self.wake(log)
-        for coordinator in (self.groups, self.transactions):
-            if coordinator.shards.topic == name:
-                coordinator.shards.forget()
-        self.groups.topics_deleted(frozenset({name}))
+        for shards in self.coordinators_in_use():
+            if shards.topic == name:
+                shards.forget()
+        if CONSUMER_OFFSETS in self.logs.topics:
+            self.groups.topics_deleted(frozenset({name}))
 
     def find_topic(self, key: TopicKey) -> Topic | None:
         """By name, or by id in newer versions of the protocol (KIP-516)."""

@@ -21,10 +21,10 @@ from headrace.broker.apis import ALL
 from headrace.broker.broker import Broker
 from headrace.broker.configs.store import ConfigStore, static_log_config
 from headrace.broker.connection import Connection
-from headrace.broker.coordinators.shards import Shards
 from headrace.broker.dispatch import Dispatcher
 from headrace.broker.group_commit import GroupCommit
 from headrace.broker.settings import BrokerSettings
+from headrace.broker.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.core.errors import HeadraceError
 from headrace.log.data_folder import DataFolder
 
@@ -81,9 +81,7 @@ class BrokerServer:
             sock=listener,
             backlog=broker.configs.number("socket.listen.backlog.size"),
         )
-        for shards in _shards_of(broker):
-            shards.start()
-        self._own(self._resume_transactions())
+        self._start_coordinators(broker)
         self._own(self._keep_house())
         self._own(self._checkpoint())
         self._own(self._close_idle())
@@ -97,7 +95,7 @@ class BrokerServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._broker is not None:
             self._broker.waiting.complete_all()
-            for shards in _shards_of(self._broker):
+            for shards in self._broker.coordinators_in_use():
                 shards.close()
         for connection in tuple(self._connections):
             connection.close()
@@ -107,7 +105,7 @@ class BrokerServer:
         for connection in tuple(self._connections):
             connection.abort()
         if self._broker is not None:
-            for shards in _shards_of(self._broker):
+            for shards in self._broker.coordinators_in_use():
                 shards.end()
         if self._group_commit is not None:
             await self._group_commit.stop()
@@ -121,7 +119,7 @@ class BrokerServer:
         for task in self._tasks:
             task.cancel()
         if self._broker is not None:
-            for shards in _shards_of(self._broker):
+            for shards in self._broker.coordinators_in_use():
                 shards.close()
                 shards.end()
         for connection in tuple(self._connections):
@@ -149,8 +147,16 @@ class BrokerServer:
     def _own(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.get_running_loop().create_task(work))
 
-    async def _resume_transactions(self) -> None:
-        broker = self.broker
+    def _start_coordinators(self, broker: Broker) -> None:
+        """Load what earlier runs have left."""
+        if CONSUMER_OFFSETS in broker.logs.topics:
+            broker.groups.shards.start()
+        if TRANSACTION_STATE in broker.logs.topics:
+            broker.transactions.shards.start()
+            self._own(self._resume_transactions(broker))
+
+    @staticmethod
+    async def _resume_transactions(broker: Broker) -> None:
         if broker.groups.shards.loading:
             await broker.groups.shards.all_loaded.wait()
         await broker.transactions.resume()
@@ -173,10 +179,6 @@ class BrokerServer:
             for connection in tuple(self._connections):
                 if not connection.busy and loop.time() - connection.last_active > seconds:
                     connection.close()
-
-
-def _shards_of(broker: Broker) -> tuple[Shards[Any], ...]:
-    return broker.groups.shards, broker.transactions.shards
 
 
 def _attempt(what: str, work: Any) -> None:
