@@ -26,6 +26,22 @@ def pytest_configure() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Which tests stay together when two processes share them (`make test`: `--dist loadgroup`).
+
+    A file stays whole, for its fixtures. All that runs Spark is one group, for two of them at a time would
+    only be in each other's way; it comes first, since it takes longest.
+    """
+    for item in items:
+        group = "spark" if _runs_spark(item) else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: not _runs_spark(item))
+
+
+def _runs_spark(item: pytest.Item) -> bool:
+    return item.path.relative_to(Path(__file__).parent).parts[0] in ("end_to_end", "pipeline")
+
+
 @pytest.fixture(scope="session")
 def java() -> JavaRuntime:
     return find_java()
