@@ -1,10 +1,10 @@
 """How much of what Kafka's own tool can produce at most goes through the embedded broker.
 
 The peer is the embedded broker without a log: it answers every batch and forgets it. With this client on this
-machine hardly any broker could be faster. The settings are those of `produce_throughput.py` and of
-`produce_single_records.py`.
+machine hardly any broker could be faster. The settings are those of `produce_throughput.py`,
+`produce_single_records.py` and `produce_lz4.py`.
 
-    python benchmarks/produce_ceiling.py [--rounds 5] [--only-settings throughput|single]
+    python benchmarks/produce_ceiling.py [--rounds 5] [--only-settings throughput|single|lz4] [--json FILE]
 """
 
 from __future__ import annotations
@@ -15,13 +15,18 @@ import sys
 import tempfile
 from pathlib import Path
 
+import produce_lz4
+import produce_single_records
+import produce_throughput
 from side_by_side import options, perf_tools, produce
 from side_by_side.comparison import Comparison
 from side_by_side.engines import Broker, EmbeddedBroker
 
+RECORD_SIZE = 200
 SETTINGS = {
-    "throughput": (3_000_000, {"acks": "all", "linger.ms": "5", "batch.size": str(128 * 1024)}),
-    "single": (60_000, {"acks": "all", "linger.ms": "0", "batch.size": "1"}),
+    "throughput": (3_000_000, produce_throughput.PROPERTIES),
+    "single": (60_000, produce_single_records.PROPERTIES),
+    "lz4": (3_000_000, produce_lz4.PROPERTIES),
 }
 
 
@@ -38,29 +43,26 @@ def main() -> None:
     parser = options.parser(__doc__)
     parser.add_argument("--only-settings", choices=sorted(SETTINGS), default="")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.dir) as folder:
-        brokers: list[Broker] = [
-            EmbeddedBroker(Path(folder, "kept")),
-            ForgetfulBroker(Path(folder, "forgotten")),
-        ]
+    with tempfile.TemporaryDirectory(dir=arguments.dir) as name:
+        folder = Path(name)
+        events = folder / "events.txt"
+        produce_lz4.write_events(events, RECORD_SIZE)
+        brokers: list[Broker] = [EmbeddedBroker(folder / "kept"), ForgetfulBroker(folder / "forgotten")]
         try:
             for broker in brokers:
                 broker.start()
-            for name, (records, properties) in SETTINGS.items():
-                if arguments.only_settings in {"", name}:
-                    _compare(name, brokers, records, properties, arguments)
+            for broker in brokers:
+                broker.wait_ready()
+            for settings in SETTINGS:
+                if arguments.only_settings in {"", settings}:
+                    _compare(settings, brokers, events, arguments)
         finally:
             for broker in brokers:
                 broker.kill()
 
 
-def _compare(
-    name: str,
-    brokers: list[Broker],
-    records: int,
-    properties: dict[str, str],
-    arguments: argparse.Namespace,
-) -> None:
+def _compare(name: str, brokers: list[Broker], events: Path, arguments: argparse.Namespace) -> None:
+    records, properties = SETTINGS[name]
     comparison = Comparison(
         f"{name}: the broker, and one that forgets", figures=(produce.RATE, *produce.CPU), claims=()
     )
@@ -69,7 +71,12 @@ def _compare(
         topic = f"{name}-{number}"
         perf_tools.create_topic(broker, topic)
         report = perf_tools.produce(
-            broker, topic, records=records, record_size=200, payload_file=None, properties=properties
+            broker,
+            topic,
+            records=records,
+            record_size=RECORD_SIZE,
+            payload_file=events if name == "lz4" else None,
+            properties=properties,
         )
         return {
             produce.RATE.name: report.rate,

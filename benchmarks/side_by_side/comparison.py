@@ -3,8 +3,8 @@
 Invariants: both engines do the same work in every round; which goes first alternates; warm-up rounds are
 shown but count for nothing; before each measurement what was written so far is brought to disk, so that no
 engine pays for the other's writes, and memory is used once (`use_memory`), so that none pays for finding it.
-A ratio is the embedded broker's figure over Apache Kafka's *in the same
-round*; what is held against a target is the median over the rounds.
+A ratio is the embedded broker's figure over Apache Kafka's *in the same round*; what is held against a target
+is the median over the rounds. With more than two engines the ratios are those of the others to the last.
 """
 
 from __future__ import annotations
@@ -143,17 +143,22 @@ class Comparison:
     def _summary(self, figure: Figure) -> dict[str, str]:
         """Median and spread of each engine, and of the ratio."""
         columns = {name: figure.spread(self._values(figure.name, name)) for name in self._names}
-        if len(self._names) == 2:
-            columns["ratio"] = RATIO.spread(self._ratios(figure.name))
+        for label, name in self._over_last().items():
+            columns[label] = RATIO.spread(self._ratios(figure.name, name))
         return columns
+
+    def _over_last(self) -> dict[str, str]:
+        """The engines that have a ratio to the last one, by what the ratio is called."""
+        *others, last = self._names
+        return {"ratio" if others == [name] else f"{name} / {last}": name for name in others}
 
     def _values(self, figure: str, engine: str) -> list[float]:
         return [results[engine][figure] for results in self._rounds]
 
-    def _ratios(self, figure: str) -> list[float]:
-        ours, peer = self._names
+    def _ratios(self, figure: str, engine: str) -> list[float]:
+        peer = self._names[-1]
         return [
-            results[ours][figure] / results[peer][figure] if results[peer][figure] else math.nan
+            results[engine][figure] / results[peer][figure] if results[peer][figure] else math.nan
             for results in self._rounds
         ]
 
@@ -167,7 +172,7 @@ class Comparison:
             text = f"{about}: to be {wanted}, not judged in this run"
             return {**asdict(claim), "wanted": wanted, "met": None, "text": text}
         value = statistics.median(
-            self._ratios(figure.name) if ratio else self._values(figure.name, self._names[0])
+            self._ratios(figure.name, self._names[0]) if ratio else self._values(figure.name, self._names[0])
         )
         met = claim.met(value)
         text = f"{about}: {shown(value)}, to be {wanted}: {'met' if met else 'NOT MET'}"
@@ -180,11 +185,11 @@ class Comparison:
         print(f"{label:8}  {name:14}  {shown}", flush=True)
 
     def _print_ratios(self, number: int) -> None:
-        if len(self._names) == 2:
+        for label, name in self._over_last().items():
             shown = "   ".join(
-                f"{figure} {RATIO.shown(self._ratios(figure)[-1])}" for figure in self._figures
+                f"{figure} {RATIO.shown(self._ratios(figure, name)[-1])}" for figure in self._figures
             )
-            print(f"round {number:<2}  {'ratio':14}  {shown}", flush=True)
+            print(f"round {number:<2}  {label:14}  {shown}", flush=True)
 
 
 def machine() -> dict[str, Any]:

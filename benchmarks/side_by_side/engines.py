@@ -26,6 +26,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from headrace.core.settings import Settings
@@ -38,6 +39,7 @@ EMBEDDED: Final = "embedded"
 HOST: Final = "127.0.0.1"
 START_TIMEOUT: Final = 120.0
 STOP_TIMEOUT: Final = 120.0
+NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 # KAFKA_JVM_PERFORMANCE_OPTS of kafka-run-class.sh, for servers and tools alike.
 RUN_CLASS_FLAGS: Final = (
@@ -177,12 +179,17 @@ class Broker(ABC):
 class EmbeddedBroker(Broker):
     """`headrace broker`, or another command that takes its options."""
 
-    def __init__(self, folder: Path, *, command: str = "") -> None:
+    def __init__(
+        self, folder: Path, *, command: str = "", properties: Mapping[str, str] = NO_PROPERTIES
+    ) -> None:
         super().__init__(EMBEDDED, folder, ready_line="ready ")
+        self._properties = properties
         self._program = shlex.split(command) or [str(Path(sys.executable).with_name("headrace")), "broker"]
 
     def _command(self) -> list[str]:
-        return [*self._program, "--port", str(self.port), "--data-dir", str(self.folder / "data")]
+        properties = (f"--set={name}={value}" for name, value in self._properties.items())
+        place = ("--port", str(self.port), "--data-dir", str(self.folder / "data"))
+        return [*self._program, *place, *properties]
 
 
 class ApacheKafka(Broker):

@@ -7,11 +7,11 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from side_by_side.engines import ApacheKafka, Broker, EmbeddedBroker
+from side_by_side.engines import NO_PROPERTIES, ApacheKafka, Broker, EmbeddedBroker
 
 CONTROL_NAME = "Kafka (control)"
 
@@ -40,35 +40,49 @@ def parser(description: str | None, *, rounds: int = 5, warm_up: int = 1) -> arg
 
 
 @contextmanager
-def engines(arguments: argparse.Namespace) -> Iterator[Sequence[Broker]]:
-    """The engines that are asked for, not started; ended at last, with their folders, on SIGTERM too."""
+def engines(
+    arguments: argparse.Namespace, properties: Mapping[str, str] = NO_PROPERTIES
+) -> Iterator[Sequence[Broker]]:
+    """The engines that are asked for, not started; ended at last, with their folders, on SIGTERM too.
+
+    `properties` are broker configs that both of them get.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with ExitStack() as stack:
         if arguments.dir is not None:
             arguments.dir.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="headrace-benchmark-", dir=arguments.dir))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        properties = dict(each.split("=", 1) for each in arguments.kafka_property)
+        kafka_properties = {**properties, **dict(each.split("=", 1) for each in arguments.kafka_property)}
         brokers: list[Broker] = []
         if arguments.control:
             brokers.append(
                 ApacheKafka(
-                    folder / "control", name=CONTROL_NAME, heap=arguments.kafka_heap, properties=properties
+                    folder / "control",
+                    name=CONTROL_NAME,
+                    heap=arguments.kafka_heap,
+                    properties=kafka_properties,
                 )
             )
         elif arguments.only != "kafka":
-            brokers.append(EmbeddedBroker(folder / "embedded", command=arguments.embedded_command))
+            brokers.append(
+                EmbeddedBroker(folder / "embedded", command=arguments.embedded_command, properties=properties)
+            )
         if arguments.only != "embedded":
-            brokers.append(ApacheKafka(folder / "kafka", heap=arguments.kafka_heap, properties=properties))
+            brokers.append(
+                ApacheKafka(folder / "kafka", heap=arguments.kafka_heap, properties=kafka_properties)
+            )
         for broker in brokers:
             stack.callback(broker.kill)
         yield brokers
 
 
 @contextmanager
-def started_engines(arguments: argparse.Namespace) -> Iterator[Sequence[Broker]]:
+def started_engines(
+    arguments: argparse.Namespace, properties: Mapping[str, str] = NO_PROPERTIES
+) -> Iterator[Sequence[Broker]]:
     """The engines that are asked for, all serving."""
-    with engines(arguments) as brokers:
+    with engines(arguments, properties) as brokers:
         for broker in brokers:
             broker.start()
         for broker in brokers:
