@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from headrace.log.cleaner import Cleaner, CleanerSettings
+from headrace.log.cleaning_task import CleanedSegment, CleaningTask, Pace, RoundDone
 from headrace.log.data_folder import DataFolder
+from headrace.log.last_records import BYTES_PER_KEY
 from headrace.log.partition_log import PartitionLog
-from headrace.log.record_keys import BYTES_PER_KEY
-from headrace.log.segment_rewriting import CleanedSegment, CleaningTask, Pace, Round, RoundDone
+from headrace.log.segment_rewriting import Round
 from headrace.log.transaction_index import AbortedTransaction
 from headrace.wire.control_batches import EndMarker, build_end_marker
 from tests.log.batches import NOW, open_log

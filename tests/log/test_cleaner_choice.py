@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.log.cleaner import Cleaner
-from headrace.log.segment_rewriting import Pace
+from headrace.log.cleaning_task import Pace
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.log.batches import NOW, open_log
 from tests.log.compacted import (

@@ -6,12 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from multiprocessing.connection import wait
 from pathlib import Path
 
+import psutil
+
 from headrace.log.cleaner import Cleaner, CleanerSettings
 from headrace.log.cleaning_process import CleaningProcess, RoundFailed, Said
-from headrace.log.segment_rewriting import CleanedSegment, CleaningTask, RoundDone
+from headrace.log.cleaning_task import CleanedSegment, CleaningTask, RoundDone
 from headrace.log.transaction_index import AbortedTransaction
 from tests.log.batches import NOW, open_log
 from tests.log.compacted import append, compact_config, names_in, records_of
@@ -94,20 +97,50 @@ def test_failures_are_said(tmp_path: Path) -> None:
     folder.close()
 
 
-def test_it_ends_when_its_parent_is_another(tmp_path: Path) -> None:
-    """As for one whose parent is gone, which it is asked about before it writes anything."""
+_PARENT = """
+import sys
+from headrace.log.cleaning_process import CleaningProcess
+from headrace.log.cleaning_task import CleaningTask
+
+process = CleaningProcess(CleaningTask.from_json(sys.stdin.read()))
+print(process.pid, flush=True)
+sys.stdin.close()
+process._process.wait()
+"""
+
+
+def test_it_ends_with_its_parent(tmp_path: Path) -> None:
+    """Also when the parent is killed, and while it waits because of its pace."""
     folder, log = open_log(tmp_path / "data", CONFIG)
-    append(log, (b"k", b"1"), (b"k", b"2"))
+    for number in range(200):
+        append(log, (b"k%d" % (number % 7), b"v" * 50))
     log.roll(now_ms=NOW)
     log.flush()
-    job = Cleaner(folder).begin(NOW)
+    job = Cleaner(folder, CleanerSettings(bytes_per_second=1)).begin(NOW)
     assert job is not None
-    done = subprocess.run(
-        [sys.executable, "-m", "headrace.log.cleaning_process", "1"],
-        input=job.task.to_json().encode(),
-        capture_output=True,
-        check=False,
+    parent = subprocess.Popen(
+        [sys.executable, "-c", _PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert (done.returncode, done.stdout) == (1, b"")
-    assert not [name for name in names_in(log) if name.endswith(".cleaned")]
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    try:
+        parent.stdin.write(job.task.to_json())
+        parent.stdin.close()
+        child = psutil.Process(int(parent.stdout.readline()))
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+    deadline = time.monotonic() + 30
+    while is_alive(child):
+        assert time.monotonic() < deadline, "it goes on without its parent"
+        time.sleep(0.01)
     folder.close()
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        # Where nobody reaps orphans, one that has ended stays as a zombie.
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -23,7 +23,8 @@ from crc32c import crc32c
 
 from headrace.log.batch_walk import Fields
 from headrace.log.compaction import BatchRules, Fate, Transactions
-from headrace.log.record_keys import KeyOffsets, LocatedRecord, Survivors, locate_records, record_sizes
+from headrace.log.last_records import LastRecords, Survivors
+from headrace.log.record_keys import BatchKeys, LocatedRecord, keys_of, locate_records, record_sizes
 from headrace.wire import compression
 from headrace.wire.errors import CorruptBatchError
 from headrace.wire.record_batch import (
@@ -118,7 +119,7 @@ class BatchFilter:
         self,
         rules: BatchRules,
         transactions: Transactions,
-        keys: KeyOffsets,
+        keys: LastRecords,
         survivors: Survivors,
         first_dirty: int,
     ) -> None:
@@ -202,10 +203,16 @@ class BatchFilter:
     def _left_by_key(self, chunk: bytes, at: int, fields: Fields, last: int) -> bytes | None:
         """A batch of the clean part, or one behind what was looked at, in which nothing is superseded."""
         base, count = fields[0], fields[12]
+        if not count:
+            return GONE
+        data = payload_of(chunk, at, fields)
+        found = keys_of(data, count)
+        if not found.tombstones and len(found.keys) == count:
+            # As most batches are.
+            return None if last > self._latest else self._left_of_keyed(data, fields, found)
         horizon: int | None = fields[7] if fields[5] & DELETE_HORIZON else None
         keeps_tombstones = self._rules.keeps_tombstones(horizon)
         keeps = self._keys.keeps
-        data = payload_of(chunk, at, fields)
         records = locate_records(data, count)
         if last <= self._latest:
             left = [
@@ -220,6 +227,16 @@ class BatchFilter:
         if horizon is None and any(record.tombstone for record in left):
             return self._rewritten(fields, data, left, self._rules.new_horizon)
         return None if len(left) == count else self._rewritten(fields, data, left, None)
+
+    def _left_of_keyed(self, data: bytes, fields: Fields, found: BatchKeys) -> bytes | None:
+        """A batch of the clean part in which every record has key and value."""
+        numbers = self._keys.numbers_kept(found, fields[0])
+        if not numbers:
+            return GONE
+        if len(numbers) == fields[12]:
+            return None
+        content, newest = _pick(data, numbers)
+        return _compressed(fields, content, len(numbers), newest)
 
     def _rewritten(
         self, fields: Fields, data: bytes, records: Sequence[LocatedRecord], horizon: int | None
@@ -274,7 +291,7 @@ def _unless_same(batch: bytes, chunk: bytes, at: int) -> bytes | None:
 def _pick(data: bytes, wanted: list[int]) -> tuple[bytes, int]:
     """The bytes of records by their numbers, in rising order, and the largest of their timestamp deltas.
 
-    Flat on purpose: with `KeyOffsets.add` this is where compaction spends its time. Only lengths are read of
+    Flat on purpose: beside `record_keys` this is where compaction spends its time. Only lengths are read of
     the records that go.
     """
     pieces = []

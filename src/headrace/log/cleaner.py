@@ -25,13 +25,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.log import segment_swap, segment_writer
+from headrace.log.cleaning_task import CleanedSegment, CleaningTask, Pace, RoundDone
 from headrace.log.compaction import ClosedSegment, DirtyPart, LastBatch, dirty_part
 from headrace.log.config import FOREVER
 from headrace.log.data_folder import DataFolder
 from headrace.log.errors import StorageError
+from headrace.log.last_records import BYTES_PER_KEY
 from headrace.log.partition_log import PartitionLog
-from headrace.log.record_keys import BYTES_PER_KEY
-from headrace.log.segment_rewriting import CleanedSegment, CleaningTask, Pace, Round, RoundDone
+from headrace.log.segment_rewriting import Round
 from headrace.log.transaction_index import AbortedTransaction
 from headrace.log.transactions import aborted_between
 from headrace.wire.errors import WireError

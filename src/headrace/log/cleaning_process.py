@@ -1,10 +1,12 @@
 """Carries out a round of cleaning in a process of its own, which does not share the broker's interpreter.
 
-`python -m headrace.log.cleaning_process PARENT` reads a `CleaningTask` as JSON from its standard input and
+`python -m headrace.log.cleaning_process LIFELINE` reads a `CleaningTask` as JSON from its standard input and
 prints a line of JSON for each thing that the round says: `{"segment": …}`, at last `{"done": …}`, or
-`{"failed": …, "lasting": …}`. It runs with the lowest priority, so that it takes what the broker leaves, and
-ends at once when its parent is gone: then it must not touch files that another broker's process may be
-making.
+`{"failed": …, "lasting": …}`. It runs with the lowest priority, so that it takes what the broker leaves.
+
+LIFELINE is the number of a descriptor, one end of a pipe of which the parent alone holds the other. The
+process ends at once when that is closed, which the kernel sees to however the parent ends: then it must not
+touch files that another broker's process may be making.
 
 Invariants: the parent alone puts segments in place. Byte format: JSON lines. Crash behaviour: whatever it
 leaves are `.cleaned` files, which count for nothing. Who may call: `CleaningProcess`, on the broker's behalf.
@@ -18,12 +20,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from headrace.log.cleaning_task import CleanedSegment, CleaningTask, Pace, RoundDone
 from headrace.log.filesystem import OperatingSystem
-from headrace.log.segment_rewriting import CleanedSegment, CleaningTask, Pace, Round, RoundDone
+from headrace.log.segment_rewriting import Round
 from headrace.wire.errors import WireError
 
 _LOWEST_PRIORITY: Final = 19
@@ -45,16 +49,25 @@ class CleaningProcess:
     """A process that carries out one task. Its `fileno` is readable when there is something to `read`."""
 
     def __init__(self, task: CleaningTask) -> None:
-        # A file, as a pipe would make the caller wait until the process has read it.
-        with tempfile.TemporaryFile() as request:
-            request.write(task.to_json().encode())
-            request.seek(0)
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__, str(os.getpid())],
-                stdin=request,
-                stdout=subprocess.PIPE,
-                start_new_session=True,
-            )
+        """Raises OSError."""
+        watched, self._lifeline = os.pipe()
+        try:
+            # A file, as a pipe would make the caller wait until the process has read it.
+            with tempfile.TemporaryFile() as request:
+                request.write(task.to_json().encode())
+                request.seek(0)
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", __name__, str(watched)],
+                    stdin=request,
+                    stdout=subprocess.PIPE,
+                    pass_fds=(watched,),
+                    start_new_session=True,
+                )
+        except BaseException:
+            os.close(self._lifeline)
+            raise
+        finally:
+            os.close(watched)
         assert self._process.stdout is not None
         self._output = self._process.stdout
         os.set_blocking(self._output.fileno(), False)
@@ -92,6 +105,7 @@ class CleaningProcess:
         self._process.kill()
         self._process.wait()
         self._output.close()
+        os.close(self._lifeline)
 
 
 def _parse(line: dict[str, Any]) -> Said:
@@ -102,26 +116,25 @@ def _parse(line: dict[str, Any]) -> Said:
     return RoundFailed(reason=line["failed"], lasting=line["lasting"])
 
 
-class _WatchfulPace(Pace):
-    """Ends the process when its parent is gone."""
+def _end_with(lifeline: int) -> None:
+    """End this process as soon as the other end of the pipe is closed, whatever it is at."""
 
-    def __init__(self, bytes_per_second: float, parent: int) -> None:
-        super().__init__(bytes_per_second, time.monotonic, time.sleep)
-        self._parent = parent
+    def watch() -> None:
+        os.read(lifeline, 1)
+        os._exit(1)
 
-    def passed(self, size: int) -> None:
-        if os.getppid() != self._parent:
-            os._exit(1)
-        super().passed(size)
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
-def main(parent: int) -> int:
+def main(lifeline: int) -> int:
+    _end_with(lifeline)
     os.nice(_LOWEST_PRIORITY)
     # Nothing here refers to itself, and there are millions of objects to look through.
     gc.disable()
     task = CleaningTask.from_json(sys.stdin.read())
+    pace = Pace(task.bytes_per_second, time.monotonic, time.sleep)
     try:
-        for said in Round(task, OperatingSystem(), _WatchfulPace(task.bytes_per_second, parent)).run():
+        for said in Round(task, OperatingSystem(), pace).run():
             print(
                 json.dumps({"segment" if isinstance(said, CleanedSegment) else "done": asdict(said)}),
                 flush=True,

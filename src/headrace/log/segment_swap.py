@@ -34,8 +34,8 @@ from headrace.log.segment_files import SegmentFile
 from headrace.log.segment_writer import CLEANED, KINDS
 
 if TYPE_CHECKING:
+    from headrace.log.cleaning_task import CleanedSegment
     from headrace.log.partition_log import PartitionLog
-    from headrace.log.segment_rewriting import CleanedSegment
 
 _log = logging.getLogger(__name__)
 SWAP: Final = ".swap"
