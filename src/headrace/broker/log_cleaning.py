@@ -3,13 +3,14 @@
 Between rounds it rests for `log.cleaner.backoff.ms` if nothing is due. What a round has made is put in place
 on the event loop, which is a few renames; reading and writing happen elsewhere (`log.cleaning_process`).
 
-Invariants: one round at a time; the process of a round ends with the task that runs this. Never looks into
-records.
+Invariants: one round at a time; the process of a round ends with the task that runs this. A round that fails,
+for whatever reason, is said and does not end the cleaning. Never looks into records.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,12 @@ from headrace.log.cleaning_process import CleaningProcess, RoundFailed
 
 if TYPE_CHECKING:
     from headrace.broker.configs.store import ConfigStore
+
+_log = logging.getLogger(__name__)
+
+_LONGEST_STEP: Final = 1.0
+# A backoff of 0 must not keep the loop from everything else.
+_SHORTEST_REST: Final = 0.001
 
 
 class LogCleaning:
@@ -31,8 +38,21 @@ class LogCleaning:
     async def run(self) -> None:
         """Clean what is due, until cancelled."""
         while True:
-            if not await self.clean_one():
-                await asyncio.sleep(self._configs.number("log.cleaner.backoff.ms") / 1000)
+            try:
+                carried_out = await self.clean_one()
+            except Exception:
+                _log.exception("a round of cleaning failed; there will be others")
+                carried_out = False
+            if not carried_out:
+                await self._rest()
+
+    async def _rest(self) -> None:
+        """For `log.cleaner.backoff.ms`, which may be changed meanwhile."""
+        rested = 0.0
+        while (left := self._configs.number("log.cleaner.backoff.ms") / 1000 - rested) > 0:
+            rested += (step := min(left, _LONGEST_STEP))
+            await asyncio.sleep(step)
+        await asyncio.sleep(_SHORTEST_REST)
 
     async def clean_one(self) -> bool:
         """One round, if a log is due; whether it was carried out."""
@@ -47,12 +67,27 @@ class LogCleaning:
         return job is not None and await self._carry_out(job)
 
     async def _carry_out(self, job: CleaningJob) -> bool:
-        loop = asyncio.get_running_loop()
         try:
             process = CleaningProcess(job.task)
         except OSError as error:
             self._cleaner.give_up(job, error)
             return False
+        try:
+            carried_out = await self._follow(job, process)
+        except BaseException as error:
+            cancelled = isinstance(error, asyncio.CancelledError)
+            self._cleaner.give_up(job, "the broker stops" if cancelled else error)
+            process.stop()
+            self._cleaner.tidy(job)
+            raise
+        # It has had the keys of a log in its memory: until the kernel has that back, nobody is to wait.
+        await asyncio.get_running_loop().run_in_executor(None, process.stop)
+        self._cleaner.tidy(job)
+        return carried_out
+
+    async def _follow(self, job: CleaningJob, process: CleaningProcess) -> bool:
+        """Take over what the process says, until the round is over; whether it was carried out."""
+        loop = asyncio.get_running_loop()
         readable = asyncio.Event()
         loop.add_reader(process.fileno(), readable.set)
         try:
@@ -65,10 +100,5 @@ class LogCleaning:
                         return False
                     if not self._cleaner.take(job, said, now_ms=self._now_ms()):
                         return not job.log.closed
-        except asyncio.CancelledError:
-            self._cleaner.give_up(job, "the broker stops")
-            raise
         finally:
             loop.remove_reader(process.fileno())
-            process.stop()
-            self._cleaner.tidy(job)

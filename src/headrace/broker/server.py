@@ -2,7 +2,8 @@
 
 Start: logs first (recovery if the last stop was not a clean one), then the port. Stop: no new connections,
 waiting fetches get what is there, replies go out, records reach the disk, logs are closed with the mark of a
-clean stop. Housekeeping (retention, deletions, checkpoints of the logs) runs on timers of this loop.
+clean stop. Housekeeping (retention, deletions, checkpoints of the logs, compaction) runs on timers of this
+loop.
 
 Invariants: everything but syncing runs on one event loop, so nothing in the broker needs a lock; every task
 and timer has this class as its owner. Never decides what a request means.
@@ -31,6 +32,8 @@ from headrace.log.data_folder import DataFolder
 _log = logging.getLogger(__name__)
 
 CHECKPOINT_SECONDS: Final = 5.0
+# How often is looked whether there is something that may be compacted, before there is for the first time.
+COMPACTION_LOOK_SECONDS: Final = 2.0
 # How long clients get to take what they are owed when the broker stops.
 DRAIN_SECONDS: Final = 5.0
 
@@ -85,6 +88,7 @@ class BrokerServer:
         self._own(self._keep_house())
         self._own(self._checkpoint())
         self._own(self._close_idle())
+        self._own(self._clean())
 
     async def stop(self) -> None:
         """Graceful; what a client does not take in time is dropped."""
@@ -170,6 +174,20 @@ class BrokerServer:
         while True:
             await asyncio.sleep(CHECKPOINT_SECONDS)
             _attempt("the checkpoint", lambda: self.broker.logs.checkpoint(self.broker.now_ms()))
+
+    async def _clean(self) -> None:
+        """Compaction. What does it is loaded only once there is something that may be compacted."""
+        broker = self.broker
+        while not any(
+            topic.partitions[0].config.compact and any(len(log.segments) > 1 for log in topic.partitions)
+            for topic in broker.logs.topics.values()
+        ):
+            backoff = max(1, broker.configs.number("log.cleaner.backoff.ms")) / 1000
+            await asyncio.sleep(min(COMPACTION_LOOK_SECONDS, backoff))
+        from headrace.broker.log_cleaning import LogCleaning  # noqa: PLC0415
+        from headrace.log.cleaner import Cleaner  # noqa: PLC0415
+
+        await LogCleaning(Cleaner(broker.logs), broker.configs, broker.now_ms).run()
 
     async def _close_idle(self) -> None:
         loop = asyncio.get_running_loop()
