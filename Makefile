@@ -2,12 +2,13 @@
 
 PYTHON ?= python3
 SECONDS ?=
+MINUTES ?= 10
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-kafka demo test test-all lint docs bench lock clean
+.PHONY: help setup setup-kafka demo test test-all load lint docs bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,10 +32,13 @@ demo: setup ## Start everything, send events, show them arrive; SECONDS=60 ends 
 	@$(BIN)/headrace demo $(if $(SECONDS),--seconds $(SECONDS))
 
 test: setup-kafka lint ## All tests that belong to every change
-	$(BIN)/pytest -m "not long"
+	$(BIN)/pytest -m "not long" --numprocesses 2 --dist loadgroup
 
 test-all: setup-kafka lint ## The long tests too
 	$(BIN)/pytest
+
+load: setup ## A mixed load with kills, its history checked for anomalies; MINUTES=10
+	$(BIN)/python -m tests.load --minutes $(MINUTES)
 
 lint: setup ## Style, types, layers
 	$(BIN)/ruff check .

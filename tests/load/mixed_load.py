@@ -1,0 +1,276 @@
+"""Runs the load: broker and clients are killed and started again; in the end everything is read.
+
+Invariants: everything is on the loopback and below one folder; `run` leaves no process behind, however it
+ends; what happens when is decided by the seed, though not how fast the machine is. Bounded: in time by the
+plan, in records by the clients' rates. Never judges: it gives a history.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import msgspec
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.testing.history import ClientFailed, HistoryWriter
+from tests.broker.broker_process import BrokerProcess
+from tests.load.client import ClientPlan
+from tests.load.final_reads import read_everything
+
+ROOT = Path(__file__).parents[2]
+TOPIC = "mixed"
+START_SECONDS = 60.0
+STOP_SECONDS = 120.0
+# What a client's history must hold before it counts as working.
+WORK = {
+    "producing": (b'"send acknowledged"',),
+    "transacting": (b'"outcome":"committed"', b'"transaction ended"'),
+    "consuming": (b'"polled"',),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A client that is succeeded when it dies."""
+
+    name: str
+    kind: str
+    idempotent: bool = True
+    read_committed: bool = True
+    group: str | None = None
+    protocol: str = "assigned"
+
+
+PRODUCERS = (
+    Slot(name="idempotent-1", kind="producing"),
+    Slot(name="idempotent-2", kind="producing"),
+    Slot(name="plain-1", kind="producing", idempotent=False),
+)
+READERS = (
+    Slot(name="reader-committed", kind="consuming"),
+    Slot(name="reader-uncommitted", kind="consuming", read_committed=False),
+)
+TRANSACTIONS = tuple(
+    Slot(name=f"transactional-{number}", kind="transacting", group=f"bookkeeping-{number}")
+    for number in (1, 2, 3)
+)
+GROUPS = (
+    *(Slot(name=f"classic-{n}", kind="consuming", group="classic", protocol="classic") for n in (1, 2)),
+    *(
+        Slot(
+            name=f"cooperative-{n}",
+            kind="consuming",
+            group="cooperative",
+            protocol="cooperative",
+            read_committed=False,
+        )
+        for n in (1, 2)
+    ),
+    *(Slot(name=f"consumer-{n}", kind="consuming", group="consumer", protocol="consumer") for n in (1, 2)),
+)
+EVERYBODY = (*PRODUCERS, *TRANSACTIONS, *READERS, *GROUPS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """How long, how much, and how often something is killed."""
+
+    seconds: float
+    seed: int
+    slots: tuple[Slot, ...] = EVERYBODY
+    partitions: int = 4
+    rate: float = 60.0
+    kill_broker_every: tuple[float, float] = (2.0, 6.0)
+    kill_client_every: tuple[float, float] = (2.0, 8.0)
+    transaction_timeout_ms: int = 10_000
+    fsync: str = "os"
+
+    @property
+    def groups(self) -> list[str]:
+        return sorted({each.group for each in self.slots if each.group is not None})
+
+
+@dataclass(slots=True)
+class Seat:
+    """A slot and the process that has it."""
+
+    slot: Slot
+    process: subprocess.Popen[bytes] | None = None
+    lives: int = 0
+
+
+@dataclass
+class MixedLoad:
+    folder: Path
+    plan: LoadPlan
+    broker_kills: int = 0
+    client_kills: int = 0
+    _seats: list[Seat] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._random = Random(self.plan.seed)
+        self._histories = self.folder / "history"
+        self._histories.mkdir(parents=True)
+        self._history = HistoryWriter(self._histories / "run.jsonl")
+        # Small segments, so that kills meet rolls, indexes and snapshots; few partitions of internal topics
+        # and short timeouts, so that a run of seconds meets what takes an hour otherwise.
+        self._broker = BrokerProcess(
+            self.folder / "broker",
+            arguments=[
+                *("--fsync", self.plan.fsync),
+                *("--set", "log.segment.bytes=1048576"),
+                *("--set", "offsets.topic.num.partitions=4"),
+                *("--set", "transaction.state.log.num.partitions=4"),
+                *("--set", "group.initial.rebalance.delay.ms=100"),
+                *("--set", "group.consumer.min.session.timeout.ms=5000"),
+                *("--set", "group.consumer.session.timeout.ms=6000"),
+                *("--set", "group.consumer.min.heartbeat.interval.ms=200"),
+                *("--set", "group.consumer.heartbeat.interval.ms=300"),
+                *("--set", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000"),
+            ],
+        )
+
+    @property
+    def history_files(self) -> list[Path]:
+        return sorted(self._histories.glob("*.jsonl"))
+
+    def run(self) -> None:
+        try:
+            self._broker.start()
+            self._create_topic()
+            self._seats = [Seat(slot) for slot in self.plan.slots]
+            self._seat_everybody()
+            self._wait_for_everybody()
+            self._make_trouble(time.monotonic() + self.plan.seconds)
+            self._stop_clients()
+            for _ in range(2):
+                self._read_everything()
+                # What the log says must not depend on the process that says it.
+                self._broker.kill()
+                self._broker.start()
+        finally:
+            self._kill_everything()
+            self._history.close()
+
+    def _wait_for_everybody(self) -> None:
+        """Until every client has done at least once what it is there for."""
+        deadline = time.monotonic() + START_SECONDS
+        while idle := [seat.slot.name for seat in self._seats if not self._works(seat)]:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"without any trouble, nothing came of {', '.join(idle)}")
+            self._seat_everybody()
+            time.sleep(0.1)
+
+    def _works(self, seat: Seat) -> bool:
+        needed = WORK[seat.slot.kind]
+        if seat.slot.kind == "consuming" and seat.slot.group is not None:
+            needed = (*needed, b'"offset commit ended"')
+        lives = self._histories.glob(f"{seat.slot.name}.*.jsonl")
+        written = b"".join(path.read_bytes() for path in lives)
+        return all(each in written for each in needed)
+
+    def _make_trouble(self, end: float) -> None:
+        next_broker, next_client = (
+            self._soon(self.plan.kill_broker_every),
+            self._soon(self.plan.kill_client_every),
+        )
+        while time.monotonic() < end:
+            self._seat_everybody()
+            time.sleep(0.05)
+            if time.monotonic() >= next_broker:
+                self._broker.kill()
+                self.broker_kills += 1
+                time.sleep(self._random.choice([0.0, 0.0, 0.5, 1.5]))
+                self._broker.start()
+                next_broker = self._soon(self.plan.kill_broker_every)
+            if time.monotonic() >= next_client:
+                self._kill_a_client()
+                next_client = self._soon(self.plan.kill_client_every)
+        # Who died last has a successor, who ends what was left open.
+        self._seat_everybody()
+
+    def _seat_everybody(self) -> None:
+        for seat in self._seats:
+            if seat.process is None or seat.process.poll() is not None:
+                seat.lives += 1
+                seat.process = self._start(seat)
+
+    def _start(self, seat: Seat) -> subprocess.Popen[bytes]:
+        slot = seat.slot
+        name = f"{slot.name}.{seat.lives}"
+        plan = ClientPlan(
+            kind=slot.kind,
+            slot=slot.name,
+            name=name,
+            bootstrap=self._broker.bootstrap,
+            topic=TOPIC,
+            partitions=self.plan.partitions,
+            history=str(self._histories / f"{name}.jsonl"),
+            seed=self._random.randrange(2**32),
+            rate=self.plan.rate,
+            parent=os.getpid(),
+            idempotent=slot.idempotent,
+            read_committed=slot.read_committed,
+            group=slot.group,
+            protocol=slot.protocol,
+            transaction_timeout_ms=self.plan.transaction_timeout_ms,
+        )
+        command = [sys.executable, "-m", f"tests.load.{slot.kind}", msgspec.json.encode(plan).decode()]
+        return subprocess.Popen(command, cwd=ROOT)
+
+    def _kill_a_client(self) -> None:
+        process = self._random.choice(self._seats).process
+        if process is not None and process.poll() is None:
+            process.kill()
+            process.wait()
+            self.client_kills += 1
+
+    def _stop_clients(self) -> None:
+        running = [seat for seat in self._seats if seat.process is not None]
+        for seat in running:
+            assert seat.process is not None
+            seat.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        for seat in running:
+            assert seat.process is not None
+            try:
+                seat.process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self._history.write(
+                    ClientFailed(
+                        client=f"{seat.slot.name}.{seat.lives}", error=f"{seat.slot.kind}: did not stop"
+                    )
+                )
+                seat.process.kill()
+                seat.process.wait()
+
+    def _create_topic(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self._broker.bootstrap, "log_level": 0})
+        admin.create_topics([NewTopic(TOPIC, self.plan.partitions, 1)])[TOPIC].result(10)
+
+    def _read_everything(self) -> None:
+        read_everything(
+            self._history,
+            self._broker.bootstrap,
+            TOPIC,
+            self.plan.partitions,
+            self.plan.groups,
+            settle_seconds=self.plan.transaction_timeout_ms / 1000 + 20,
+        )
+
+    def _kill_everything(self) -> None:
+        for seat in self._seats:
+            if seat.process is not None and seat.process.poll() is None:
+                seat.process.kill()
+                seat.process.wait()
+        self._broker.end()
+
+    def _soon(self, range_: tuple[float, float]) -> float:
+        return time.monotonic() + self._random.uniform(*range_)
