@@ -57,10 +57,10 @@ class TestJoining:
     def test_the_first_member_gets_everything_at_once(self, runtime: ConsumerRuntime) -> None:
         reply = runtime.join("a", "events")
         assert reply.error is ErrorCode.none
-        assert (reply.member_id, reply.member_epoch, reply.heartbeat_interval_ms) == ("a", 1, 5_000)
+        assert (reply.member_id, reply.member_epoch, reply.heartbeat_interval_ms) == ("a", 2, 5_000)
         assert reply.assignment == {runtime.topics.id("events"): frozenset(range(4))}
         group = runtime.group()
-        assert (group.epoch, group.assignment_epoch, group.state) == (1, 1, GroupState.STABLE)
+        assert (group.epoch, group.assignment_epoch, group.state) == (2, 2, GroupState.STABLE)
 
     def test_an_id_is_given_where_the_client_has_none(self, runtime: ConsumerRuntime) -> None:
         reply = runtime.join("", "events", member_id_required=False)
@@ -73,15 +73,15 @@ class TestJoining:
         runtime.join("a", "events")
         written = len(runtime.log)
         for _ in range(2):
-            reply = runtime.beat("a", 1)
-            assert (reply.member_epoch, reply.assignment) == (1, None)
+            reply = runtime.beat("a", 2)
+            assert (reply.member_epoch, reply.assignment) == (2, None)
         assert len(runtime.log) == written
 
     def test_a_full_heartbeat_is_told_what_it_has(self, runtime: ConsumerRuntime) -> None:
         runtime.join("a", "events")
         reply = runtime.beat(
             "a",
-            1,
+            2,
             rebalance_timeout_ms=REBALANCE_MS,
             topic_names=frozenset({"events"}),
             owned={runtime.topics.id("events"): frozenset({0})},
@@ -129,16 +129,16 @@ class TestJoining:
         )
 
     def test_nobody_can_stay_in_a_group_that_is_not_there(self, runtime: ConsumerRuntime) -> None:
-        for epoch in (5, -1):
+        for epoch, what in ((5, "Consumer group"), (-1, "Group")):
             reply = runtime.beat("a", epoch)
             assert reply.error is ErrorCode.group_id_not_found
-            assert reply.error_message == f"Consumer group {GROUP} not found."
+            assert reply.error_message == f"{what} {GROUP} not found."
 
     def test_a_full_group_takes_nobody_in(self, topics: FakeTopics) -> None:
         runtime = ConsumerRuntime(topics, ConsumerSettings(max_size=1))
         runtime.join("a", "events")
         assert runtime.join("b", "events").error is ErrorCode.group_max_size_reached
-        assert runtime.beat("a", 1).error is ErrorCode.none
+        assert runtime.beat("a", 2).error is ErrorCode.none
 
     def test_somebody_without_topics_is_a_member_all_the_same(self, runtime: ConsumerRuntime) -> None:
         reply = runtime.join("a")
@@ -153,11 +153,11 @@ class TestRebalancing:
         assert b.beat().assignment == {}
         assert runtime.group().members["b"].current.state is MemberState.UNRELEASED_PARTITIONS
         reply = a.beat()
-        assert (reply.member_epoch, len(numbers(reply))) == (1, 2)
+        assert (reply.member_epoch, len(numbers(reply))) == (2, 2)
         assert runtime.group().members["a"].current.state is MemberState.UNREVOKED_PARTITIONS
         assert b.beat().assignment is None
         a.take()
-        assert a.beat().member_epoch == 2
+        assert a.beat().member_epoch == 3
         assert len(numbers(b.beat())) == 2
         b.take()
         assert len(owned_partitions([a, b])) == 4
@@ -178,7 +178,7 @@ class TestRebalancing:
         a.beat()
         for _ in range(REBALANCE_MS // 10_000):
             runtime.advance(10_000)
-            runtime.beat("a", 1)
+            runtime.beat("a", 2)
             b.beat()
         assert "a" not in runtime.group().members
         assert a.beat().error is ErrorCode.unknown_member_id
@@ -220,11 +220,11 @@ class TestRebalancing:
         group = runtime.group()
         assert (group.state, group.epoch, not group.target, not group.holders) == (
             GroupState.EMPTY,
-            2,
+            3,
             True,
             True,
         )
-        assert runtime.join("b", "events").member_epoch == 3
+        assert runtime.join("b", "events").member_epoch == 4
 
     def test_another_subscription_takes_away_what_is_not_wanted(self, runtime: ConsumerRuntime) -> None:
         runtime.topics.create("other", 2)
@@ -252,51 +252,51 @@ class TestFencing:
         runtime.join("a", "events")
         runtime.join("b", "events")
         events = runtime.topics.id("events")
-        runtime.beat("a", 1, owned={events: frozenset(range(4))})
+        runtime.beat("a", 2, owned={events: frozenset(range(4))})
         kept = runtime.group().members["a"].current.assigned[events]
-        runtime.beat("a", 1, owned={events: frozenset(kept)})
-        assert runtime.group().members["a"].current.member_epoch == 2
-        greater = runtime.beat("a", 3)
+        runtime.beat("a", 2, owned={events: frozenset(kept)})
+        assert runtime.group().members["a"].current.member_epoch == 3
+        greater = runtime.beat("a", 4)
         assert greater.error is ErrorCode.fenced_member_epoch
         assert greater.error_message == (
-            "The consumer group member has a greater member epoch (3) than the one known by the group "
-            "coordinator (2). The member must abandon all its partitions and rejoin."
+            "The consumer group member has a greater member epoch (4) than the one known by the group "
+            "coordinator (3). The member must abandon all its partitions and rejoin."
         )
-        # The reply with epoch 2 may have been lost, as long as the member has nothing else than its own.
-        assert runtime.beat("a", 1, owned={events: frozenset(kept)}).error is ErrorCode.none
-        assert runtime.beat("a", 1).error is ErrorCode.fenced_member_epoch
+        # The reply with epoch 3 may have been lost, as long as the member has nothing else than its own.
+        assert runtime.beat("a", 2, owned={events: frozenset(kept)}).error is ErrorCode.none
+        assert runtime.beat("a", 2).error is ErrorCode.fenced_member_epoch
         assert (
-            runtime.beat("a", 1, owned={events: frozenset(range(4))}).error is ErrorCode.fenced_member_epoch
+            runtime.beat("a", 2, owned={events: frozenset(range(4))}).error is ErrorCode.fenced_member_epoch
         )
-        assert runtime.beat("nobody", 1).error is ErrorCode.unknown_member_id
+        assert runtime.beat("nobody", 2).error is ErrorCode.unknown_member_id
 
     def test_only_one_reply_can_have_been_lost(self, runtime: ConsumerRuntime) -> None:
         runtime.join("a", "events")
         for partitions in (5, 6):
             runtime.topics.grow("events", partitions)
-            runtime.beat("a", partitions - 4)
-        assert runtime.group().members["a"].current.member_epoch == 3
-        assert runtime.beat("a", 2, owned={}).error is ErrorCode.none
-        assert runtime.beat("a", 1, owned={}).error is ErrorCode.fenced_member_epoch
+            runtime.beat("a", partitions - 3)
+        assert runtime.group().members["a"].current.member_epoch == 4
+        assert runtime.beat("a", 3, owned={}).error is ErrorCode.none
+        assert runtime.beat("a", 2, owned={}).error is ErrorCode.fenced_member_epoch
 
     def test_who_was_fenced_joins_again_under_its_id(self, runtime: ConsumerRuntime) -> None:
         runtime.join("a", "events")
         reply = runtime.join("a", "events")
-        assert (reply.member_epoch, numbers(reply)) == (1, [0, 1, 2, 3])
+        assert (reply.member_epoch, numbers(reply)) == (2, [0, 1, 2, 3])
 
     def test_commits_and_fetches_need_the_epoch(self, runtime: ConsumerRuntime) -> None:
         runtime.join("a", "events")
         group = runtime.group()
-        assert group.commit_error(Committer(member_id="a", generation=1)) is ErrorCode.none
-        assert group.commit_error(Committer(member_id="a", generation=0)) is ErrorCode.stale_member_epoch
-        assert group.commit_error(Committer(member_id="b", generation=1)) is ErrorCode.unknown_member_id
+        assert group.commit_error(Committer(member_id="a", generation=2)) is ErrorCode.none
+        assert group.commit_error(Committer(member_id="a", generation=1)) is ErrorCode.stale_member_epoch
+        assert group.commit_error(Committer(member_id="b", generation=2)) is ErrorCode.unknown_member_id
         assert group.commit_error(Committer()) is ErrorCode.unknown_member_id
-        old = Committer(member_id="a", generation=1, knows_epochs=False)
+        old = Committer(member_id="a", generation=2, knows_epochs=False)
         assert group.commit_error(old) is ErrorCode.unsupported_version
         assert group.fetch_error(None, -1) is ErrorCode.none
-        assert group.fetch_error("a", 1) is ErrorCode.none
-        assert group.fetch_error("a", 2) is ErrorCode.stale_member_epoch
-        assert group.fetch_error("b", 1) is ErrorCode.unknown_member_id
+        assert group.fetch_error("a", 2) is ErrorCode.none
+        assert group.fetch_error("a", 3) is ErrorCode.stale_member_epoch
+        assert group.fetch_error("b", 2) is ErrorCode.unknown_member_id
         assert group.delete_error() is ErrorCode.non_empty_group
         assert group.subscribed_to("events")
         assert not group.subscribed_to("other")
@@ -312,11 +312,11 @@ class TestFencing:
         events = runtime.topics.id("events")
         kept = min(a.owned[events])
         moved = min(b.owned[events])
-        late = Committer(member_id="a", generation=1)
+        late = Committer(member_id="a", generation=2)
         assert group.commit_error(late) is ErrorCode.stale_member_epoch
         assert group.may_still_commit(late, events, kept)
         assert not group.may_still_commit(late, events, moved)
-        assert not group.may_still_commit(Committer(member_id="b", generation=1), events, moved)
+        assert not group.may_still_commit(Committer(member_id="b", generation=2), events, moved)
         assert not group.may_still_commit(Committer(member_id="a", generation=9), events, kept)
 
 
@@ -354,9 +354,9 @@ class TestStaticMembers:
 
     def test_another_id_under_the_name_is_fenced(self, runtime: ConsumerRuntime) -> None:
         runtime.join("a", "events", instance_id="one")
-        assert runtime.beat("b", 1, instance_id="one").error is ErrorCode.fenced_instance_id
+        assert runtime.beat("b", 2, instance_id="one").error is ErrorCode.fenced_instance_id
         assert runtime.beat("b", -1, instance_id="one").error is ErrorCode.fenced_instance_id
-        assert runtime.beat("b", 1, instance_id="two").error is ErrorCode.unknown_member_id
+        assert runtime.beat("b", 2, instance_id="two").error is ErrorCode.unknown_member_id
         assert runtime.beat("a", -1, instance_id="one").error is ErrorCode.none
         assert not runtime.group().static_members
 
@@ -397,7 +397,7 @@ class TestExpressions:
             runtime.join(name, topic_expression="e.*")
         runtime.beat("a", -1)
         assert "e.*" in runtime.group().expressions
-        runtime.beat("b", 2, topic_expression="x.*")
+        runtime.beat("b", 3, topic_expression="x.*")
         assert set(runtime.group().expressions) == {"x.*"}
         runtime.beat("b", -1)
         assert not runtime.group().expressions
@@ -409,7 +409,7 @@ class TestTopics:
         settle(a)
         runtime.topics.grow("events", 6)
         reply = a.beat()
-        assert (reply.member_epoch, numbers(reply)) == (2, [0, 1, 2, 3, 4, 5])
+        assert (reply.member_epoch, numbers(reply)) == (3, [0, 1, 2, 3, 4, 5])
 
     def test_a_topic_that_is_made_after_its_subscription(self, runtime: ConsumerRuntime) -> None:
         a = consumer(runtime, "a", "later")
@@ -495,11 +495,11 @@ def test_describing(runtime: ConsumerRuntime) -> None:
     assert (described.error, described.state, described.epoch, described.assignment_epoch) == (
         ErrorCode.none,
         "Reconciling",
-        2,
-        2,
+        3,
+        3,
     )
     first, second = described.members
-    assert (first.member_id, first.rack_id, first.instance_id, first.member_epoch) == ("a", "r", "i", 1)
+    assert (first.member_id, first.rack_id, first.instance_id, first.member_epoch) == ("a", "r", "i", 2)
     assert [(one.topic, one.partitions) for one in first.assignment] == [("events", (0, 1, 2, 3))]
     assert [len(one.partitions) for one in first.target_assignment] == [2]
     assert (second.topic_names, second.topic_expression, second.assignment) == ((), "e.*", ())

@@ -25,11 +25,14 @@ from headrace.coordination.replies import (
 
 def describe(groups: Groups, group_id: str) -> DescribedGroup:
     """DescribeGroups of one id. Consumer groups (KIP-848) are not found: they have an API of their own."""
-    if not group_id:
-        return DescribedGroup(group_id=group_id, error=ErrorCode.invalid_group_id, state="")
     group = groups.get(group_id)
     if not isinstance(group, ClassicGroup):
-        return DescribedGroup(group_id=group_id, error=ErrorCode.group_id_not_found)
+        reason = "not found" if group is None else "is not a classic group"
+        return DescribedGroup(
+            group_id=group_id,
+            error=ErrorCode.group_id_not_found,
+            error_message=f"Group {group_id} {reason}.",
+        )
     stable = group.state is State.STABLE
     return DescribedGroup(
         group_id=group_id,
@@ -82,9 +85,7 @@ def decide_delete_groups(
     results: list[tuple[str, ErrorCode]] = []
     for group_id in dict.fromkeys(group_ids):
         group = groups.get(group_id)
-        if not group_id:
-            error = ErrorCode.invalid_group_id
-        elif group is None:
+        if group is None:
             error = ErrorCode.group_id_not_found
         else:
             error = group.delete_error()

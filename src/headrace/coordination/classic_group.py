@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from typing import Final
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -259,6 +260,10 @@ class ClassicGroup:
         if not committer.transactional and state is State.COMPLETING_REBALANCE:
             return ErrorCode.rebalance_in_progress
         return ErrorCode.none
+
+    def may_still_commit(self, committer: Committer, topic_id: UUID | None, partition: int) -> bool:  # noqa: ARG002
+        # A generation is over for all partitions at once.
+        return False
 
     def sign_of_life(self, member_id: str, now_ms: int) -> tuple[Timer, ...]:
         member = self.members.get(member_id)

@@ -56,7 +56,8 @@ class Joining:
         self._group = group
         self._request = request
         self._waiting_id = waiting_id
-        self._new_member_id = f"{request.instance_id or request.client_id}-{unique}"
+        prefix = request.client_id if request.instance_id is None else request.instance_id
+        self._new_member_id = f"{prefix}-{unique}"
         self._settings = settings
         self._draft = draft
 

@@ -40,6 +40,8 @@ from headrace.coordination.group import CONSUMER, Committer
 PROTOCOL_TYPE: Final = "consumer"
 
 _GONE: Final = CurrentAssignment(member_epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH)
+# Producers of before KIP-447 do not say for which member they commit.
+_PRODUCER_WITHOUT_GROUP: Final = Committer(transactional=True)
 
 
 class GroupState(Enum):
@@ -89,7 +91,8 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        # Of a group that is new; its first member brings 2, as with Kafka.
+        self.epoch = 1
         self.metadata_hash = 0
         self.assignment_epoch = 0
         self.assignment_timestamp_ms = 0
@@ -280,6 +283,8 @@ class ConsumerGroup:
     def commit_error(self, committer: Committer) -> ErrorCode:
         if committer.generation < 0 and not self.members:
             return ErrorCode.none
+        if committer == _PRODUCER_WITHOUT_GROUP:
+            return ErrorCode.none
         member = self.members.get(committer.member_id)
         if member is None:
             return ErrorCode.unknown_member_id
@@ -287,11 +292,11 @@ class ConsumerGroup:
             return ErrorCode.unsupported_version
         return _epoch_error(member, committer.generation)
 
-    def may_still_commit(self, committer: Committer, topic_id: UUID, partition: int) -> bool:
+    def may_still_commit(self, committer: Committer, topic_id: UUID | None, partition: int) -> bool:
         """Whether a commit that came with an older epoch counts for this partition: the member has had it
         since that epoch or longer, so nobody else can have committed in between (KIP-1251)."""
         member = self.members.get(committer.member_id)
-        if member is None or member.speaks_classic or committer.generation > member.current.member_epoch:
+        if member is None or topic_id is None or committer.generation > member.current.member_epoch:
             return False
         since = _held_since(member.current.assigned, topic_id, partition)
         if since is None:

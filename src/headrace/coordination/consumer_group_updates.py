@@ -43,7 +43,7 @@ def put_metadata(draft: GroupDraft, member: Member, metadata: MemberMetadata) ->
 def update_epoch(draft: GroupDraft, topics: Topics, *, changed: bool) -> None:
     """A new group epoch, if subscriptions changed or topics did that are subscribed to."""
     unseen = draft.base.checked_version != topics.version
-    bump = changed or draft.group.epoch == 0
+    bump = changed
     if _resolve_expressions(draft, topics, again=unseen):
         bump = True
     if bump or unseen:

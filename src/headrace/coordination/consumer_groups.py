@@ -139,7 +139,7 @@ class ConsumerGroups:
     ) -> Decision[ConsumerHeartbeatReply]:
         group = self.group(request.group_id)
         if group is None:
-            return _refused(_no_group(request.group_id, self._groups.get(request.group_id)))
+            return _refused(_no_group(request.group_id, self._groups.get(request.group_id), "Group"))
         member = leaving_member(group, request)
         if isinstance(member, Refusal):
             return _refused(member)
@@ -380,9 +380,9 @@ def _refused(refusal: Refusal) -> Decision[ConsumerHeartbeatReply]:
     return Decision(reply=ConsumerHeartbeatReply(error=refusal.error, error_message=refusal.message))
 
 
-def _no_group(group_id: str, existing: object | None) -> Refusal:
+def _no_group(group_id: str, existing: object | None, what: str = "Consumer group") -> Refusal:
     if existing is None:
-        message = f"Consumer group {group_id} not found."
+        message = f"{what} {group_id} not found."
     else:
         message = f"Group {group_id} is not a consumer group."
     return Refusal(error=ErrorCode.group_id_not_found, message=message)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Protocol
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -66,6 +67,10 @@ class Group(Protocol):
 
     def commit_error(self, committer: Committer) -> ErrorCode:
         """Whether this one may commit offsets now."""
+        ...
+
+    def may_still_commit(self, committer: Committer, topic_id: UUID | None, partition: int) -> bool:
+        """Whether a commit that is refused for its older epoch counts for this partition all the same."""
         ...
 
     def sign_of_life(self, member_id: str, now_ms: int) -> tuple[Timer, ...]:

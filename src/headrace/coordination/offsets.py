@@ -44,6 +44,7 @@ from headrace.coordination.requests import (
 
 MACHINE: Final = "offsets"
 NO_PRODUCER: Final = -1
+_ABOUT_AN_EPOCH: Final = (ErrorCode.stale_member_epoch, ErrorCode.illegal_generation)
 
 _Partition = tuple[str, int]
 # A commit with its place in the order in which records were written.
@@ -112,7 +113,7 @@ class Offsets:
         results = []
         for one in request.offsets:
             error = ErrorCode.none
-            if one.metadata is not None and len(one.metadata) > self._settings.metadata_max_bytes:
+            if self._too_long(one):
                 error = ErrorCode.offset_metadata_too_large
             else:
                 records.append(self._record(request.group_id, one, now_ms, expires_ms))
@@ -123,6 +124,9 @@ class Offsets:
             timers=timers,
             producer=request.producer,
         )
+
+    def _too_long(self, one: OffsetToCommit) -> bool:
+        return one.metadata is not None and len(one.metadata) > self._settings.metadata_max_bytes
 
     def _commit_error(self, request: CommitRequest) -> ErrorCode:
         committer = request.committer
@@ -137,6 +141,12 @@ class Offsets:
             known = committer.knows_epochs and not transactional
             return ErrorCode.group_id_not_found if known else ErrorCode.illegal_generation
         error = group.commit_error(committer)
+        if error in _ABOUT_AN_EPOCH and all(
+            group.may_still_commit(committer, one.topic_id, one.partition)
+            for one in request.offsets
+            if not self._too_long(one)
+        ):
+            return ErrorCode.none
         if transactional and error is ErrorCode.stale_member_epoch:
             return ErrorCode.illegal_generation
         return error

@@ -186,6 +186,7 @@ class DescribedGroup:
 
     group_id: str
     error: ErrorCode = ErrorCode.none
+    error_message: str | None = None
     state: str = "Dead"
     protocol_type: str = ""
     protocol: str = ""
