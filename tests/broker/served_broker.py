@@ -57,6 +57,9 @@ class ServedBroker:
 
 
 @contextmanager
-def served(data_dir: Path, fsync: FsyncPolicy = "os") -> Iterator[ServedBroker]:
-    with EmbeddedBroker(data_dir, fsync=fsync) as embedded, RawClient(("127.0.0.1", embedded.port)) as client:
+def served(data_dir: Path, fsync: FsyncPolicy = "os", **settings: Any) -> Iterator[ServedBroker]:
+    with (
+        EmbeddedBroker(data_dir, fsync=fsync, **settings) as embedded,
+        RawClient(("127.0.0.1", embedded.port)) as client,
+    ):
         yield ServedBroker(embedded, client)

@@ -11,11 +11,6 @@ from typing import Final
 # Keys, and why they are not served.
 NOT_OFFERED: Final[tuple[tuple[str, str], ...]] = (
     (
-        "OffsetCommit, OffsetFetch, JoinGroup, Heartbeat, LeaveGroup, SyncGroup, DescribeGroups, ListGroups, "
-        "DeleteGroups, OffsetDelete, ConsumerGroupHeartbeat, ConsumerGroupDescribe",
-        "Consumer groups are not built yet. Consumers read by assignment.",
-    ),
-    (
         "AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit, WriteTxnMarkers, "
         "DescribeTransactions, ListTransactions",
         "Transactions are not built yet. Idempotent producers are served.",
@@ -57,8 +52,9 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (
         "Requests that make no sense",
-        "UNKNOWN_SERVER_ERROR for an alter operation that does not exist, a topic with neither name nor id.",
-        "INVALID_REQUEST: the client is at fault, not the server.",
+        "UNKNOWN_SERVER_ERROR for an alter operation that does not exist, a topic with neither name nor id, the "
+        "epoch of no member in OffsetFetch.",
+        "INVALID_REQUEST, or UNKNOWN_MEMBER_ID: the client is at fault, not the server.",
     ),
     (
         "A partition twice in a Produce request",
@@ -110,7 +106,7 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "Configs of groups",
         "Taken for resource type 32.",
-        "Refused: consumer groups are not built yet.",
+        "Refused: every group has what the broker's configs say.",
     ),
 )
 
@@ -142,6 +138,11 @@ BEYOND_ANSWERS: Final[tuple[tuple[str, str, str], ...]] = (
         "Compacts.",
         "Keeps all records, also those that compaction would drop: it is not built yet. Records without a "
         "key are refused, as Kafka does.",
+    ),
+    (
+        "New assignments of groups of the consumer protocol",
+        "One a second at most (`group.consumer.assignment.interval.ms`, KIP-1263).",
+        "At once.",
     ),
     ("Results of DeleteTopics", "In any order.", "In the order of the request."),
 )

@@ -58,6 +58,7 @@ from headrace.coordination.transaction_records import TopicPartition
 from headrace.coordination.transaction_requests import AddPartitions
 from headrace.coordination.transaction_states import EPOCH_BUMP_VERSION
 from headrace.log.errors import LogError
+from headrace.log.topic_catalogue import encode_id
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -88,8 +89,9 @@ class GroupCoordinator:
     def join(self, request: JoinRequest) -> Answer[JoinReply]:
         """JoinGroup."""
         shard = self.shards.of(request.group_id)
-        machines, now_ms, unique = shard.machines, self._broker.now_ms(), str(uuid.uuid4())
+        machines, now_ms = shard.machines, self._broker.now_ms()
         consumer = machines.is_consumer_group(request.group_id)
+        unique = encode_id(uuid.uuid4()) if consumer else str(uuid.uuid4())
         machine = machines.consumer if consumer else machines.classic
         return shard.ask(
             lambda waiting_id: machine.decide_join(
@@ -133,7 +135,7 @@ class GroupCoordinator:
         """ConsumerGroupHeartbeat (KIP-848)."""
         shard = self.shards.of(request.group_id)
         decision = shard.machines.consumer.decide_consumer_heartbeat(
-            request, unique=str(uuid.uuid4()), now_ms=self._broker.now_ms()
+            request, unique=encode_id(uuid.uuid4()), now_ms=self._broker.now_ms()
         )
         return _now(self._decided(shard, request, decision))
 

@@ -1,0 +1,38 @@
+"""Heartbeat (key 12), versions 0 to 4: a member of a classic group is alive, and hears whether to join again.
+
+Behaviour: REBALANCE_IN_PROGRESS asks the member to join. While the group is being loaded the answer is that
+all is well: the member has nothing to do about it.
+
+Version notes: 3 has instance ids (KIP-345), 4 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context, when_done
+from headrace.broker.asking_groups import asked
+from headrace.broker.broker import Broker
+from headrace.coordination.replies import HeartbeatReply
+from headrace.coordination.requests import HeartbeatRequest
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    heartbeat = HeartbeatRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        generation=request.generation_id,
+        instance_id=getattr(request, "group_instance_id", None),
+    )
+    reply = asked(lambda: broker.groups.heartbeat(heartbeat), _refused)
+    return when_done(reply, lambda reply: context.reply(error_code=reply.error))
+
+
+def _refused(error: ErrorCode) -> HeartbeatReply:
+    loading = error is ErrorCode.coordinator_load_in_progress
+    return HeartbeatReply(error=ErrorCode.none if loading else error)
+
+
+API = Api(key=12, name="Heartbeat", versions=(0, 4), handle=handle)

@@ -1,0 +1,51 @@
+"""SyncGroup (key 14), versions 0 to 5: the leader brings the assignments, every member fetches its own.
+
+Behaviour: the reply waits until the leader has been here.
+
+Version notes: 3 has instance ids (KIP-345), 4 is flexible. From 5 on a member says which type of protocol
+and which protocol it believes to be in (KIP-559); without them it is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context, when_done
+from headrace.broker.asking_groups import asked
+from headrace.broker.broker import Broker
+from headrace.coordination.replies import SyncReply
+from headrace.coordination.requests import SyncRequest
+
+PROTOCOL_REQUIRED_FROM: Final = 5
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    protocol_type = getattr(request, "protocol_type", None)
+    protocol = getattr(request, "protocol_name", None)
+    if context.version >= PROTOCOL_REQUIRED_FROM and (protocol_type is None or protocol is None):
+        return _message(SyncReply(error=ErrorCode.inconsistent_group_protocol), context)
+    sync = SyncRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        generation=request.generation_id,
+        instance_id=getattr(request, "group_instance_id", None),
+        protocol_type=protocol_type,
+        protocol=protocol,
+        assignments=tuple((each.member_id, each.assignment) for each in request.assignments),
+    )
+    reply = asked(lambda: broker.groups.sync(sync), lambda error: SyncReply(error=error))
+    return when_done(reply, lambda reply: _message(reply, context))
+
+
+def _message(reply: SyncReply, context: Context) -> Any:
+    return context.reply(
+        error_code=reply.error,
+        protocol_type=reply.protocol_type,
+        protocol_name=reply.protocol,
+        assignment=reply.assignment,
+    )
+
+
+API = Api(key=14, name="SyncGroup", versions=(0, 5), handle=handle)

@@ -1,0 +1,69 @@
+"""DescribeGroups (key 15), versions 0 to 6: classic groups with their members and what those have.
+
+Behaviour: subscriptions are shown while the group is stable. Groups of the consumer protocol are not found
+here: ConsumerGroupDescribe has them.
+
+Version notes: 3 can ask for authorized operations (KIP-430), 4 has instance ids (KIP-345), 5 is flexible.
+Until 5 a group that is not there is just Dead, from 6 on it is an error with a message (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.asking_groups import asked, when_all_done
+from headrace.broker.authorized_operations import NOT_ASKED_FOR, ON_GROUP
+from headrace.broker.broker import Broker
+from headrace.coordination.replies import DescribedGroup
+
+NOT_FOUND_FROM: Final = 6
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    operations = ON_GROUP if getattr(request, "include_authorized_operations", False) else NOT_ASKED_FOR
+    described = [_described(broker, group_id) for group_id in request.groups]
+    return when_all_done(
+        described,
+        lambda groups: context.reply(groups=tuple(_group(each, context, operations) for each in groups)),
+    )
+
+
+def _described(broker: Broker, group_id: str) -> Any:
+    return asked(
+        lambda: broker.groups.describe(group_id),
+        lambda error: DescribedGroup(group_id=group_id, error=error, state=""),
+    )
+
+
+def _group(group: DescribedGroup, context: Context, operations: int) -> Any:
+    error, message = group.error, group.error_message
+    if error is ErrorCode.group_id_not_found and context.version < NOT_FOUND_FROM:
+        error, message = ErrorCode.none, None
+    return context.make(
+        "DescribedGroup",
+        error_code=error,
+        error_message=message,
+        group_id=group.group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol,
+        members=tuple(
+            context.make(
+                "DescribedGroupMember",
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in group.members
+        ),
+        authorized_operations=operations if error is ErrorCode.none else NOT_ASKED_FOR,
+    )
+
+
+API = Api(key=15, name="DescribeGroups", versions=(0, 6), handle=handle)

@@ -1,0 +1,43 @@
+"""ListGroups (key 16), versions 0 to 5: the groups there are, of either protocol.
+
+Behaviour: while groups are being loaded the answer is COORDINATOR_LOAD_IN_PROGRESS: a list with gaps would be
+taken for all. Filters are read without case; a state or a type that nobody knows is that of no group.
+
+Version notes: 3 is flexible, 4 shows states and can ask for some of them only (KIP-518), 5 does so with
+types, `classic` and `consumer` (KIP-848).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.broker import Broker
+from headrace.broker.errors import ApiError
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    states = getattr(request, "states_filter", ())
+    kinds = getattr(request, "types_filter", ())
+    try:
+        groups = broker.groups.list(states=states, kinds=kinds)
+    except ApiError as refusal:
+        return context.reply(error_code=refusal.code, groups=())
+    return context.reply(
+        error_code=ErrorCode.none,
+        groups=tuple(
+            context.make(
+                "ListedGroup",
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.kind,
+            )
+            for group in groups
+        ),
+    )
+
+
+API = Api(key=16, name="ListGroups", versions=(0, 5), handle=handle)
