@@ -1,45 +1,32 @@
 """A conversation with a broker and its transcript, in which what must differ between two brokers looks alike.
 
-What must differ: names of topics (each play takes new ones), topic ids, producer ids, session ids, addresses,
-folders, and the time. Everything else in an answer is kept, so that two transcripts are equal only if the
-brokers said the same. Order in a list is kept too, but for the lists that Apache Kafka gives in the order of
-a hash table.
+What is made alike, and how, is in `likeness.py`. Everything else in an answer is kept: two transcripts are
+equal only if the brokers said the same. Order in a list is kept too, but for the lists that Apache Kafka
+gives in the order of a hash table.
 """
 
 from __future__ import annotations
 
-import base64
-import datetime
-import re
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.conformance.answers.likeness import RECENT_MS as RECENT_MS  # noqa: PLC0414 - scenarios take it from here
+from tests.conformance.answers.likeness import Likeness
 from tests.conformance.engines import Engine
 from tests.conformance.raw_client import ConnectionClosedError, RawClient, plain, reply_of
-from tests.conformance.record_batches import batch, read_batches
+from tests.conformance.record_batches import batch
 from tests.conformance.topics import delete_topics
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS = 0, 1, 2, 3, 10, 18
 CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 19, 20, 21, 22, 23
 DESCRIBE_CONFIGS, ALTER_CONFIGS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS = 32, 33, 35, 37
 INCREMENTAL_ALTER_CONFIGS, DESCRIBE_CLUSTER, DESCRIBE_PRODUCERS, DESCRIBE_TOPIC_PARTITIONS = 44, 60, 61, 75
-
-# Apache Kafka collects these in hash tables, or their order means nothing: compared by what names an item.
-UNORDERED = {
-    "partition_responses": ("index",),
-    "partitions": ("partition_index",),
-    "responses": ("topic", "topic_id"),
-    "api_keys": ("api_key",),
-    "supported_features": ("name",),
-    "finalized_features": ("name",),
-    "configs": ("name",),
-    "active_producers": ("producer_id",),
-}
-# Times nearer than this are the time of the test.
-RECENT_MS = 600_000
+OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 11, 12, 13, 14
+DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 42, 47
+CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE = 68, 69
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +45,9 @@ class Conversation:
         self.transcript: list[tuple[str, Any]] = []
         self._client = engine.connect()
         self._prefix = uuid.uuid4().hex
-        self._names: dict[str, str] = {}
-        self._ids: dict[uuid.UUID, str] = {}
-        self._producers: dict[int, str] = {}
-        self._sessions: dict[int, str] = {}
+        self._likeness = Likeness(engine.address[1])
+        self._others: list[RawClient] = []
+        self.topics: list[Topic] = []
         self._labels: dict[str, int] = {}
 
     def __enter__(self) -> Conversation:
@@ -69,6 +55,8 @@ class Conversation:
 
     def __exit__(self, *_: object) -> None:
         self._client.close()
+        for other in self._others:
+            other.close()
         delete_topics(self.engine, self._prefix)
 
     # -- talking
@@ -114,30 +102,47 @@ class Conversation:
     def client(self) -> RawClient:
         return self._client
 
+    def another(self) -> RawClient:
+        """A connection beside the first, for what has to wait."""
+        self._others.append(self.engine.connect())
+        return self._others[-1]
+
     def note_reply(self, label: str, reply: Any) -> None:
         self.note(label, plain(reply))
 
     @property
     def names(self) -> frozenset[str]:
         """The names of topics that this conversation has taken."""
-        return frozenset(self._names)
+        return frozenset(self._likeness.topics)
 
     def note(self, label: str, answer: Any) -> None:
         count = self._labels[label] = self._labels.get(label, 0) + 1
-        self.transcript.append((label if count == 1 else f"{label} ({count})", self._alike("", answer)))
+        self.transcript.append(
+            (label if count == 1 else f"{label} ({count})", self._likeness.alike("", answer))
+        )
 
     # -- what most conversations need first
 
     def name(self) -> str:
         """A topic's name that nobody has used."""
         # In the order of their names, where a broker sorts.
-        name = f"same-{self._prefix}-{len(self._names):03}"
-        self._names[name] = f"<topic {len(self._names)}>"
+        known = self._likeness.topics
+        name = f"same-{self._prefix}-{len(known):03}"
+        known[name] = f"<topic {len(known)}>"
         return name
+
+    def group(self) -> str:
+        """A group id that nobody has used."""
+        known = self._likeness.groups
+        group_id = f"group-{self._prefix}-{len(known):03}"
+        known[group_id] = f"<group {len(known)}>"
+        return group_id
 
     def topic(self, partitions: int = 1, **configs: str) -> Topic:
         """A new topic that is ready; settings are written with underscores."""
-        name = self.name()
+        return self._create(self.name(), partitions, configs)
+
+    def _create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         reply = self._client.ask(
             CREATE_TOPICS,
             7,
@@ -156,17 +161,21 @@ class Conversation:
         assert reply.topics[0].error_code == 0, reply
         self.know(reply.topics[0].topic_id, name)
         self.wait_for_leaders(name, partitions)
-        return Topic(name=name, id=reply.topics[0].topic_id)
+        self.topics.append(Topic(name=name, id=reply.topics[0].topic_id))
+        return self.topics[-1]
+
+    def make_again(self, topic: Topic) -> Topic:
+        """Delete the topic and make another one of its name."""
+        self.delete(topic)
+        return self._create(topic.name, 1, {})
 
     def know_producer(self, producer_id: int) -> None:
         """Let the id read as that of a producer, in messages too."""
-        self._number_alike("producer_id", producer_id)
+        self._likeness.number("producer_id", producer_id)
 
     def know(self, topic_id: uuid.UUID, name: str) -> None:
         """Let the id read as the id of the topic, in the order of the topics that had this name."""
-        label = f"<id of {self._names[name].strip('<>')}"
-        count = sum(each.startswith(label) for each in self._ids.values())
-        self._ids.setdefault(topic_id, f"{label}{' again' * count}>")
+        self._likeness.know(topic_id, name)
 
     def wait_for_leaders(self, name: str, partitions: int) -> None:
         # Apache Kafka's metadata tells of a leader before the leader knows.
@@ -208,78 +217,6 @@ class Conversation:
             assert reply.responses[0].partition_responses[0].error_code == 0, reply
         return reply
 
-    # -- making answers alike
-
-    def _alike(self, key: str, value: Any) -> Any:  # noqa: PLR0911
-        if isinstance(value, dict):
-            return {name: self._alike(name, each) for name, each in value.items()}
-        if isinstance(value, list):
-            items = [self._alike("", each) for each in value if not self._is_foreign(key, each)]
-            return _by_name(key, items)
-        if isinstance(value, uuid.UUID):
-            return self._ids.get(value, str(value))
-        if isinstance(value, bytes):
-            return [self._batch_alike(each) for each in read_batches(value)]
-        if isinstance(value, datetime.datetime):
-            return _time_alike(int(value.timestamp() * 1000))
-        if isinstance(value, str):
-            return self._text_alike(key, value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return self._number_alike(key, value)
-        return value
-
-    def _is_foreign(self, key: str, value: Any) -> bool:
-        """Whether it tells of a topic that this conversation has not made."""
-        if key not in {"topics", "responses"} or not isinstance(value, dict) or len(self._names) == 0:
-            return False
-        name = value.get("name")
-        return isinstance(name, str) and name not in self._names and value.get("error_code") == "none"
-
-    def _text_alike(self, key: str, text: str) -> str:
-        if key == "cluster_id":
-            return "<cluster id>" if re.fullmatch(r"[A-Za-z0-9_-]{22}", text) else text
-        if key == "log_dir":
-            return "<folder>" if text.startswith("/") else text
-        for name, label in self._names.items():
-            text = text.replace(name, label)
-        for topic_id, label in self._ids.items():
-            text = text.replace(kafka_id(topic_id), label)
-        for producer_id, label in self._producers.items():
-            text = re.sub(rf"\b{producer_id}\b", label, text)
-        return text.replace(str(self.engine.address[1]), "<port>")
-
-    def _number_alike(self, key: str, number: int) -> Any:  # noqa: PLR0911
-        if key == "port":
-            return "<port>" if number == self.engine.address[1] else number
-        if key == "session_id" and number > 0:
-            return self._sessions.setdefault(number, f"<session {len(self._sessions)}>")
-        if key == "producer_id" and number >= 0:
-            return self._producers.setdefault(number, f"<producer {len(self._producers)}>")
-        if key in {"total_bytes", "usable_bytes"} and number > 0:
-            return "<bytes>"
-        if key in {"timestamp", "max_timestamp", "last_timestamp"}:
-            return _time_alike(number)
-        if key == "finalized_features_epoch" and number > 0:
-            return "<epoch>"
-        return number
-
-    def _batch_alike(self, each: Any) -> dict[str, Any]:
-        return {
-            "base_offset": each.base_offset,
-            "leader_epoch": each.leader_epoch,
-            "codec": each.codec,
-            "attributes": each.attributes,
-            "last_offset_delta": each.last_offset_delta,
-            "base_timestamp": _time_alike(each.base_timestamp),
-            "max_timestamp": _time_alike(each.max_timestamp),
-            "producer_id": self._number_alike("producer_id", each.producer_id),
-            "producer_epoch": each.producer_epoch,
-            "base_sequence": each.base_sequence,
-            "record_count": each.record_count,
-            "crc_is_right": each.crc_is_right,
-            "records": each.records_bytes.hex() if len(each.payload) < 500 else len(each.records_bytes),
-        }
-
 
 def produce_fields(
     topic: Topic, records: bytes | None, partition: int = 0, *, acks: int = -1, **fields: Any
@@ -316,30 +253,11 @@ def fetch_fields(topic: Topic, offset: int = 0, partition: int = 0, **fields: An
     } | fields
 
 
-def kafka_id(topic_id: uuid.UUID) -> str:
-    """A topic id as Apache Kafka writes it in messages."""
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
-
-
 def wait_until(condition: Callable[[], bool], timeout: float = 30.0) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.01)
-
-
-def _by_name(key: str, items: list[Any]) -> Any:
-    """A dictionary where the order means nothing and every item has another name, the list otherwise."""
-    for field in UNORDERED.get(key, ()):
-        named = {str(each[field]): each for each in items if isinstance(each, dict) and field in each}
-        if items and len(named) == len(items):
-            return named
-    return items
-
-
-def _time_alike(milliseconds: int) -> Any:
-    now = time.time_ns() // 1_000_000
-    return "<now>" if abs(now - milliseconds) < RECENT_MS else milliseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
