@@ -24,10 +24,13 @@ _PLAIN: dict[str, st.SearchStrategy[Any]] = {
     **_INTEGERS,
     "string": st.text(st.characters(codec="utf-8"), max_size=20),
     "records": st.binary(max_size=200),
+    "bytes": st.binary(max_size=200),
     "bool": st.booleans(),
     "uuid": st.uuids().filter(lambda value: value.int != 0),
     "error_code": st.sampled_from(list(ErrorCode)),
     "timedelta_i32": st.integers(-(2**31), 2**31 - 1).map(lambda value: timedelta(milliseconds=value)),
+    # As many as a timedelta can say to the millisecond.
+    "timedelta_i64": st.integers(-(2**46), 2**46).map(lambda value: timedelta(milliseconds=value)),
 }
 
 
