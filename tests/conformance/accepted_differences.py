@@ -51,7 +51,14 @@ class AcceptedDifference:
 
 ACCEPTED: Final = (
     AcceptedDifference(what="API keys", place="api_versions/v*/*/api_keys/*", embedded=MISSING),
-    AcceptedDifference(what="Features", place="api_versions/v[34]/*features*"),
+    AcceptedDifference(what="Features", place="api_versions/v[34]/*/*features/*", embedded=MISSING),
+    AcceptedDifference(what="Features", place="api_versions/v3/*/supported_features", embedded=[]),
+    *(
+        AcceptedDifference(what="The quorum", place=f"describe_quorum/v*/metadata/{place}")
+        for place in ("topics/*/leader_epoch", "topics/*/high_watermark", "topics/*/log_end_offset")
+    ),
+    AcceptedDifference(what="The quorum", place="describe_quorum/v2/metadata/topics/*/replica_directory_id"),
+    AcceptedDifference(what="The quorum", place="describe_quorum/v2/metadata/nodes/*"),
     AcceptedDifference(what="Records inside a batch", place="produce_bad_records/v*/*"),
     AcceptedDifference(what="Messages of errors", place="produce_*/error_message", kafka=None),
     AcceptedDifference(

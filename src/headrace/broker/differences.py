@@ -11,20 +11,19 @@ from typing import Final
 # Keys, and why they are not served.
 NOT_OFFERED: Final[tuple[tuple[str, str], ...]] = (
     (
-        "AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit, WriteTxnMarkers, "
-        "DescribeTransactions, ListTransactions",
-        "Transactions are not built yet. Idempotent producers are served.",
+        "SaslHandshake, SaslAuthenticate, CreateAcls, DeleteAcls, AlterUserScramCredentials, "
+        "AlterClientQuotas, the keys of delegation tokens",
+        "Security and quotas are not built yet. Who asks for ACLs, credentials and quotas hears that there "
+        "are none.",
     ),
     (
-        "SaslHandshake, SaslAuthenticate, the ACL, SCRAM, delegation token and client quota keys",
-        "Security and quotas are not built yet.",
+        "AlterReplicaLogDirs, UnregisterBroker, AddRaftVoter, RemoveRaftVoter, UpdateFeatures",
+        "There is one node with one folder, so there is nothing to move, to leave, to vote on or to upgrade.",
     ),
     (
-        "AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders, AlterReplicaLogDirs, "
-        "DescribeQuorum, UnregisterBroker, AddRaftVoter, RemoveRaftVoter, UpdateFeatures",
-        "There is one node, so there is nothing to move, to elect or to vote on.",
+        "The keys of share groups and streams groups",
+        "Not built. Clients find that in ApiVersions and say so themselves (UnsupportedVersionException).",
     ),
-    ("The keys of share groups and streams groups", "Not built."),
 )
 
 # What; what Apache Kafka does; what happens here and why.
@@ -37,7 +36,14 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "Features",
         "ApiVersions lists the features of the KRaft cluster (KIP-584).",
-        "None: they are about upgrades of several nodes.",
+        "`group.version` and `transaction.version`, as there; none that is about several nodes, their "
+        "metadata, or groups that are not built.",
+    ),
+    (
+        "The quorum",
+        "DescribeQuorum tells of the metadata log: epoch, offsets, directory ids, listeners of controllers.",
+        "This node is leader and only voter, and -1 stands for what is true of a log only: topics are a "
+        "catalogue in a file.",
     ),
     (
         "Records inside a batch",
@@ -129,15 +135,29 @@ BEYOND_ANSWERS: Final[tuple[tuple[str, str, str], ...]] = (
         "older can be lost; otherwise as Kafka does.",
     ),
     (
-        "Transactional ids",
-        "Transactions.",
-        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients take as final: transactions are not built yet.",
+        "The end of a transaction",
+        "EndTxn is answered when the end is decided; the markers follow. Who begins the next transaction at "
+        "once is told CONCURRENT_TRANSACTIONS, and comes again.",
+        "EndTxn is answered when the markers are written, and the id is free.",
+    ),
+    (
+        "A transactional id that is taken over while its transaction is open",
+        "InitProducerId is answered with CONCURRENT_TRANSACTIONS until the open transaction is aborted.",
+        "It is aborted first, and the new producer has its epoch with the first answer; with fsync=always "
+        "as Kafka does.",
+    ),
+    (
+        "Transactions that take too long",
+        "Are looked for every ten seconds (`transaction.abort.timed.out.transaction.cleanup.interval.ms`).",
+        "Are aborted when their time is up.",
     ),
     (
         "`cleanup.policy=compact`",
-        "Compacts.",
-        "Keeps all records, also those that compaction would drop: it is not built yet. Records without a "
-        "key are refused, as Kafka does.",
+        "Compacts what is in closed segments, synced or not. Rewritten batches get the timestamp of their "
+        "first record left as base.",
+        "Compacts what is synced, which closed segments are within seconds. Rewritten batches keep their "
+        "base timestamp; records have the same timestamps either way. A round has room for about a million "
+        "keys by default, Kafka's for five million.",
     ),
     (
         "New assignments of groups of the consumer protocol",

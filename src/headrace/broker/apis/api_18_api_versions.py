@@ -1,10 +1,14 @@
 """ApiVersions (key 18), versions 0 to 4: what this broker understands.
 
 Behaviour: the table of `broker/apis`, as data. The ranges are those of Apache Kafka 4.3; keys that are not
-served are not named, so clients say themselves what they cannot do here.
+served are not named, so clients say themselves what they cannot do here. Of Kafka's features those are
+listed that are true of this broker: consumer groups of the new protocol (`group.version`, KIP-848) and
+transactions with an epoch each (`transaction.version`, KIP-890), by which Java's producers decide how to
+end one. Features of a cluster's metadata (`metadata.version`, `kraft.version`) are not: there is none.
 
-Version notes: 3 is flexible and names the client's software (KIP-511), checked as Kafka does; 3 and 4 can
-carry features (KIP-584): none are offered. The reply's header never has tagged fields.
+Version notes: 3 is flexible and names the client's software (KIP-511), checked as Kafka does, and has
+features (KIP-584); in 4 features are listed as supported also if they can be off (KIP-1022). The reply's
+header never has tagged fields.
 """
 
 from __future__ import annotations
@@ -19,6 +23,11 @@ from headrace.broker.broker import Broker
 
 # What Kafka allows for the name and the version of a client's software.
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+# Names and levels. Clients take over a list only if its epoch is higher than the last one they saw: whoever
+# changes a level raises the epoch.
+FEATURES: Final = {"group.version": 1, "transaction.version": 2}
+FEATURES_EPOCH: Final = 1
+_LISTS_WHAT_CAN_BE_OFF: Final = 4
 
 
 def handle(_broker: Broker, request: Any, context: Context) -> Any:
@@ -33,7 +42,22 @@ def handle(_broker: Broker, request: Any, context: Context) -> Any:
         context.make("ApiVersion", api_key=api.key, min_version=api.versions[0], max_version=api.versions[1])
         for api in ALL.values()
     )
-    return context.reply(error_code=ErrorCode.none, api_keys=keys)
+    supported = FEATURES if context.version >= _LISTS_WHAT_CAN_BE_OFF else {}
+    return context.reply(
+        error_code=ErrorCode.none,
+        api_keys=keys,
+        supported_features=tuple(
+            context.make("SupportedFeatureKey", name=feature, min_version=0, max_version=level)
+            for feature, level in supported.items()
+        ),
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=tuple(
+            context.make(
+                "FinalizedFeatureKey", name=feature, max_version_level=level, min_version_level=level
+            )
+            for feature, level in FEATURES.items()
+        ),
+    )
 
 
 API = Api(key=18, name="ApiVersions", versions=(0, 4), handle=handle)

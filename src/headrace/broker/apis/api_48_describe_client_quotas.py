@@ -1,0 +1,61 @@
+"""DescribeClientQuotas (key 48), versions 0 to 1: which quotas users, clients and addresses have (KIP-546).
+
+Behaviour: nobody has any. What is asked is checked as Apache Kafka checks it.
+
+Version notes: 1 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.broker import Broker
+from headrace.broker.errors import ApiError
+
+_TYPES: Final = ("ip", "user", "client-id")
+# How a component matches, with the names of the constants that Kafka's messages use.
+_EXACT: Final = 0
+_MATCHES: Final = {_EXACT: "MATCH_TYPE_EXACT", 1: "MATCH_TYPE_DEFAULT", 2: "MATCH_TYPE_SPECIFIED"}
+
+
+def handle(_broker: Broker, request: Any, context: Context) -> Any:
+    """An empty list, if the question makes sense."""
+    try:
+        _check(request.components)
+    except ApiError as refusal:
+        return context.reply(error_code=refusal.code, error_message=refusal.message, entries=None)
+    return context.reply(error_code=ErrorCode.none, error_message="", entries=())
+
+
+def _check(components: Any) -> None:
+    """Raises ApiError."""
+    invalid = ErrorCode.invalid_request
+    seen: set[str] = set()
+    for each in components:
+        kind = each.entity_type
+        if not kind:
+            raise ApiError(invalid, "Invalid empty entity type.")
+        if kind in seen:
+            raise ApiError(invalid, f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in _TYPES:
+            raise ApiError(ErrorCode.unsupported_version, f"Unsupported entity type {kind}")
+        match = _MATCHES.get(each.match_type)
+        if match is None:
+            raise ApiError(invalid, f"Unknown match type {each.match_type}")
+        if each.match_type == _EXACT and each.match is None:
+            raise ApiError(invalid, f"Request specified {match}, but set match string to null.")
+        if each.match_type != _EXACT and each.match is not None:
+            raise ApiError(invalid, f"Request specified {match}, but also specified a match string.")
+        seen.add(kind)
+    if "ip" in seen and len(seen) > 1:
+        raise ApiError(
+            invalid,
+            "Invalid entity filter component combination. IP filter component should not be used with user "
+            "or clientId filter component.",
+        )
+
+
+API = Api(key=48, name="DescribeClientQuotas", versions=(0, 1), handle=handle)

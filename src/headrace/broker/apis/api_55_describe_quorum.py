@@ -1,0 +1,85 @@
+"""DescribeQuorum (key 55), versions 0 to 2: who keeps the metadata of the cluster (KIP-595).
+
+Behaviour: this node alone, as leader and only voter, with no observers. Its metadata is a catalogue in a
+file, not a log that voters copy, so epoch, high watermark and end offset are -1: there is nothing that these
+numbers would be true of. The only partition that can be asked for is that of Kafka's `__cluster_metadata`.
+
+Version notes: 1 has the times of the last fetch and of having caught up (KIP-836): for the leader, now; 2 is
+about voters that come and go (KIP-853): the directory id is that of none, and the node's listener is the one
+for clients, as there is no other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.broker import Broker
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+_NOTHING: Final = -1
+_UNKNOWN: Final = "This server does not host this topic-partition."
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """This node, or UNKNOWN_TOPIC_OR_PARTITION for all that was asked for."""
+    asked = [
+        (topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics
+    ]
+    if asked != [(METADATA_TOPIC, [0])]:
+        return context.reply(
+            error_code=ErrorCode.none,
+            error_message="",
+            topics=tuple(_unknown(context, name, indexes) for name, indexes in asked),
+            nodes=(),
+        )
+    now = broker.now_ms()
+    voter = context.make(
+        "ReplicaState",
+        replica_id=broker.node_id,
+        replica_directory_id=None,
+        log_end_offset=_NOTHING,
+        last_fetch_timestamp=now,
+        last_caught_up_timestamp=now,
+    )
+    partition = context.make(
+        "PartitionData",
+        partition_index=0,
+        error_code=ErrorCode.none,
+        error_message="",
+        leader_id=broker.node_id,
+        leader_epoch=_NOTHING,
+        high_watermark=_NOTHING,
+        current_voters=(voter,),
+        observers=(),
+    )
+    listener = context.make("Listener", name="PLAINTEXT", host=broker.host, port=broker.port)
+    return context.reply(
+        error_code=ErrorCode.none,
+        error_message="",
+        topics=(context.make("TopicData", topic_name=METADATA_TOPIC, partitions=(partition,)),),
+        nodes=(context.make("Node", node_id=broker.node_id, listeners=(listener,)),),
+    )
+
+
+def _unknown(context: Context, name: str, indexes: list[int]) -> Any:
+    partitions = tuple(
+        context.make(
+            "PartitionData",
+            partition_index=index,
+            error_code=ErrorCode.unknown_topic_or_partition,
+            error_message=_UNKNOWN,
+            leader_id=0,
+            leader_epoch=0,
+            high_watermark=0,
+            current_voters=(),
+            observers=(),
+        )
+        for index in indexes
+    )
+    return context.make("TopicData", topic_name=name, partitions=partitions)
+
+
+API = Api(key=55, name="DescribeQuorum", versions=(0, 2), handle=handle)
