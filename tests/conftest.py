@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from headrace.core import settings
@@ -18,6 +19,12 @@ from headrace.java.runtime import JavaRuntime, find_java
 from headrace.testing import EmbeddedBroker
 from tests.broker.broker_process import BrokerProcess
 from tests.ports import free_port
+
+# How long an example takes says how busy the machine is, nothing about what is tested.
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=(hypothesis.HealthCheck.too_slow,)
+)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:
