@@ -1,6 +1,6 @@
 """`python -m tests.load --minutes 10`: runs the load, prints the report.
 
-On anomalies it exits with 1 and keeps the folder.
+On anomalies, and if a client gave up without a reason, it exits with 1 and keeps the folder.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from headrace.testing.history import check, read_history
-from tests.load.mixed_load import LoadPlan, MixedLoad
+from tests.load.mixed_load import LoadPlan, MixedLoad, unexpected_ends
 
 
 def main() -> int:
@@ -30,14 +30,22 @@ def main() -> int:
         folder, LoadPlan(seconds=60 * given.minutes, seed=given.seed, rate=given.rate, fsync=given.fsync)
     )
     load.run()
-    print(f"The broker was killed {load.broker_kills} times, clients {load.client_kills} times.", flush=True)
-    report = check(read_history(load.history_files))
+    print(
+        f"The broker was killed {load.broker_kills} times, clients {load.client_kills} times; "
+        f"{load.client_freezes} clients were frozen.",
+        flush=True,
+    )
+    history = read_history(load.history_files)
+    report = check(history)
     print(report)
-    if report.anomalies or not report.totals.acknowledged or given.keep:
+    for each in (ends := unexpected_ends(history)):
+        print(f"{each.client} gave up: {each.error}")
+    failed = bool(report.anomalies or ends or not report.totals.acknowledged)
+    if failed or given.keep:
         print(f"The history is in {folder}/history")
     else:
         shutil.rmtree(folder)
-    return 1 if report.anomalies or not report.totals.acknowledged else 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

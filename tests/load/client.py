@@ -7,6 +7,7 @@ each call.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ from headrace.testing.history import ClientFailed, HistoryWriter
 
 # A broker that was killed is back within seconds; whatever waits longer than this has found a fault.
 PATIENCE_SECONDS = 60.0
+PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,9 @@ def error_of(exception: KafkaException) -> KafkaError:
 
 def main(run: Callable[[Life], None]) -> None:
     plan = msgspec.json.decode(sys.argv[1], type=ClientPlan)
+    if sys.platform == "linux":
+        # A frozen process cannot see that it is alone.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     with HistoryWriter(plan.history) as history:
         life = Life(plan, history)
         try:

@@ -82,7 +82,7 @@ def _read(
         ):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the log cannot be read to its end, only {found}")
-            for message in consumer.consume(5_000, 0.5):
+            for message in consumer.consume(1_000, 0.1):
                 number, error = message.partition(), message.error()
                 if error is None:
                     records[number].append((message.offset(), message.value().decode()))

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -19,7 +20,7 @@ from random import Random
 import msgspec
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.testing.history import ClientFailed, HistoryWriter
+from headrace.testing.history import ClientFailed, Event, HistoryWriter
 from tests.broker.broker_process import BrokerProcess
 from tests.load.client import ClientPlan
 from tests.load.final_reads import read_everything
@@ -34,6 +35,17 @@ WORK = {
     "transacting": (b'"outcome":"committed"', b'"transaction ended"'),
     "consuming": (b'"polled"',),
 }
+# What ends a client in the course of things: a successor has shut it out, or the timeout of its transaction.
+EXPECTED_ENDS = ("transacting: _FENCED",)
+
+
+def unexpected_ends(history: Iterable[Event]) -> list[ClientFailed]:
+    """Clients that gave up although a broker that comes back, and never forgets, gave them no reason to."""
+    return [
+        each
+        for each in history
+        if isinstance(each, ClientFailed) and each.fatal and not each.error.startswith(EXPECTED_ENDS)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +101,8 @@ class LoadPlan:
     rate: float = 60.0
     kill_broker_every: tuple[float, float] = (2.0, 6.0)
     kill_client_every: tuple[float, float] = (2.0, 8.0)
+    freeze_client_every: tuple[float, float] = (4.0, 12.0)
+    freeze_seconds: tuple[float, float] = (1.0, 14.0)
     transaction_timeout_ms: int = 10_000
     fsync: str = "os"
 
@@ -106,12 +120,24 @@ class Seat:
     lives: int = 0
 
 
+@dataclass(slots=True)
+class Zombie:
+    """A client that was frozen and succeeded. When it thaws it does not know; later it is told to stop."""
+
+    process: subprocess.Popen[bytes]
+    thaws: float
+    stops: float
+    frozen: bool = True
+
+
 @dataclass
 class MixedLoad:
     folder: Path
     plan: LoadPlan
     broker_kills: int = 0
     client_kills: int = 0
+    client_freezes: int = 0
+    _zombies: list[Zombie] = field(default_factory=list)
     _seats: list[Seat] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -177,10 +203,9 @@ class MixedLoad:
         return all(each in written for each in needed)
 
     def _make_trouble(self, end: float) -> None:
-        next_broker, next_client = (
-            self._soon(self.plan.kill_broker_every),
-            self._soon(self.plan.kill_client_every),
-        )
+        next_freeze = self._soon(self.plan.freeze_client_every)
+        next_broker = self._soon(self.plan.kill_broker_every)
+        next_client = self._soon(self.plan.kill_client_every)
         while time.monotonic() < end:
             self._seat_everybody()
             time.sleep(0.05)
@@ -193,6 +218,10 @@ class MixedLoad:
             if time.monotonic() >= next_client:
                 self._kill_a_client()
                 next_client = self._soon(self.plan.kill_client_every)
+            if time.monotonic() >= next_freeze:
+                self._freeze_a_client()
+                next_freeze = self._soon(self.plan.freeze_client_every)
+            self._wake_zombies()
         # Who died last has a successor, who ends what was left open.
         self._seat_everybody()
 
@@ -232,24 +261,40 @@ class MixedLoad:
             process.wait()
             self.client_kills += 1
 
+    def _freeze_a_client(self) -> None:
+        seat = self._random.choice(self._seats)
+        if seat.process is None or seat.process.poll() is not None:
+            return
+        seat.process.send_signal(signal.SIGSTOP)
+        thaws = self._soon(self.plan.freeze_seconds)
+        self._zombies.append(Zombie(seat.process, thaws, thaws + self._random.uniform(0.5, 5.0)))
+        seat.process = None
+        self.client_freezes += 1
+
+    def _wake_zombies(self) -> None:
+        for zombie in self._zombies:
+            if zombie.frozen and time.monotonic() >= zombie.thaws:
+                zombie.process.send_signal(signal.SIGCONT)
+                zombie.frozen = False
+            if time.monotonic() >= zombie.stops:
+                zombie.process.send_signal(signal.SIGTERM)
+
     def _stop_clients(self) -> None:
-        running = [seat for seat in self._seats if seat.process is not None]
-        for seat in running:
-            assert seat.process is not None
-            seat.process.send_signal(signal.SIGTERM)
+        running = [(f"{seat.slot.name}.{seat.lives}", seat.process) for seat in self._seats]
+        running += [("a frozen client", zombie.process) for zombie in self._zombies]
+        for _name, process in running:
+            assert process is not None
+            process.send_signal(signal.SIGCONT)
+            process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS
-        for seat in running:
-            assert seat.process is not None
+        for name, process in running:
+            assert process is not None
             try:
-                seat.process.wait(max(0.1, deadline - time.monotonic()))
+                process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self._history.write(
-                    ClientFailed(
-                        client=f"{seat.slot.name}.{seat.lives}", error=f"{seat.slot.kind}: did not stop"
-                    )
-                )
-                seat.process.kill()
-                seat.process.wait()
+                self._history.write(ClientFailed(client=name, error="did not stop"))
+                process.kill()
+                process.wait()
 
     def _create_topic(self) -> None:
         admin = AdminClient({"bootstrap.servers": self._broker.bootstrap, "log_level": 0})
@@ -266,10 +311,11 @@ class MixedLoad:
         )
 
     def _kill_everything(self) -> None:
-        for seat in self._seats:
-            if seat.process is not None and seat.process.poll() is None:
-                seat.process.kill()
-                seat.process.wait()
+        zombies = [each.process for each in self._zombies]
+        for process in (*zombies, *(seat.process for seat in self._seats)):
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
         self._broker.end()
 
     def _soon(self, range_: tuple[float, float]) -> float:

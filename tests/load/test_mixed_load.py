@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.testing.history import Assigned, ConsumerStarted, OffsetCommitEnded, check, read_history
-from tests.load.mixed_load import LoadPlan, MixedLoad
+from tests.load.mixed_load import LoadPlan, MixedLoad, unexpected_ends
 
 
 def run(folder: Path, plan: LoadPlan) -> MixedLoad:
@@ -17,6 +17,7 @@ def run(folder: Path, plan: LoadPlan) -> MixedLoad:
     history = read_history(load.history_files)
     report = check(history)
     assert not report.anomalies, f"seed {plan.seed}, history in {load.history_files[0].parent}\n{report}"
+    assert not unexpected_ends(history), f"seed {plan.seed}"
     totals = report.totals
     assert totals.acknowledged > 50 * plan.seconds
     assert totals.polled > totals.acknowledged
@@ -36,6 +37,8 @@ def test_a_short_load_has_no_anomalies(tmp_path: Path) -> None:
         seed=random.randrange(2**32),
         kill_broker_every=(1.5, 3.0),
         kill_client_every=(1.0, 2.0),
+        freeze_client_every=(1.0, 3.0),
+        freeze_seconds=(0.5, 4.0),
     )
     load = run(tmp_path, plan)
     assert load.broker_kills >= 2

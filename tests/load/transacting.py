@@ -68,9 +68,13 @@ class Transactor:
             self.transact(f"{self.plan.name}/{number}", number, count)
             if self.random.random() < 0.1:
                 self.read_offset()
-            while self.life.goes_on() and (left := due - time.monotonic()) > 0:
-                self.producer.poll(min(left, 0.1))
+            self.wait(due - time.monotonic())
         self.consumer.close()
+
+    def wait(self, seconds: float) -> None:
+        due = time.monotonic() + seconds
+        while self.life.goes_on() and (left := due - time.monotonic()) > 0:
+            self.producer.poll(min(left, 0.1))
 
     def transact(self, name: str, number: int, count: int) -> None:
         self.history.write(TransactionBegun(client=self.plan.name, transaction=name))
@@ -91,6 +95,9 @@ class Transactor:
             # mends it.
             self.end(name, commit=False)
             return
+        if self.random.random() < 0.003:
+            # Longer than it may be open: the coordinator aborts it and shuts this producer out.
+            self.wait(self.plan.transaction_timeout_ms / 1000 + 2)
         if doomed:
             # Somewhere between here and the answer to the commit, or a little after it.
             timer = threading.Timer(self.random.uniform(0, 0.02), os.kill, (os.getpid(), signal.SIGKILL))
