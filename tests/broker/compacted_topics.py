@@ -75,6 +75,7 @@ def read_all(bootstrap: str, topic: str, offset: int = OFFSET_BEGINNING) -> Foun
             "group.id": "reader",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
             "auto.offset.reset": "error",
         }
     )
