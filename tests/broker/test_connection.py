@@ -118,6 +118,30 @@ async def test_replies_go_out_in_the_order_of_requests() -> None:
         writer.close()
 
 
+async def test_a_request_that_must_not_be_overtaken_holds_the_later_ones_back() -> None:
+    loop = asyncio.get_running_loop()
+    holds = [loop.create_future() for _ in range(2)]
+
+    def answer(frame: bytes) -> Any:
+        if frame == b"hold":
+            (connection,) = service.connections
+            for future in holds:
+                connection.hold_until(future)
+        return [frame]
+
+    async with serving(answer) as service:
+        reader, writer = await connect(service)
+        writer.write(framed(b"hold") + framed(b"next"))
+        assert await reader.readexactly(4) == b"hold"
+        writer.write(framed(b"last"))
+        for future in holds:
+            assert service.frames == [b"hold"]
+            future.set_result(None)
+            await asyncio.sleep(0.01)
+        assert await reader.readexactly(8) == b"nextlast"
+        writer.close()
+
+
 async def test_a_client_that_does_not_read_costs_a_bounded_amount() -> None:
     part = Part(200 * 1024 * 1024)
     async with serving(lambda _frame: [b"head", part, b"tail"]) as service:
@@ -292,4 +316,37 @@ async def test_no_reply_leaves_no_gap() -> None:
         reader, writer = await connect(service)
         writer.write(framed(b"quiet") + framed(b"loud"))
         assert await reader.readexactly(4) == b"loud"
+        writer.close()
+
+
+async def test_replies_that_are_gathered_keep_their_order_among_records_and_later_ones(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "segment").write_bytes(b"r" * 200_000)
+    record = Part(200_000, RealFile(tmp_path / "segment"))
+    kinds = random.Random(5).choices(("small", "large", "records", "later", "none"), k=200)
+
+    def answer(frame: bytes) -> Any:
+        kind = kinds[int(frame)]
+        if kind == "none":
+            return None
+        if kind == "records":
+            return [frame, record]
+        reply = [frame * (700 if kind == "large" else 1) + b";"]
+        if kind != "later":
+            return reply
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        loop.call_soon(future.set_result, reply)
+        return future
+
+    expected = bytearray()
+    for number, kind in enumerate(kinds):
+        frame = b"%d" % number
+        plain = frame * (700 if kind == "large" else 1) + b";"
+        expected += {"none": b"", "records": frame + b"r" * 200_000}.get(kind, plain)
+    async with serving(answer) as service:
+        reader, writer = await connect(service)
+        writer.write(b"".join(framed(b"%d" % number) for number in range(len(kinds))))
+        assert await reader.readexactly(len(expected)) == expected
         writer.close()

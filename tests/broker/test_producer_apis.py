@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 
 from headrace.broker.producer_ids import BLOCK_SIZE
 from headrace.log.errors import StorageError
@@ -66,20 +66,8 @@ def test_an_id_is_asked_for_with_its_epoch_and_gives_a_new_one(
     assert given != producer_id if error == "none" else given == -1
 
 
-def test_transactions_are_refused(broker: ServedBroker) -> None:
-    for version in range(6):
-        answer = begun(broker, version, transactional_id="orders")
-        assert answer == ("transactional_id_authorization_failed", -1, -1)
+def test_an_empty_transactional_id_is_none(broker: ServedBroker) -> None:
     assert begun(broker, transactional_id="") == ("invalid_request", -1, -1)
-
-
-def test_a_transactional_producer_of_librdkafka_fails_at_once(broker: ServedBroker) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "orders"})
-    with pytest.raises(KafkaException) as refused:
-        producer.init_transactions(60)
-    error = refused.value.args[0]
-    assert error.fatal()
-    assert error.name() == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
 
 
 def test_a_disk_that_is_full_gives_no_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

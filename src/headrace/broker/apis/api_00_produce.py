@@ -2,10 +2,15 @@
 
 Behaviour: each partition succeeds or fails by itself, with Kafka's code and a message. acks=0 gets no reply;
 if something failed the connection is closed, as Kafka does, since there is no other way to tell. With
-fsync=always the reply waits for the disk. Transactions are not served: a transactional id is refused.
+fsync=always the reply waits for the disk. The first records of a transaction in a partition are taken only
+if the coordinator has the partition in the transaction (`broker/transaction_admission.py`, KIP-890).
+Transactional records without a transactional id are refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the
+broker's own topics with INVALID_TOPIC_EXCEPTION.
 
 Version notes: advertised from 0, because old librdkafka asks for it before it compresses (KIP-896), but
-served from 3. zstd comes with 7 (KIP-110). See `wire/produce.py` for what each version carries.
+served from 3. zstd comes with 7 (KIP-110). 11 may be answered with TRANSACTION_ABORTABLE; from 12 on the
+broker adds a partition to its transaction by itself (KIP-890). See `wire/produce.py` for what each version
+carries.
 """
 
 from __future__ import annotations
@@ -19,6 +24,9 @@ from headrace.broker.api import Api, Context
 from headrace.broker.broker import Broker
 from headrace.broker.connection import CloseConnectionError
 from headrace.broker.errors import ApiError, kafka_code, unknown_partition
+from headrace.broker.topic_names import is_internal
+from headrace.broker.transaction_admission import Refusal, SeveralProducersError, Verdicts, admit
+from headrace.coordination.transaction_records import TopicPartition
 from headrace.log.data_folder import Topic
 from headrace.log.errors import (
     BatchTooLargeError,
@@ -29,21 +37,23 @@ from headrace.log.errors import (
     RefusedRecordsError,
     StorageError,
 )
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition_log import Appended, PartitionLog
 from headrace.wire.produce import (
     FLEXIBLE_FROM,
     Outcome,
     PartitionData,
     ProduceRequest,
+    TopicData,
     TopicKey,
     read_request,
     write_reply,
 )
-from headrace.wire.record_batch import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_SIZE
+from headrace.wire.record_batch import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_SIZE, TRANSACTIONAL
 
 _VALID_ACKS: Final = frozenset({-1, 0, 1})
 _ZSTD: Final = 4
 _ZSTD_FROM: Final = 7
+_FLAGS_AT: Final = ATTRIBUTES_AT + 1
 _BEFORE_THE_LOG: Final = (
     BatchTooLargeError,
     CorruptRecordError,
@@ -52,67 +62,128 @@ _BEFORE_THE_LOG: Final = (
     StorageError,
 )
 _Outcomes = list[tuple[TopicKey, list[Outcome]]]
+_Reply = bytes | asyncio.Task[bytes] | None
 
 
-def handle(broker: Broker, body: memoryview, context: Context) -> bytes | asyncio.Task[bytes] | None:
+def handle(broker: Broker, body: memoryview, context: Context) -> _Reply | asyncio.Task[bytes | None]:
     """Append everything now; the reply may have to wait for the disk."""
     request = read_request(body, context.version)
-    produce = _Produce(broker, request, zstd=context.version >= _ZSTD_FROM)
-    replies: _Outcomes = []
-    failed = False
-    for key, partitions in request.topics:
-        topic = broker.find_topic(key)
-        outcomes: list[Outcome] = []
-        for data in partitions:
-            outcome = produce.append(key, topic, data, outcomes)
-            failed = failed or outcome.error_code != 0
-            outcomes.append(outcome)
-        replies.append((key, outcomes))
-    if request.acks == 0:
-        if failed:
-            raise CloseConnectionError("records sent with acks=0 could not be appended")
-        return None
-    if produce.pending:
-        return asyncio.get_running_loop().create_task(produce.after_sync(replies, context.version))
-    return write_reply(replies, context.version)
+    produce = _Produce(broker, request, context.version)
+    if request.transactional_id is None:
+        return produce.answer(request)
+    return _in_transaction(broker, request, context, produce)
+
+
+def _in_transaction(
+    broker: Broker, request: ProduceRequest, context: Context, produce: _Produce
+) -> _Reply | asyncio.Task[bytes | None]:
+    try:
+        verdicts = admit(broker, request, context.version)
+    except SeveralProducersError:
+        produce.refusal = Refusal(
+            ErrorCode.invalid_producer_id_mapping, "Transactional records contained more than one producer ID"
+        )
+        verdicts = {}
+    if not isinstance(verdicts, asyncio.Task):
+        produce.verdicts = verdicts
+        return produce.answer(request)
+    loop = asyncio.get_running_loop()
+    appended: asyncio.Future[None] = loop.create_future()
+    context.connection.hold_until(appended)
+    return loop.create_task(_answer_later(produce, _copy_of(request), verdicts, appended))
+
+
+async def _answer_later(
+    produce: _Produce,
+    request: ProduceRequest,
+    verdicts: asyncio.Task[Verdicts],
+    appended: asyncio.Future[None],
+) -> bytes | None:
+    try:
+        produce.verdicts = await verdicts
+        reply = produce.answer(request)
+    finally:
+        appended.set_result(None)
+    return await reply if isinstance(reply, asyncio.Task) else reply
+
+
+def _copy_of(request: ProduceRequest) -> ProduceRequest:
+    """For later: the bytes of a request are valid only until its handler returns."""
+    topics = [
+        TopicData(
+            key,
+            [
+                PartitionData(index, None if records is None else memoryview(bytearray(records)))
+                for index, records in partitions
+            ],
+        )
+        for key, partitions in request.topics
+    ]
+    return request._replace(topics=topics)
 
 
 class _Produce:
     """One request, while it is being answered."""
 
-    __slots__ = ("_acks", "_broker", "_now_ms", "_refusal", "_zstd", "pending")
+    __slots__ = ("_acks", "_broker", "_now_ms", "_pending", "_version", "refusal", "verdicts")
 
-    def __init__(self, broker: Broker, request: ProduceRequest, *, zstd: bool) -> None:
+    def __init__(self, broker: Broker, request: ProduceRequest, version: int) -> None:
         self._broker = broker
-        self._zstd = zstd
+        self._version = version
         self._acks = request.acks
         self._now_ms = broker.now_ms()
         # What has to reach the disk first, with the place of its outcome.
-        self.pending: list[tuple[list[Outcome], int, asyncio.Future[None]]] = []
-        self._refusal = 0
-        if request.acks not in _VALID_ACKS:
-            self._refusal = ErrorCode.invalid_required_acks
-        elif request.transactional_id is not None:
-            self._refusal = ErrorCode.transactional_id_authorization_failed
+        self._pending: list[tuple[list[Outcome], int, asyncio.Future[None]]] = []
+        # Of all partitions, for reasons that the request itself gives.
+        self.refusal = None if request.acks in _VALID_ACKS else Refusal(ErrorCode.invalid_required_acks)
+        # Of a request with a transactional id.
+        self.verdicts: Verdicts | None = None
 
-    def append(
+    def answer(self, request: ProduceRequest) -> _Reply:
+        """Append, and say what became of it. Raises CloseConnectionError."""
+        replies: _Outcomes = []
+        failed = False
+        for key, partitions in request.topics:
+            topic = self._broker.find_topic(key)
+            refusal = self.refusal or _refusal_of(topic)
+            outcomes: list[Outcome] = []
+            for data in partitions:
+                if refusal is not None:
+                    outcome = _failure(data.partition, ApiError(*refusal))
+                else:
+                    outcome = self._append(key, topic, data, outcomes)
+                failed = failed or outcome.error_code != 0
+                outcomes.append(outcome)
+            replies.append((key, outcomes))
+        if request.acks == 0:
+            if failed:
+                raise CloseConnectionError("records sent with acks=0 could not be appended")
+            return None
+        if self._pending:
+            return asyncio.get_running_loop().create_task(self._after_sync(replies))
+        return write_reply(replies, self._version)
+
+    def _append(
         self, key: TopicKey, topic: Topic | None, data: PartitionData, outcomes: list[Outcome]
     ) -> Outcome:
         partition, records = data
-        if self._refusal:
-            return Outcome(partition, self._refusal)
         log = self._broker.partition(topic, partition)
-        if log is None:
+        if log is None or topic is None:
             return Outcome(partition, unknown_partition(key, topic))
         try:
             if records is None:
                 raise ApiError(ErrorCode.invalid_record, "A produce request without records.")
-            if not self._zstd and _is_zstd(records):
+            if self._version < _ZSTD_FROM and _is_zstd(records):
                 raise ApiError(
                     ErrorCode.unsupported_compression_type,
                     f"Produce requests use ZStandard compression from version {_ZSTD_FROM} on.",
                 )
-            appended = log.append(records, now_ms=self._now_ms)
+            if self.verdicts is not None:
+                appended = self._append_admitted(topic, partition, log, records, self.verdicts)
+            elif len(records) > _FLAGS_AT and records[_FLAGS_AT] & TRANSACTIONAL:
+                raise ApiError(ErrorCode.transactional_id_authorization_failed)
+            else:
+                appended = log.append(records, now_ms=self._now_ms)
         except (LogError, ApiError) as error:
             return _failure(partition, error, log)
         # A batch that was there already may still be on its way to the disk.
@@ -121,24 +192,40 @@ class _Produce:
             if future is None:
                 self._broker.wake(log, len(records))
             elif self._acks:
-                self.pending.append((outcomes, len(outcomes), future))
+                self._pending.append((outcomes, len(outcomes), future))
         return Outcome(
             partition, 0, appended.base_offset, appended.log_append_time, appended.log_start_offset
         )
 
-    async def after_sync(self, replies: _Outcomes, version: int) -> bytes:
-        await asyncio.wait([future for _outcomes, _place, future in self.pending])
-        for outcomes, place, future in self.pending:
+    def _append_admitted(
+        self, topic: Topic, partition: int, log: PartitionLog, records: memoryview, verdicts: Verdicts
+    ) -> Appended:
+        """Raises LogError, ApiError."""
+        verdict = verdicts.get(TopicPartition(topic.name, partition))
+        if isinstance(verdict, Refusal):
+            raise ApiError(*verdict)
+        return log.append(records, now_ms=self._now_ms, permission=verdict)
+
+    async def _after_sync(self, replies: _Outcomes) -> bytes:
+        await asyncio.wait([future for _outcomes, _place, future in self._pending])
+        for outcomes, place, future in self._pending:
             error = future.exception()
             if isinstance(error, LogError):
                 outcomes[place] = _failure(outcomes[place].partition, error)
             elif error is not None:
                 raise error
-        return write_reply(replies, version)
+        return write_reply(replies, self._version)
+
+
+def _refusal_of(topic: Topic | None) -> Refusal | None:
+    """The broker's own topics are written by its coordinators alone."""
+    if topic is None or not is_internal(topic.name):
+        return None
+    return Refusal(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {topic.name}")
 
 
 def _is_zstd(records: memoryview) -> bool:
-    return len(records) > HEADER_SIZE and records[ATTRIBUTES_AT + 1] & COMPRESSION_MASK == _ZSTD
+    return len(records) > HEADER_SIZE and records[_FLAGS_AT] & COMPRESSION_MASK == _ZSTD
 
 
 def _failure(partition: int, error: LogError | ApiError, log: PartitionLog | None = None) -> Outcome:
@@ -151,7 +238,7 @@ def _failure(partition: int, error: LogError | ApiError, log: PartitionLog | Non
         kafka_code(error),
         log_start_offset=start_offset,
         record_errors=error.records if isinstance(error, RefusedRecordsError) else (),
-        error_message=str(error) or None,
+        error_message=(error.message if isinstance(error, ApiError) else str(error)) or None,
     )
 
 

@@ -1,7 +1,9 @@
 """Fetch (key 1), versions 4 to 18: records as they stand in the segment files.
 
 Behaviour: reads each partition up to the client's limits, at least one whole batch in all so that nobody is
-stuck (KIP-74), never past the high-water mark. If that is less than the client's minimum and nothing is
+stuck (KIP-74), never past the high-water mark. Readers of committed records (isolation level 1) get nothing
+from the last stable offset on, where the first open transaction begins, and are told which transactions were
+aborted, to leave out their records (KIP-98). If that is less than the client's minimum and nothing is
 wrong, the fetch waits in `broker/waiting_fetches.py` and reads once more when there is enough or time is up.
 What is asked for and answered goes through a fetch session (KIP-227, `broker/fetch_sessions.py`).
 
@@ -12,7 +14,7 @@ See `wire/fetch.py` for what each version carries.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -133,16 +135,29 @@ class _Fetch:
             older = fetch.leader_epoch < log.leader_epoch
             return _error(fetch, ErrorCode.fenced_leader_epoch if older else ErrorCode.unknown_leader_epoch)
         self._logs[log] = None
+        limit = min(fetch.max_bytes, left)
+        aborted: Sequence[tuple[int, int]] | None = None
         try:
-            found = log.read(fetch.offset, min(fetch.max_bytes, left), at_least_one=at_least_one)
+            if self._committed:
+                found, stable, aborted = log.read_committed(fetch.offset, limit, at_least_one=at_least_one)
+            else:
+                found = log.read(fetch.offset, limit, at_least_one=at_least_one)
+                # Asked for only where it can differ: this runs for every partition of every fetch.
+                unstable = log.durable or log.producers.ongoing
+                stable = log.last_stable_offset if unstable else found.high_water_mark
         except OffsetOutOfRangeError:
             return _error(fetch, ErrorCode.offset_out_of_range)
         except LogError as error:
             return _error(fetch, kafka_code(error))
-        end = found.high_water_mark
-        aborted: tuple[()] | None = () if self._committed else None
         return PartitionReply(
-            fetch.partition, 0, end, end, found.start_offset, aborted, found.ranges, found.size
+            fetch.partition,
+            0,
+            found.high_water_mark,
+            stable,
+            found.start_offset,
+            aborted,
+            found.ranges,
+            found.size,
         )
 
 

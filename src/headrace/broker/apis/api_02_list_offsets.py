@@ -2,8 +2,9 @@
 
 Behaviour: a timestamp gives the first record that is not older, with its own timestamp; none is answered
 with offset -1 and no error. Negative timestamps have a meaning of their own: see `_LOWEST_VERSION`. The
-latest offset is what consumers may read up to; it is the same for both isolation levels while there are
-no transactions. A follower, of which there is none, would get the end of the log. A partition that is
+latest offset is what consumers may read up to: for readers of committed records the last stable offset, where
+the first open transaction begins, and records behind it are not found by their timestamps either. A follower,
+of which there is none, would get the end of the log. A partition that is
 asked for twice is an INVALID_REQUEST. Answers come in the order of the request.
 
 Version notes: 2 has isolation levels (KIP-98), 4 leader epochs (KIP-320), 7 the newest timestamp
@@ -41,7 +42,8 @@ _LOWEST_VERSION: Final = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _CONSUMER: Final = -1
-_ISOLATION_LEVELS: Final = frozenset({0, 1})
+_READ_COMMITTED: Final = 1
+_ISOLATION_LEVELS: Final = frozenset({0, _READ_COMMITTED})
 
 # Timestamp, offset, leader epoch.
 _Found = tuple[int, int, int]
@@ -85,16 +87,24 @@ def _find(broker: Broker, request: Any, name: str, asked: Any, version: int) -> 
     if log is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
     check_leader_epoch(log, getattr(asked, "current_leader_epoch", -1))
+    readable = _readable_end(log, request)
     if timestamp == LATEST:
-        end = log.high_water_mark if request.replica_id == _CONSUMER else log.end_offset
-        return -1, end, log.leader_epoch
+        return -1, readable, log.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.start_offset, _epoch_of(log, log.start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
-    if timestamp == MAX_TIMESTAMP:
-        return log.offset_of_max_timestamp() or _NOTHING
-    return log.offset_for_timestamp(timestamp) or _NOTHING
+    found = (
+        log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    )
+    return _NOTHING if found is None or found[1] >= readable else found
+
+
+def _readable_end(log: PartitionLog, request: Any) -> int:
+    if request.replica_id != _CONSUMER:
+        return log.end_offset
+    committed = getattr(request, "isolation_level", 0) == _READ_COMMITTED
+    return log.last_stable_offset if committed else log.high_water_mark
 
 
 def _epoch_of(log: PartitionLog, offset: int) -> int:

@@ -59,6 +59,7 @@ from headrace.coordination.transaction_requests import AddPartitions
 from headrace.coordination.transaction_states import EPOCH_BUMP_VERSION
 from headrace.log.errors import LogError
 from headrace.log.topic_catalogue import encode_id
+from headrace.log.verification import Guard
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -154,19 +155,30 @@ class GroupCoordinator:
         shard = self.shards.of(request.group_id)
         producer = request.producer
         assert producer is not None
-        now_ms = self._broker.now_ms()
-        decision = shard.machines.offsets.decide_commit(request, now_ms=now_ms)
-        if not decision.records:
-            return _now(shard.carry_out(decision))
         bumps = client_version >= EPOCH_BUMP_VERSION
+
+        def write(error: ErrorCode, guard: Guard | None) -> Answer[CommitReply]:
+            if error is not ErrorCode.none:
+                return _refused(request, error)
+            # Not before: others may have been answered while the coordinator of transactions was asked.
+            decision = shard.machines.offsets.decide_commit(request, now_ms=self._broker.now_ms())
+            return _now(shard.carry_out(decision, guard=guard))
+
+        if not request.group_id:
+            # Refused, and by Kafka before all else.
+            return write(ErrorCode.none, None)
         try:
             guard = shard.log.begin_verification(
-                producer.producer_id, -1, producer.producer_epoch, epoch_bump=bumps, now_ms=now_ms
+                producer.producer_id,
+                -1,
+                producer.producer_epoch,
+                epoch_bump=bumps,
+                now_ms=self._broker.now_ms(),
             )
         except LogError as error:
             return _refused(request, kafka_code(error))
         if guard is None:
-            return _now(shard.carry_out(decision))
+            return write(ErrorCode.none, None)
         answer = self._broker.transactions.add_partitions(
             AddPartitions(
                 transactional_id=transactional_id,
@@ -177,19 +189,11 @@ class GroupCoordinator:
                 client_version=client_version,
             )
         )
-
-        def write(error: ErrorCode) -> Answer[CommitReply]:
-            if error is not ErrorCode.none:
-                return _refused(request, error)
-            # Decided anew: others may have been answered while the coordinator of transactions was asked.
-            again = shard.machines.offsets.decide_commit(request, now_ms=self._broker.now_ms())
-            return _now(shard.carry_out(again, guard=guard))
-
         if not isinstance(answer, asyncio.Future):
-            return write(answer.error)
+            return write(answer.error, guard)
 
         async def write_later(asked: asyncio.Future[Any]) -> CommitReply:
-            reply = write((await asked).error)
+            reply = write((await asked).error, guard)
             return await reply if isinstance(reply, asyncio.Future) else reply
 
         return asyncio.shield(shard.own(write_later(answer)))

@@ -1,0 +1,117 @@
+"""AddPartitionsToTxn (key 24), versions 0 to 5: partitions of a transaction, before records are sent to them.
+
+Behaviour: all partitions of a transaction are added, or none: where one does not exist
+(UNKNOWN_TOPIC_OR_PARTITION) the others are answered with OPERATION_NOT_ATTEMPTED. The broker's own topics
+are not for clients (TOPIC_AUTHORIZATION_FAILED); their offsets come with AddOffsetsToTxn. Clients that send
+Produce from version 12 on do not ask this any more.
+
+Version notes: 2 may be answered with PRODUCER_FENCED (KIP-588), older ones get INVALID_PRODUCER_EPOCH; 3 is
+flexible; 4 and 5 are for brokers: several transactions at once, which may be looked at only (`verify_only`,
+KIP-890), and in 5 are of version 2 of the transaction protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.asking_groups import asked, when_all_done
+from headrace.broker.broker import Broker
+from headrace.broker.topic_names import is_internal
+from headrace.broker.transaction_errors import fenced_as_known
+from headrace.coordination.transaction_records import TopicPartition
+from headrace.coordination.transaction_requests import AddPartitions, AddPartitionsReply
+from headrace.coordination.transaction_states import EPOCH_BUMP_VERSION
+
+_FENCED_FROM: Final = 2
+_FOR_BROKERS_FROM: Final = 4
+_EPOCH_BUMP_FROM: Final = 5
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """One answer for each partition of each transaction."""
+    if context.version >= _FOR_BROKERS_FROM:
+        transactions = request.transactions
+        return when_all_done(
+            [_add(broker, each, each.topics, context) for each in transactions],
+            lambda replies: context.reply(
+                error_code=ErrorCode.none,
+                results_by_transaction=tuple(
+                    context.make(
+                        "AddPartitionsToTxnResult",
+                        transactional_id=each.transactional_id,
+                        topic_results=_topics(reply, context),
+                    )
+                    for each, reply in zip(transactions, replies, strict=True)
+                ),
+            ),
+        )
+    return when_all_done(
+        [_add(broker, _Old(request), request.v3_and_below_topics, context)],
+        lambda replies: context.reply(results_by_topic_v3_and_below=_topics(replies[0], context)),
+    )
+
+
+class _Old:
+    """A transaction in a request of version 3 or older, which has one."""
+
+    verify_only = False
+
+    def __init__(self, request: Any) -> None:
+        self.transactional_id = request.v3_and_below_transactional_id
+        self.producer_id = request.v3_and_below_producer_id
+        self.producer_epoch = request.v3_and_below_producer_epoch
+
+
+def _add(broker: Broker, transaction: Any, topics: Iterable[Any], context: Context) -> Any:
+    partitions = [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
+    errors = {place: _error_of(broker, place, context) for place in partitions}
+    if any(error is not ErrorCode.none for error in errors.values()):
+        return AddPartitionsReply(
+            partitions=tuple(
+                (place, ErrorCode.operation_not_attempted if error is ErrorCode.none else error)
+                for place, error in errors.items()
+            )
+        )
+    add = AddPartitions(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        partitions=frozenset(errors),
+        verify_only=transaction.verify_only,
+        client_version=EPOCH_BUMP_VERSION if context.version >= _EPOCH_BUMP_FROM else 0,
+    )
+    return asked(
+        lambda: broker.transactions.add_partitions(add),
+        lambda error: AddPartitionsReply(partitions=tuple((place, error) for place in errors)),
+    )
+
+
+def _error_of(broker: Broker, place: TopicPartition, context: Context) -> ErrorCode:
+    if context.version < _FOR_BROKERS_FROM and is_internal(place.topic):
+        return ErrorCode.topic_authorization_failed
+    if broker.partition(broker.find_topic(place.topic), place.partition) is None:
+        return ErrorCode.unknown_topic_or_partition
+    return ErrorCode.none
+
+
+def _topics(reply: AddPartitionsReply, context: Context) -> Sequence[Any]:
+    by_topic: dict[str, list[Any]] = {}
+    for place, error in reply.partitions:
+        by_topic.setdefault(place.topic, []).append(
+            context.make(
+                "AddPartitionsToTxnPartitionResult",
+                partition_index=place.partition,
+                partition_error_code=fenced_as_known(error, context, _FENCED_FROM),
+            )
+        )
+    return tuple(
+        context.make("AddPartitionsToTxnTopicResult", name=name, results_by_partition=tuple(results))
+        for name, results in by_topic.items()
+    )
+
+
+API = Api(key=24, name="AddPartitionsToTxn", versions=(0, 5), handle=handle)

@@ -1,0 +1,52 @@
+"""AddOffsetsToTxn (key 25), versions 0 to 4: a transaction will commit offsets of a group.
+
+Behaviour: adds the partition of `__consumer_offsets` that has the group to the transaction. Clients that send
+TxnOffsetCommit from version 5 on do not ask this any more.
+
+Version notes: 2 may be answered with PRODUCER_FENCED (KIP-588), older ones get INVALID_PRODUCER_EPOCH; 3 is
+flexible; 4 may be answered with TRANSACTION_ABORTABLE (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context, when_done
+from headrace.broker.asking_groups import asked
+from headrace.broker.broker import Broker
+from headrace.broker.topic_names import CONSUMER_OFFSETS
+from headrace.broker.transaction_errors import fenced_as_known
+from headrace.coordination.transaction_records import TopicPartition
+from headrace.coordination.transaction_requests import AddPartitions, AddPartitionsReply
+
+_FENCED_FROM: Final = 2
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """Whether the transaction has it now."""
+    reply = asked(lambda: _add(broker, request), _refused)
+    return when_done(
+        reply, lambda reply: context.reply(error_code=fenced_as_known(reply.error, context, _FENCED_FROM))
+    )
+
+
+def _add(broker: Broker, request: Any) -> Any:
+    """Raises ApiError."""
+    place = TopicPartition(CONSUMER_OFFSETS, broker.groups.partition_of(request.group_id))
+    return broker.transactions.add_partitions(
+        AddPartitions(
+            transactional_id=request.transactional_id,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            partitions=frozenset({place}),
+        )
+    )
+
+
+def _refused(error: ErrorCode) -> AddPartitionsReply:
+    return AddPartitionsReply(partitions=((TopicPartition(CONSUMER_OFFSETS, 0), error),))
+
+
+API = Api(key=25, name="AddOffsetsToTxn", versions=(0, 4), handle=handle)

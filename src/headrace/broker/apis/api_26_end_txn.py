@@ -1,0 +1,53 @@
+"""EndTxn (key 26), versions 0 to 5: a transaction is committed or aborted.
+
+Behaviour: once the decision is written nothing can change it, and the markers go to all partitions of the
+transaction. The reply comes when they are there, so that the producer finds its id free.
+
+Version notes: 2 may be answered with PRODUCER_FENCED (KIP-588), older ones get INVALID_PRODUCER_EPOCH; 3 is
+flexible; 4 may be answered with TRANSACTION_ABORTABLE; 5 is version 2 of the transaction protocol: every
+transaction has an epoch of its own, and the reply gives the id and the epoch of the next one (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context, when_done
+from headrace.broker.asking_groups import asked
+from headrace.broker.broker import Broker
+from headrace.broker.transaction_errors import fenced_as_known
+from headrace.coordination.transaction_requests import EndReply, EndTransaction
+from headrace.coordination.transaction_states import EPOCH_BUMP_VERSION
+
+_FENCED_FROM: Final = 2
+_EPOCH_BUMP_FROM: Final = 5
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """Whether it has ended as the producer wishes."""
+    end = EndTransaction(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        committed=request.committed,
+        client_version=EPOCH_BUMP_VERSION if context.version >= _EPOCH_BUMP_FROM else 0,
+    )
+    reply = asked(lambda: broker.transactions.end(end), _refused)
+    return when_done(reply, lambda reply: _message(reply, context))
+
+
+def _refused(error: ErrorCode) -> EndReply:
+    return EndReply(error=error)
+
+
+def _message(reply: EndReply, context: Context) -> Any:
+    return context.reply(
+        error_code=fenced_as_known(reply.error, context, _FENCED_FROM),
+        producer_id=reply.producer_id,
+        producer_epoch=reply.producer_epoch,
+    )
+
+
+API = Api(key=26, name="EndTxn", versions=(0, 5), handle=handle)

@@ -1,0 +1,107 @@
+"""WriteTxnMarkers (key 27), versions 1 and 2: markers that end transactions, written where they are told to.
+
+Behaviour: between brokers of a cluster the coordinator sends it to the leaders of partitions. Here it writes
+to the logs itself, and the request comes from administrators only (`kafka-transactions abort`, KIP-664): it
+ends a transaction that no coordinator knows of. Each partition is answered by itself; a marker that is late
+for a newer producer is refused with INVALID_PRODUCER_EPOCH, one of an older coordinator with
+TRANSACTION_COORDINATOR_FENCED.
+
+Version notes: 1 is flexible; 2 says by which version of the transaction protocol a marker is written
+(KIP-1228): from 2 on its epoch must be higher than that of the records that it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.broker import Broker
+from headrace.broker.errors import kafka_code
+from headrace.coordination.transaction_records import TopicPartition
+from headrace.log.errors import LogError
+from headrace.log.verification import LEGACY, TransactionEnd
+from headrace.wire.control_batches import EndMarker
+
+# By producer and partition: what became of its marker, or what to wait for until it is durable.
+_Results = dict[int, dict[TopicPartition, ErrorCode | asyncio.Future[None]]]
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """Write all; one answer for each marker and partition."""
+    results: _Results = {}
+    for marker in request.markers:
+        of_producer = results.setdefault(marker.producer_id, {})
+        for topic in marker.topics:
+            for partition in topic.partition_indexes:
+                place = TopicPartition(topic.name, partition)
+                of_producer[place] = _write(broker, place, marker)
+    waiting = [
+        result for each in results.values() for result in each.values() if isinstance(result, asyncio.Future)
+    ]
+    return _after_sync(results, waiting, context) if waiting else _message(results, context)
+
+
+def _write(broker: Broker, place: TopicPartition, marker: Any) -> ErrorCode | asyncio.Future[None]:
+    log = broker.partition(broker.find_topic(place.topic), place.partition)
+    if log is None:
+        return ErrorCode.unknown_topic_or_partition
+    end = TransactionEnd(
+        EndMarker(marker.transaction_result, marker.coordinator_epoch),
+        getattr(marker, "transaction_version", LEGACY),
+    )
+    try:
+        written = broker.transactions.markers.append(
+            place, log, end, producer_id=marker.producer_id, producer_epoch=marker.producer_epoch
+        )
+    except LogError as error:
+        return kafka_code(error)
+    return ErrorCode.none if written is None else written
+
+
+async def _after_sync(results: _Results, waiting: list[asyncio.Future[None]], context: Context) -> Any:
+    await asyncio.wait(waiting)
+    return _message(results, context)
+
+
+def _code_of(result: ErrorCode | asyncio.Future[None]) -> ErrorCode:
+    if not isinstance(result, asyncio.Future):
+        return result
+    error = result.exception()
+    if error is None:
+        return ErrorCode.none
+    if not isinstance(error, LogError):
+        raise error
+    return kafka_code(error)
+
+
+def _message(results: _Results, context: Context) -> Any:
+    return context.reply(
+        markers=tuple(
+            context.make(
+                "WritableTxnMarkerResult", producer_id=producer_id, topics=_topics(of_producer, context)
+            )
+            for producer_id, of_producer in results.items()
+        )
+    )
+
+
+def _topics(results: dict[TopicPartition, ErrorCode | asyncio.Future[None]], context: Context) -> Any:
+    by_topic: dict[str, list[Any]] = {}
+    for place, result in results.items():
+        by_topic.setdefault(place.topic, []).append(
+            context.make(
+                "WritableTxnMarkerPartitionResult",
+                partition_index=place.partition,
+                error_code=_code_of(result),
+            )
+        )
+    return tuple(
+        context.make("WritableTxnMarkerTopicResult", name=name, partitions=tuple(partitions))
+        for name, partitions in by_topic.items()
+    )
+
+
+API = Api(key=27, name="WriteTxnMarkers", versions=(1, 2), handle=handle)

@@ -1,0 +1,124 @@
+"""TxnOffsetCommit (key 28), versions 0 to 5: offsets of a group that count once the transaction is committed.
+
+Behaviour: the offsets are written to `__consumer_offsets` as records of the transaction, and the coordinator
+of transactions is asked before the first of them. Partitions that do not exist are refused one by one. A
+member that is no longer of the group's generation is refused, so that only one of two consumers that read
+the same records can commit (KIP-447).
+
+Version notes: 2 has leader epochs, and its clients know COORDINATOR_LOAD_IN_PROGRESS, where older ones get
+COORDINATOR_NOT_AVAILABLE; 3 is flexible and has member, generation and instance id (KIP-447); 4 may be
+answered with TRANSACTION_ABORTABLE, older ones get INVALID_TXN_STATE; from 5 on the broker adds the partition
+of the offsets to the transaction by itself (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context, when_done
+from headrace.broker.asking_groups import asked
+from headrace.broker.broker import Broker
+from headrace.coordination.decision import Producer
+from headrace.coordination.group import NO_GENERATION, NO_MEMBER, Committer
+from headrace.coordination.offset_records import NO_LEADER_EPOCH
+from headrace.coordination.replies import CommitReply, PartitionResult
+from headrace.coordination.requests import CommitRequest, OffsetToCommit
+from headrace.coordination.transaction_states import EPOCH_BUMP_VERSION
+from headrace.log.data_folder import Topic
+
+_LOADING_FROM: Final = 2
+_ABORTABLE_FROM: Final = 4
+_ADDS_PARTITION_FROM: Final = 5
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """One answer for each partition."""
+    refused: list[PartitionResult] = []
+    offsets: list[OffsetToCommit] = []
+    for named in request.topics:
+        topic = broker.find_topic(named.name)
+        for each in named.partitions:
+            if topic is None or broker.partition(topic, each.partition_index) is None:
+                unknown = ErrorCode.unknown_topic_or_partition
+                refused.append(
+                    PartitionResult(topic=named.name, partition=each.partition_index, error=unknown)
+                )
+            else:
+                offsets.append(_offset(topic, each))
+    if not offsets:
+        return _message(refused, context)
+    commit = CommitRequest(
+        group_id=request.group_id,
+        committer=Committer(
+            member_id=getattr(request, "member_id", NO_MEMBER),
+            instance_id=getattr(request, "group_instance_id", None),
+            generation=getattr(request, "generation_id", NO_GENERATION),
+            transactional=True,
+        ),
+        offsets=tuple(offsets),
+        producer=Producer(producer_id=request.producer_id, producer_epoch=request.producer_epoch),
+    )
+    reply = asked(
+        lambda: broker.groups.commit_in_transaction(
+            commit,
+            transactional_id=request.transactional_id,
+            client_version=EPOCH_BUMP_VERSION if context.version >= _ADDS_PARTITION_FROM else 0,
+        ),
+        lambda error: _refused(commit, error),
+    )
+    return when_done(reply, lambda reply: _message([*refused, *reply.partitions], context))
+
+
+def _offset(topic: Topic, each: Any) -> OffsetToCommit:
+    return OffsetToCommit(
+        topic=topic.name,
+        topic_id=topic.id,
+        partition=each.partition_index,
+        offset=each.committed_offset,
+        leader_epoch=getattr(each, "committed_leader_epoch", NO_LEADER_EPOCH),
+        metadata=each.committed_metadata,
+    )
+
+
+def _refused(commit: CommitRequest, error: ErrorCode) -> CommitReply:
+    return CommitReply(
+        partitions=tuple(
+            PartitionResult(topic=each.topic, partition=each.partition, error=error)
+            for each in commit.offsets
+        )
+    )
+
+
+def _as_known(error: ErrorCode, version: int) -> ErrorCode:
+    """The code as the group coordinator of Kafka gives it to clients of this version."""
+    if error is ErrorCode.producer_fenced:
+        return ErrorCode.invalid_producer_epoch
+    if error is ErrorCode.transaction_abortable and version < _ABORTABLE_FROM:
+        return ErrorCode.invalid_txn_state
+    if error is ErrorCode.coordinator_load_in_progress and version < _LOADING_FROM:
+        return ErrorCode.coordinator_not_available
+    return error
+
+
+def _message(results: Iterable[PartitionResult], context: Context) -> Any:
+    topics: dict[str, list[Any]] = {}
+    for each in results:
+        topics.setdefault(each.topic, []).append(
+            context.make(
+                "TxnOffsetCommitResponsePartition",
+                partition_index=each.partition,
+                error_code=_as_known(each.error, context.version),
+            )
+        )
+    return context.reply(
+        topics=tuple(
+            context.make("TxnOffsetCommitResponseTopic", name=name, partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        )
+    )
+
+
+API = Api(key=28, name="TxnOffsetCommit", versions=(0, 5), handle=handle)

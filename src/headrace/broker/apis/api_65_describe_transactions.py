@@ -1,0 +1,73 @@
+"""DescribeTransactions (key 65), version 0: the state of transactional ids (KIP-664).
+
+Behaviour: state, timeout, when the transaction began (-1: there is none), its producer and its partitions. An
+id that is not known is answered with TRANSACTIONAL_ID_NOT_FOUND.
+
+Version notes: there is one version.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from headrace.broker.api import Api, Context
+from headrace.broker.asking_groups import duration
+from headrace.broker.broker import Broker
+from headrace.broker.errors import ApiError
+from headrace.coordination.transaction_records import TopicPartition
+from headrace.coordination.transaction_requests import DescribedTransaction
+
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Any:
+    """One answer for each id, in their order."""
+    return context.reply(
+        transaction_states=tuple(
+            _described(broker, transactional_id, context) for transactional_id in request.transactional_ids
+        )
+    )
+
+
+def _described(broker: Broker, transactional_id: str, context: Context) -> Any:
+    try:
+        found = broker.transactions.describe(transactional_id)
+    except ApiError as error:
+        found = DescribedTransaction(transactional_id=transactional_id, error=error.code)
+    if found.error is not ErrorCode.none:
+        # Of what is not known Kafka tells zeros, not the -1 of what there is not.
+        found = DescribedTransaction(
+            transactional_id=transactional_id,
+            error=found.error,
+            started_ms=0,
+            producer_id=0,
+            producer_epoch=0,
+        )
+    return context.make(
+        "TransactionState",
+        error_code=found.error,
+        transactional_id=transactional_id,
+        transaction_state=found.state,
+        transaction_timeout=duration(found.timeout_ms),
+        transaction_start_time=_EPOCH + duration(found.started_ms),
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=_topics(found.partitions, context),
+    )
+
+
+def _topics(partitions: Iterable[TopicPartition], context: Context) -> Any:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return tuple(
+        context.make("TopicData", topic=topic, partitions=tuple(numbers))
+        for topic, numbers in by_topic.items()
+    )
+
+
+API = Api(key=65, name="DescribeTransactions", versions=(0, 0), handle=handle)
