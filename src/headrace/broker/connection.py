@@ -36,6 +36,8 @@ CHUNK_BYTES: Final = 512 * 1024
 SMALL_PART: Final = 64 * 1024
 WRITE_BUFFER_BYTES: Final = 1024 * 1024
 LINGER_SECONDS: Final = 2.0
+# Replies to requests that came together go out together, up to this much.
+GATHERED_BYTES: Final = 1024
 # Only Linux has it.
 _CORK: Final[int | None] = getattr(socket, "TCP_CORK", None)
 
@@ -76,6 +78,8 @@ class Connection(asyncio.BufferedProtocol):
         self._places: deque[_Place] = deque()
         self._futures: set[asyncio.Future[Pieces]] = set()
         self._outbox: deque[Any] = deque()
+        # Small replies that are not written yet; None while no requests are taken.
+        self._gathered: bytearray | None = None
         self._client_is_slow = False
         self._reading = True
         self._closing = False
@@ -176,12 +180,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def _work(self) -> None:
         """Take frames for as long as the client keeps up."""
+        if self._gathered is not None:
+            return  # whoever takes them now goes on
+        self._gathered = bytearray()
         try:
-            next_frame, take = self._frames.next_frame, self._take
-            while not self._held_back():
-                if (frame := next_frame()) is None:
-                    break
-                take(frame)
+            try:
+                next_frame, take = self._frames.next_frame, self._take
+                while not self._held_back():
+                    if (frame := next_frame()) is None:
+                        break
+                    take(frame)
+            finally:
+                gathered, self._gathered = self._gathered, None
+                if gathered and self._transport is not None:
+                    self._transport.write(gathered)
         except (WireError, CloseConnectionError, ConnectionError) as error:
             _log.info("closing the connection of %s: %s", self.address, error)
             self.abort()
@@ -260,10 +272,20 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if not pieces or transport is None:
             return
+        gathered = self._gathered
         if len(pieces) == 1 and isinstance(pieces[0], bytes):
-            transport.write(pieces[0])
+            if gathered is None:
+                transport.write(pieces[0])
+            else:
+                gathered += pieces[0]
+                if len(gathered) >= GATHERED_BYTES:
+                    self._gathered = bytearray()
+                    transport.write(gathered)
             return
-        gathered = bytearray()
+        if gathered is None:
+            gathered = bytearray()
+        else:
+            self._gathered = bytearray()
         for piece in pieces:
             if isinstance(piece, bytes | bytearray | memoryview):
                 gathered += piece
