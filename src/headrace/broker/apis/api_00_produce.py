@@ -48,7 +48,14 @@ from headrace.wire.produce import (
     read_request,
     write_reply,
 )
-from headrace.wire.record_batch import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_SIZE, TRANSACTIONAL
+from headrace.wire.record_batch import (
+    ATTRIBUTES_AT,
+    COMPRESSION_MASK,
+    HEADER_SIZE,
+    MAGIC,
+    MAGIC_AT,
+    TRANSACTIONAL,
+)
 
 _VALID_ACKS: Final = frozenset({-1, 0, 1})
 _ZSTD: Final = 4
@@ -180,7 +187,7 @@ class _Produce:
                 )
             if self.verdicts is not None:
                 appended = self._append_admitted(topic, partition, log, records, self.verdicts)
-            elif len(records) > _FLAGS_AT and records[_FLAGS_AT] & TRANSACTIONAL:
+            elif len(records) >= HEADER_SIZE and records[_FLAGS_AT] & TRANSACTIONAL and _is_batch(records):
                 raise ApiError(ErrorCode.transactional_id_authorization_failed)
             else:
                 appended = log.append(records, now_ms=self._now_ms)
@@ -222,6 +229,11 @@ def _refusal_of(topic: Topic | None) -> Refusal | None:
     if topic is None or not is_internal(topic.name):
         return None
     return Refusal(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {topic.name}")
+
+
+def _is_batch(records: memoryview) -> bool:
+    """And not a message of an older format, whose attributes are elsewhere."""
+    return records[MAGIC_AT] == MAGIC
 
 
 def _is_zstd(records: memoryview) -> bool:
