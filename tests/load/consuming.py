@@ -209,7 +209,7 @@ class Reader:
         if self.plan.protocol == "consumer":
             settings["group.protocol"] = "consumer"
         elif self.plan.group is not None:
-            settings["session.timeout.ms"] = 6_000
+            settings["session.timeout.ms"] = 3_000
             settings["heartbeat.interval.ms"] = 300
             cooperative = self.plan.protocol == "cooperative"
             settings["partition.assignment.strategy"] = "cooperative-sticky" if cooperative else "range"

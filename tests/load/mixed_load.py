@@ -20,14 +20,14 @@ from random import Random
 import msgspec
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.testing.history import ClientFailed, Event, HistoryWriter
+from headrace.testing.history import ClientFailed, Event, HistoryWriter, now
 from tests.broker.broker_process import BrokerProcess
 from tests.load.client import ClientPlan
 from tests.load.final_reads import read_everything
 
 ROOT = Path(__file__).parents[2]
 TOPIC = "mixed"
-START_SECONDS = 60.0
+WORK_SECONDS = 60.0
 STOP_SECONDS = 120.0
 # What a client's history must hold before it counts as working.
 WORK = {
@@ -35,6 +35,8 @@ WORK = {
     "transacting": (b'"outcome":"committed"', b'"transaction ended"'),
     "consuming": (b'"polled"',),
 }
+Range = tuple[float, float]
+
 # What ends a client in the course of things: a successor has shut it out, or the timeout of its transaction.
 EXPECTED_ENDS = ("transacting: _FENCED",)
 
@@ -99,10 +101,12 @@ class LoadPlan:
     slots: tuple[Slot, ...] = EVERYBODY
     partitions: int = 4
     rate: float = 60.0
-    kill_broker_every: tuple[float, float] = (2.0, 6.0)
-    kill_client_every: tuple[float, float] = (2.0, 8.0)
-    freeze_client_every: tuple[float, float] = (4.0, 12.0)
-    freeze_seconds: tuple[float, float] = (1.0, 14.0)
+    # Often again before it has come to itself, often so late that sessions of dead members end in between:
+    # a broker that starts gives every member that it knows a whole session again, as Kafka does.
+    kill_broker_every: tuple[Range, ...] = ((0.5, 3.0), (5.0, 10.0))
+    kill_client_every: Range = (2.0, 8.0)
+    freeze_client_every: Range = (4.0, 12.0)
+    freeze_seconds: Range = (1.0, 14.0)
     transaction_timeout_ms: int = 10_000
     fsync: str = "os"
 
@@ -155,8 +159,9 @@ class MixedLoad:
                 *("--set", "offsets.topic.num.partitions=4"),
                 *("--set", "transaction.state.log.num.partitions=4"),
                 *("--set", "group.initial.rebalance.delay.ms=100"),
-                *("--set", "group.consumer.min.session.timeout.ms=5000"),
-                *("--set", "group.consumer.session.timeout.ms=6000"),
+                *("--set", "group.min.session.timeout.ms=1000"),
+                *("--set", "group.consumer.min.session.timeout.ms=1000"),
+                *("--set", "group.consumer.session.timeout.ms=3000"),
                 *("--set", "group.consumer.min.heartbeat.interval.ms=200"),
                 *("--set", "group.consumer.heartbeat.interval.ms=300"),
                 *("--set", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000"),
@@ -175,6 +180,8 @@ class MixedLoad:
             self._seat_everybody()
             self._wait_for_everybody()
             self._make_trouble(time.monotonic() + self.plan.seconds)
+            self._end_zombies()
+            self._wait_for_everybody()
             self._stop_clients()
             for _ in range(2):
                 self._read_everything()
@@ -186,25 +193,43 @@ class MixedLoad:
             self._history.close()
 
     def _wait_for_everybody(self) -> None:
-        """Until every client has done at least once what it is there for."""
-        deadline = time.monotonic() + START_SECONDS
-        while idle := [seat.slot.name for seat in self._seats if not self._works(seat)]:
+        """Until every client has done what it is there for: nothing is killed meanwhile, so it must come."""
+        deadline = time.monotonic() + WORK_SECONDS
+        marks = {seat.slot.name: self._written(seat) for seat in self._seats}
+        while idle := [seat for seat in self._seats if not self._works(seat, marks[seat.slot.name])]:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"without any trouble, nothing came of {', '.join(idle)}")
+                for seat in idle:
+                    name = f"{seat.slot.name}.{seat.lives}"
+                    error = f"{seat.slot.kind}: nothing done in {WORK_SECONDS:g} s without any trouble"
+                    self._history.write(ClientFailed(client=name, error=error))
+                return
             self._seat_everybody()
             time.sleep(0.1)
 
-    def _works(self, seat: Seat) -> bool:
+    def _written(self, seat: Seat) -> tuple[int, int]:
+        """The life that has this seat, and how much it has written down."""
+        path = self._history_of(seat)
+        return seat.lives, path.stat().st_size if path.exists() else 0
+
+    def _works(self, seat: Seat, mark: tuple[int, int]) -> bool:
+        """Whether it has done all its work since the mark."""
+        path = self._history_of(seat)
+        if not path.exists():
+            return False
         needed = WORK[seat.slot.kind]
         if seat.slot.kind == "consuming" and seat.slot.group is not None:
             needed = (*needed, b'"offset commit ended"')
-        lives = self._histories.glob(f"{seat.slot.name}.*.jsonl")
-        written = b"".join(path.read_bytes() for path in lives)
+        with path.open("rb") as file:
+            file.seek(mark[1] if mark[0] == seat.lives else 0)
+            written = file.read()
         return all(each in written for each in needed)
+
+    def _history_of(self, seat: Seat) -> Path:
+        return self._histories / f"{seat.slot.name}.{seat.lives}.jsonl"
 
     def _make_trouble(self, end: float) -> None:
         next_freeze = self._soon(self.plan.freeze_client_every)
-        next_broker = self._soon(self.plan.kill_broker_every)
+        next_broker = self._soon(*self.plan.kill_broker_every)
         next_client = self._soon(self.plan.kill_client_every)
         while time.monotonic() < end:
             self._seat_everybody()
@@ -212,9 +237,11 @@ class MixedLoad:
             if time.monotonic() >= next_broker:
                 self._broker.kill()
                 self.broker_kills += 1
+                self._note("the broker was killed")
                 time.sleep(self._random.choice([0.0, 0.0, 0.5, 1.5]))
                 self._broker.start()
-                next_broker = self._soon(self.plan.kill_broker_every)
+                self._note("the broker serves again")
+                next_broker = self._soon(*self.plan.kill_broker_every)
             if time.monotonic() >= next_client:
                 self._kill_a_client()
                 next_client = self._soon(self.plan.kill_client_every)
@@ -241,7 +268,7 @@ class MixedLoad:
             bootstrap=self._broker.bootstrap,
             topic=TOPIC,
             partitions=self.plan.partitions,
-            history=str(self._histories / f"{name}.jsonl"),
+            history=str(self._history_of(seat)),
             seed=self._random.randrange(2**32),
             rate=self.plan.rate,
             parent=os.getpid(),
@@ -255,11 +282,12 @@ class MixedLoad:
         return subprocess.Popen(command, cwd=ROOT)
 
     def _kill_a_client(self) -> None:
-        process = self._random.choice(self._seats).process
-        if process is not None and process.poll() is None:
-            process.kill()
-            process.wait()
+        seat = self._random.choice(self._seats)
+        if seat.process is not None and seat.process.poll() is None:
+            seat.process.kill()
+            seat.process.wait()
             self.client_kills += 1
+            self._note(f"{seat.slot.name}.{seat.lives} was killed")
 
     def _freeze_a_client(self) -> None:
         seat = self._random.choice(self._seats)
@@ -270,6 +298,7 @@ class MixedLoad:
         self._zombies.append(Zombie(seat.process, thaws, thaws + self._random.uniform(0.5, 5.0)))
         seat.process = None
         self.client_freezes += 1
+        self._note(f"{seat.slot.name}.{seat.lives} was frozen")
 
     def _wake_zombies(self) -> None:
         for zombie in self._zombies:
@@ -279,16 +308,25 @@ class MixedLoad:
             if time.monotonic() >= zombie.stops:
                 zombie.process.send_signal(signal.SIGTERM)
 
+    def _note(self, what: str) -> None:
+        """For who looks for the reason of an anomaly: in the history's time."""
+        with (self.folder / "trouble.txt").open("a") as file:
+            file.write(f"{now()} {what}\n")
+
+    def _end_zombies(self) -> None:
+        self._stop({f"a frozen client, {number}": each.process for number, each in enumerate(self._zombies)})
+        self._zombies = []
+
     def _stop_clients(self) -> None:
-        running = [(f"{seat.slot.name}.{seat.lives}", seat.process) for seat in self._seats]
-        running += [("a frozen client", zombie.process) for zombie in self._zombies]
-        for _name, process in running:
-            assert process is not None
+        self._stop({f"{seat.slot.name}.{seat.lives}": seat.process for seat in self._seats if seat.process})
+
+    def _stop(self, processes: dict[str, subprocess.Popen[bytes]]) -> None:
+        """In good order, those that are frozen too; who does not stop is killed, and that is written down."""
+        for process in processes.values():
             process.send_signal(signal.SIGCONT)
             process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS
-        for name, process in running:
-            assert process is not None
+        for name, process in processes.items():
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -318,5 +356,5 @@ class MixedLoad:
                 process.wait()
         self._broker.end()
 
-    def _soon(self, range_: tuple[float, float]) -> float:
-        return time.monotonic() + self._random.uniform(*range_)
+    def _soon(self, *ranges: Range) -> float:
+        return time.monotonic() + self._random.uniform(*self._random.choice(ranges))
