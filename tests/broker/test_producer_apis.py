@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from kio.schema.errors import ErrorCode
 
+from headrace.broker.broker import Broker
+from headrace.broker.errors import ApiError
 from headrace.broker.producer_ids import BLOCK_SIZE
 from headrace.log.errors import StorageError
 from tests.broker.served_broker import PRODUCE, ServedBroker, served
@@ -219,3 +222,23 @@ def test_an_idempotent_producer_of_librdkafka(broker: ServedBroker) -> None:
     (answer,) = described(broker, "idempotent", 0)
     (active,) = answer["active_producers"]
     assert active["last_sequence"] == 49
+
+
+@pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
+def test_a_coordinator_whose_topic_cannot_be_made(tmp_path: Path, key_type: int) -> None:
+    with served(tmp_path / "data") as broker:
+
+        def refusing() -> None:
+            raise ApiError(ErrorCode.coordinator_not_available)
+
+        def coordinator(inner: Broker) -> Any:
+            return inner.groups if key_type == GROUP else inner.transactions
+
+        broker.do(lambda inner: setattr(coordinator(inner).shards, "ensure", refusing))
+        reply = broker.ask(FIND_COORDINATOR, 3, key="a", key_type=key_type)
+        assert (reply["error_code"], reply["node_id"]) == ("coordinator_not_available", -1)
+        assert reply["error_message"] == "The coordinator is not available."
+        broker.do(lambda inner: delattr(coordinator(inner).shards, "ensure"))
+        assert broker.ask(FIND_COORDINATOR, 3, key="a", key_type=key_type)["error_code"] == "none"
+        made = broker.do(lambda inner: {name for name in inner.logs.topics if name.startswith("__")})
+        assert made == {"__consumer_offsets" if key_type == GROUP else "__transaction_state"}

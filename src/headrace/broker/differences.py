@@ -58,8 +58,8 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (
         "Requests that make no sense",
-        "UNKNOWN_SERVER_ERROR for an alter operation that does not exist, a topic with neither name nor id, the "
-        "epoch of no member in OffsetFetch.",
+        "UNKNOWN_SERVER_ERROR for an alter operation that does not exist, a topic with neither name nor id, "
+        "the epoch of no member in OffsetFetch.",
         "INVALID_REQUEST, or UNKNOWN_MEMBER_ID: the client is at fault, not the server.",
     ),
     (
@@ -145,6 +145,12 @@ BEYOND_ANSWERS: Final[tuple[tuple[str, str, str], ...]] = (
         "InitProducerId is answered with CONCURRENT_TRANSACTIONS until the open transaction is aborted.",
         "It is aborted first, and the new producer has its epoch with the first answer; with fsync=always "
         "as Kafka does.",
+    ),
+    (
+        "A producer that was followed by another comes back with its old epoch",
+        "InitProducerId looks at the epoch only while no transaction is open: an open one is aborted, "
+        "whosever it is.",
+        "PRODUCER_FENCED, and the transaction of the newer producer goes on.",
     ),
     (
         "Transactions that take too long",
