@@ -24,14 +24,22 @@ _log = logging.getLogger(__name__)
 
 _LONGEST_STEP: Final = 1.0
 # A backoff of 0 must not keep the loop from everything else.
-_SHORTEST_REST: Final = 0.001
+_SHORTEST_REST: Final = 0.01
 
 
 class LogCleaning:
     """The cleaning of one broker's logs; `run` is owned, and cancelled, by the server."""
 
-    def __init__(self, cleaner: Cleaner, configs: ConfigStore, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        cleaner: Cleaner,
+        configs: ConfigStore,
+        now_ms: Callable[[], int],
+        checkpoint: Callable[[int], None] = lambda _now_ms: None,
+    ) -> None:
+        """`checkpoint` is that of the logs, which brings closed segments to the disk."""
         self._cleaner: Final = cleaner
+        self._checkpoint: Final = checkpoint
         self._configs: Final = configs
         self._now_ms: Final = now_ms
 
@@ -64,6 +72,9 @@ class LogCleaning:
             key_memory_bytes=self._configs.number("log.cleaner.dedupe.buffer.size"), bytes_per_second=rate
         )
         job = self._cleaner.begin(self._now_ms())
+        if job is None and self._cleaner.waits_for_disk:
+            # Otherwise that would be done too, but some seconds later.
+            self._checkpoint(self._now_ms())
         return job is not None and await self._carry_out(job)
 
     async def _carry_out(self, job: CleaningJob) -> bool:

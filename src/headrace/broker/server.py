@@ -187,7 +187,8 @@ class BrokerServer:
         from headrace.broker.log_cleaning import LogCleaning  # noqa: PLC0415
         from headrace.log.cleaner import Cleaner  # noqa: PLC0415
 
-        await LogCleaning(Cleaner(broker.logs), broker.configs, broker.now_ms).run()
+        cleaner = Cleaner(broker.logs)
+        await LogCleaning(cleaner, broker.configs, broker.now_ms, broker.logs.checkpoint).run()
 
     async def _close_idle(self) -> None:
         loop = asyncio.get_running_loop()

@@ -82,6 +82,8 @@ class Cleaner:
         self._stable_offset: Final = stable_offset
         self._aborted_in: Final = aborted_in
         self._under_way: CleaningJob | None = None
+        self.waits_for_disk = False
+        """Whether `begin` has found something closed that is not synced yet, and has asked for that."""
         # Logs that could not be cleaned.
         self.left_alone: set[PartitionLog] = set()
 
@@ -119,6 +121,7 @@ class Cleaner:
         if self.busy:
             return None
         self.left_alone = {log for log in self.left_alone if not log.closed}
+        self.waits_for_disk = False
         best: tuple[float, PartitionLog, DirtyPart] | None = None
         for topic in self._logs.topics.values():
             for log in topic.partitions:
@@ -133,6 +136,7 @@ class Cleaner:
                     continue
                 if log.flushed_offset < log.active.base_offset:
                     # Only what is synced can be cleaned: ask for it.
+                    self.waits_for_disk = True
                     log.rolled = True
                     log.mark_dirty()
                 if part.is_due(log.config) and (best is None or part.ratio > best[0]):
