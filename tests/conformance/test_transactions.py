@@ -263,6 +263,22 @@ def test_transactions_are_listed_and_described_in_all_states(
         assert topic in {each.transactional_id for each in listed.transaction_states}
 
 
+def test_every_transaction_of_javas_client_has_an_epoch_of_its_own(
+    raw: RawClient, make: Callable[[str, str], Transactions], new_topic: Callable[..., str]
+) -> None:
+    """KIP-890: it finds `transaction.version` 2 among the features, and lets the broker add partitions."""
+    topic = new_topic()
+    producer = make("java", topic)
+    epochs = []
+    for _ in range(3):
+        producer.begin()
+        producer.send(topic, b"one")
+        described = raw.ask(DESCRIBE_TRANSACTIONS, 0, transactional_ids=[topic])
+        epochs.append(described.transaction_states[0].producer_epoch)
+        producer.commit()
+    assert epochs == [epochs[0], epochs[0] + 1, epochs[0] + 2]
+
+
 @pytest.mark.long
 def test_a_transaction_that_takes_too_long_is_aborted(
     engine: Engine, raw: RawClient, new_topic: Callable[..., str]
