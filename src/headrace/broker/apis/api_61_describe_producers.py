@@ -1,7 +1,8 @@
-"""DescribeProducers (key 61), version 0: the idempotent producers that a partition remembers (KIP-664).
+"""DescribeProducers (key 61), version 0: the producers that a partition remembers (KIP-664).
 
-Behaviour: each producer with its epoch, its last sequence number and the timestamp of its newest record.
--1 stands for a transaction that there is not. A topic that does not exist is refused with a message, a
+Behaviour: each producer with its epoch, its last sequence number, the timestamp of its newest record, the
+offset at which its open transaction begins and the epoch of the coordinator that ended its last one. -1
+stands for a transaction that there is not. A topic that does not exist is refused with a message, a
 missing partition of one that exists without, as Apache Kafka does.
 
 Version notes: there is one version.
