@@ -61,6 +61,8 @@ def filled(broker: ServedBroker) -> str:
         (BASE_TIMESTAMP + 100, (BASE_TIMESTAMP + 100, 1, 0)),
         (BASE_TIMESTAMP + 101, NOTHING),
     ],
+    # The times are those of the run; processes that share the tests must agree on names.
+    ids=lambda value: str(value - BASE_TIMESTAMP) if isinstance(value, int) and value > 0 else None,
 )
 def test_offsets_by_time(
     broker: ServedBroker, filled: str, timestamp: int, answer: tuple[int, int, int]
