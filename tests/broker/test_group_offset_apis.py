@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.broker.served_broker import ServedBroker, served
+from tests.conformance.answers.conversation import wait_until
 
 OFFSET_COMMIT, OFFSET_FETCH, METADATA, OFFSET_DELETE = 8, 9, 3, 47
 CONSUMER_GROUP_HEARTBEAT = 68
@@ -142,8 +143,7 @@ def test_offsets_that_were_asked_to_go_go(tmp_path: Path) -> None:
         broker.create(TOPIC)
         commit(broker, "g", 9, TOPIC, offset(0, 5))
         commit(broker, "g", 4, TOPIC, offset(0, 5), retention_time=1)
-        while fetch(broker, "g", 9):
-            pass
+        wait_until(lambda: not fetch(broker, "g", 9))
 
 
 def test_delete(broker: ServedBroker, group_id: str) -> None:

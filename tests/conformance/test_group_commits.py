@@ -192,6 +192,7 @@ def test_where_a_group_of_java_begins(
         assert member.read == [(0, offset) for offset in range(COUNT)]
 
 
+@pytest.mark.long
 def test_offsets_survive_a_restart(
     server: Server, engine: Engine, closing: contextlib.ExitStack, topic_name: str
 ) -> None:

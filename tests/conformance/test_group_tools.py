@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from tests.conformance.clients import Client, Message
 from tests.conformance.engines import Engine
 from tests.conformance.java_tools import Finished, JavaTools
-from tests.conformance.members import LibrdkafkaMember, poll_until, settle
+from tests.conformance.members import LibrdkafkaMember, consumer_protocol, poll_until, settle
 
 COUNT = 10
 
@@ -162,3 +162,24 @@ def test_admin_client_of_librdkafka(engine: Engine, topic: str, clients: dict[st
     listed = admin.list_consumer_groups(request_timeout=30).result(30)
     assert topic not in {each.group_id for each in listed.valid}
     assert clients
+
+
+def test_consumer_groups_of_the_consumer_protocol(
+    engine: Engine, tool: Callable[..., Finished], topic: str
+) -> None:
+    group = ("--group", topic)
+    member = LibrdkafkaMember(engine, topic, topic, **consumer_protocol(**{"client.id": "a-client"}))
+    try:
+        settle(engine, topic, [member], 2)
+        listed = tool("kafka-consumer-groups", "--list", "--type", "consumer").output
+        assert topic in listed.split()
+        state = tool("kafka-consumer-groups", "--describe", "--state", "--verbose", *group).output
+        assert re.search(r"uniform\s+Stable\s+2\s+2\s+1", state)
+        people = tool("kafka-consumer-groups", "--describe", "--members", "--verbose", *group).output
+        assert re.search(rf"/127\.0\.0\.1\s+a-client\s+2\s+.*{re.escape(topic)}:0,1", people)
+        busy = tool("kafka-consumer-groups", "--delete", *group)
+        assert "GroupNotEmptyException" in busy.output + busy.errors
+    finally:
+        member.close()
+    gone = tool("kafka-consumer-groups", "--delete", *group).output
+    assert f"Deletion of requested consumer groups ('{topic}') was successful." in gone

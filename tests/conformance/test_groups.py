@@ -24,7 +24,8 @@ from tests.conformance.members import (
 
 JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer"
 EAGER = {"partition.assignment.strategy": "range"}
-COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
+STICKY = {"partition.assignment.strategy": "cooperative-sticky"}
+COOPERATIVE = {**STICKY, "session.timeout.ms": 30_000}
 CONSUMER = consumer_protocol()
 JAVA_CONSUMER = {"group.protocol": "consumer"}
 
@@ -130,7 +131,10 @@ def test_cooperative_rebalances_leave_the_others_alone(
 ) -> None:
     """KIP-429: who is to give one partition up keeps and reads the others all the time."""
     new_topic(3)
-    java = {"partition.assignment.strategy": f"{JAVA_ASSIGNORS}.CooperativeStickyAssignor"}
+    java = {
+        "partition.assignment.strategy": f"{JAVA_ASSIGNORS}.CooperativeStickyAssignor",
+        "session.timeout.ms": "30000",
+    }
     strategy = java if kind == "java" else COOPERATIVE
     first = group.member(kind, **strategy)
     group.settle(first, partitions=3)
@@ -176,7 +180,7 @@ def test_partitions_that_are_added_are_assigned(
     group.settle(member, partitions=3)
 
 
-@pytest.mark.parametrize("kind", ["librdkafka", "java"])
+@pytest.mark.parametrize("kind", ["librdkafka", pytest.param("java", marks=pytest.mark.long)])
 def test_the_consumer_protocol(
     group: Group, new_topic: Callable[..., str], write: Callable[[int], None], kind: str
 ) -> None:
@@ -192,6 +196,34 @@ def test_the_consumer_protocol(
     second.close()
     first.close()
     assert group.state == "Empty"
+
+
+@pytest.mark.long
+def test_an_expression_is_resolved_by_the_broker(
+    group: Group, new_topic: Callable[..., str], topic_name: str
+) -> None:
+    """In the consumer protocol; a topic that comes later is found, too."""
+    new_topic(2)
+    member = group.member("librdkafka", **CONSUMER)
+    member.consumer.subscribe([f"^{topic_name}.*"])
+    poll_until([member], lambda: len(member.consumer.assignment()) == 2)
+    new_topic(1, f"{topic_name}-later")
+    poll_until([member], lambda: len(member.consumer.assignment()) == 3)
+
+
+@pytest.mark.long
+def test_static_members_of_the_consumer_protocol_come_back(
+    group: Group, new_topic: Callable[..., str]
+) -> None:
+    new_topic(4)
+    stays = group.member("librdkafka", **CONSUMER, **{"group.instance.id": "stays"})
+    goes = group.member("process", **CONSUMER, **{"group.instance.id": "goes"})
+    group.settle(stays, goes, partitions=4)
+    had, revoked = goes.assigned, list(stays.revoked)
+    goes.close()
+    again = group.member("process", **CONSUMER, **{"group.instance.id": "goes"})
+    poll_until([stays, again], lambda: bool(again.assigned == had))
+    assert stays.revoked == revoked
 
 
 @pytest.mark.long
@@ -225,7 +257,7 @@ def test_a_group_goes_from_one_protocol_to_the_other_and_back(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("settings", [EAGER, COOPERATIVE, CONSUMER], ids=["eager", "cooperative", "consumer"])
+@pytest.mark.parametrize("settings", [EAGER, STICKY, CONSUMER], ids=["eager", "cooperative", "consumer"])
 def test_twenty_members(group: Group, new_topic: Callable[..., str], settings: dict[str, Any]) -> None:
     """One after the other and all at once they come, leave, die and stall; what is left has everything."""
     new_topic(16)
