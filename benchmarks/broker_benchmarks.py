@@ -31,6 +31,10 @@ SMOKE: dict[str, tuple[str, ...]] = {
     "idle_partitions": ("--partitions", "50", "--seconds", "3", "--settle", "1", "--rounds", "1"),
     "reopen_small_batches": ("--gigabytes", "0.1", "--small", "0.02", "--more", "0.01", "--rounds", "2"),
     "compaction": ("--records", "50000", "--keys", "5000", "--rounds", "1"),
+    "produce_during_cleaning": (
+        *("--seconds", "2", "--rate", "1000", "--records", "20000"),
+        *("--rounds", "1"),
+    ),
     "reopen": ("--gigabytes", "0.2", "--more", "0.05", "--rounds", "1"),
 }
 

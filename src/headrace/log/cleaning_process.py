@@ -63,6 +63,8 @@ class CleaningProcess:
                     pass_fds=(watched,),
                     start_new_session=True,
                 )
+            # Here and not there, as starting Python takes as long as a small round does.
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _LOWEST_PRIORITY)
         except BaseException:
             os.close(self._lifeline)
             raise
@@ -128,7 +130,6 @@ def _end_with(lifeline: int) -> None:
 
 def main(lifeline: int) -> int:
     _end_with(lifeline)
-    os.nice(_LOWEST_PRIORITY)
     # Nothing here refers to itself, and there are millions of objects to look through.
     gc.disable()
     task = CleaningTask.from_json(sys.stdin.read())
