@@ -122,7 +122,8 @@ def test_fetch_of_several_groups(broker: ServedBroker, group_id: str) -> None:
     replies = broker.ask(OFFSET_FETCH, 10, groups=groups)["groups"]
     assert [each["group_id"] for each in replies] == [group_id, "no-such-group"]
     for reply, expected in zip(replies, (5, -1), strict=True):
-        (unknown,), (known,) = (each["partitions"] for each in reply["topics"])
+        # As from Apache Kafka: what is not known comes last.
+        (known,), (unknown,) = (each["partitions"] for each in reply["topics"])
         assert (unknown["error_code"], unknown["committed_offset"]) == ("unknown_topic_id", -1)
         assert (known["error_code"], known["committed_offset"]) == ("none", expected)
 
