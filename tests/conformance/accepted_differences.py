@@ -57,7 +57,6 @@ ACCEPTED: Final = (
         AcceptedDifference(what="The quorum", place=f"describe_quorum/v*/metadata/{place}")
         for place in ("topics/*/leader_epoch", "topics/*/high_watermark", "topics/*/log_end_offset")
     ),
-    AcceptedDifference(what="The quorum", place="describe_quorum/v2/metadata/topics/*/replica_directory_id"),
     AcceptedDifference(what="The quorum", place="describe_quorum/v2/metadata/nodes/*"),
     AcceptedDifference(what="Records inside a batch", place="produce_bad_records/v*/*"),
     AcceptedDifference(what="Messages of errors", place="produce_*/error_message", kafka=None),

@@ -41,7 +41,7 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (
         "The quorum",
-        "DescribeQuorum tells of the metadata log: epoch, offsets, directory ids, listeners of controllers.",
+        "DescribeQuorum tells of the metadata log: epoch, offsets, listeners of controllers.",
         "This node is leader and only voter, and -1 stands for what is true of a log only: topics are a "
         "catalogue in a file.",
     ),
