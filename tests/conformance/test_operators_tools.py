@@ -8,6 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from tests.conformance.engines import EMBEDDED, Engine
 from tests.conformance.java_tools import Finished, JavaTools
@@ -101,3 +110,21 @@ def test_a_share_consumer(
     done = tool("kafka-console-share-consumer", "--topic", new_topic(), "--timeout-ms", patience)
     refused = "UnsupportedVersionException: The cluster does not support the share group protocol"
     assert (refused in done.errors) == (engine.name == EMBEDDED), done
+
+
+def test_librdkafka_asks_the_same(engine: Engine, new_topic: Callable[..., str]) -> None:
+    place = TopicPartition(new_topic(), 0)
+    admin = AdminClient({"bootstrap.servers": engine.bootstrap})
+    elected = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(30)
+    assert [error.code() for error in elected.values()] == [KafkaError.ELECTION_NOT_NEEDED]
+    assert admin.describe_user_scram_credentials().result(30) == {}
+    (unknown,) = admin.describe_user_scram_credentials(["nobody"]).values()
+    with pytest.raises(KafkaException) as refused:
+        unknown.result(30)
+    assert refused.value.args[0].code() == KafkaError.RESOURCE_NOT_FOUND
+    everything = AclBindingFilter(
+        *(ResourceType.ANY, None, ResourcePatternType.ANY),
+        *(None, None, AclOperation.ANY, AclPermissionType.ANY),
+    )
+    # It passes over the error.
+    assert admin.describe_acls(everything).result(30) == []
