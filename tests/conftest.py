@@ -33,6 +33,7 @@ def pytest_configure() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Which tests stay together when two processes share them (`make test`: `--dist loadgroup`).
 

@@ -57,6 +57,14 @@ def test_an_array_cannot_claim_more_than_is_there(body: bytes) -> None:
         messages("Metadata", 12, 13).read(body)
 
 
+def test_an_array_that_must_be_there_is_not_null() -> None:
+    # DeleteGroups 0: one array of names.
+    with pytest.raises(MalformedRequestError, match="groups_names is null"):
+        messages("DeleteGroups", 0, 2).read(b"\xff\xff\xff\xff")
+    # Metadata 1: null asks for all topics.
+    assert messages("Metadata", 1, 13).read(b"\xff\xff\xff\xff").topics is None
+
+
 def test_unknown_tagged_fields_are_passed_over() -> None:
     """KIP-482: a newer client may send them in a version that we know; here in an element and at the end."""
     known = messages("Metadata", 12, 13).read(b"\x02" + bytes(16) + b"\x02a\x00" + b"\x01\x00\x00")

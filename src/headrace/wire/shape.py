@@ -109,7 +109,9 @@ def _field_walker(field: Any, hint: Any, *, flexible: bool) -> tuple[Walker, int
         hint = next(each for each in typing.get_args(hint) if each is not types.NoneType)
     if typing.get_origin(hint) is tuple:
         inner = _plain_walker(kind, flexible=flexible) if kind else _struct_walker(typing.get_args(hint)[0])
-        return _array_walker(*inner, flexible=flexible), 1 if flexible else 4
+        # Some readers of kio take a missing array for None where there must be one; no handler expects that.
+        required = None if nullable else field.name
+        return _array_walker(*inner, flexible=flexible, required=required), 1 if flexible else 4
     if kind:
         return _plain_walker(kind, flexible=flexible)
     walker, size = _struct_walker(hint)
@@ -142,7 +144,7 @@ def _compact_walker(buffer: memoryview, position: int) -> int:
     return position + max(0, length - 1)
 
 
-def _array_walker(element: Walker, smallest: int, *, flexible: bool) -> Walker:
+def _array_walker(element: Walker, smallest: int, *, flexible: bool, required: str | None) -> Walker:
     def walk(buffer: memoryview, position: int) -> int:
         if flexible:
             count, position = read_unsigned(buffer, position)
@@ -150,6 +152,8 @@ def _array_walker(element: Walker, smallest: int, *, flexible: bool) -> Walker:
         else:
             count = _ARRAY_LENGTH.unpack_from(buffer, position)[0]
             position += 4
+        if count < 0 and required is not None:
+            raise MalformedRequestError(f"the array {required} is null, and must not be")
         if count * max(1, smallest) > len(buffer) - position:
             raise MalformedRequestError(f"an array claims {count} elements, more than the request can hold")
         for _ in range(count):
