@@ -138,6 +138,20 @@ def test_an_offset_belongs_to_a_topic_not_to_its_name(tmp_path: Path) -> None:
         assert fetch(broker, "g", 9) == {}
 
 
+def test_an_offset_of_a_topic_whose_deletion_was_not_noted(tmp_path: Path) -> None:
+    """As when the broker ended in between, or was loading the group."""
+    with served(tmp_path / "data") as broker:
+        broker.create(TOPIC)
+        broker.create(OTHER)
+        commit(broker, "g", 10, TOPIC, offset(0, 5))
+        commit(broker, "g", 10, OTHER, offset(0, 6))
+        broker.do(lambda inside: inside.logs.delete_topic(TOPIC))
+        broker.create(TOPIC)
+        for version, name in ((9, TOPIC), (10, topic_id(broker, TOPIC))):
+            assert fetch(broker, "g", version, TOPIC, partitions=(0,)) == {(name, 0): (-1, "")}
+        assert fetch(broker, "g", 9) == {(OTHER, 0): (6, "note")}
+
+
 def test_offsets_that_were_asked_to_go_go(tmp_path: Path) -> None:
     """Versions 2 to 4 say how long an offset is kept."""
     with served(tmp_path / "data", configs={"offsets.retention.check.interval.ms": "20"}) as broker:

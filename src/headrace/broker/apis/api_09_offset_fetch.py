@@ -2,7 +2,8 @@
 
 Behaviour: -1 where there is none, also for topics and groups that are not there. With `require_stable` a
 partition whose offset an open transaction may change is answered UNSTABLE_OFFSET_COMMIT (KIP-447). An offset
-that was committed in a topic of the same name that is no more does not count where the topic is named by id.
+that was committed when another topic had the name does not count, also where a crash kept the deletion of that
+topic from being noted.
 
 Version notes: 2 can ask for all partitions and has an error of its own; before, every partition has it. 5
 has leader epochs (KIP-320), 6 is flexible, 7 can require stability, 8 asks for several groups at once
@@ -94,7 +95,7 @@ class _Group:
             return self._all(reply.partitions)
         fetched = iter(reply.partitions)
         known = [
-            (key, [_of_this_topic(next(fetched), key) for _index in indexes])
+            (key, [self._of_this_topic(next(fetched)) for _index in indexes])
             for key, name, indexes in self._asked
             if name is not None
         ]
@@ -112,9 +113,16 @@ class _Group:
             if self._by_id:
                 topic = self._broker.find_topic(offset.topic)
                 key = None if topic is None else topic.id
-            if key is not None:
+            if key is not None and self._of_this_topic(offset) is offset:
                 topics.setdefault(key, []).append(offset)
         return list(topics.items())
+
+    def _of_this_topic(self, offset: FetchedOffset) -> FetchedOffset:
+        """Nothing, if it was committed when another topic had the name."""
+        topic = self._broker.find_topic(offset.topic)
+        if topic is None or offset.topic_id in {None, topic.id}:
+            return offset
+        return FetchedOffset(topic=offset.topic, partition=offset.partition)
 
     def _refused(self, error: ErrorCode) -> _Topics:
         return [
@@ -125,13 +133,6 @@ class _Group:
 
 def _unknown(partition: int) -> FetchedOffset:
     return FetchedOffset(topic="", partition=partition, error=ErrorCode.unknown_topic_id)
-
-
-def _of_this_topic(offset: FetchedOffset, key: _Key) -> FetchedOffset:
-    """Nothing, if it was committed when another topic had the name."""
-    if isinstance(key, uuid.UUID) and offset.topic_id not in {None, key}:
-        return FetchedOffset(topic=offset.topic, partition=offset.partition)
-    return offset
 
 
 def _of_one(reply: FetchOffsetsReply, topics: _Topics, context: Context) -> Any:
