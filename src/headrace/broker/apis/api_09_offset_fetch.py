@@ -2,8 +2,8 @@
 
 Behaviour: -1 where there is none, also for topics and groups that are not there. With `require_stable` a
 partition whose offset an open transaction may change is answered UNSTABLE_OFFSET_COMMIT (KIP-447). An offset
-that was committed when another topic had the name does not count, also where a crash kept the deletion of that
-topic from being noted.
+that was committed when another topic had the name does not count, also where a crash kept the deletion of
+that topic from being noted.
 
 Version notes: 2 can ask for all partitions and has an error of its own; before, every partition has it. 5
 has leader epochs (KIP-320), 6 is flexible, 7 can require stability, 8 asks for several groups at once
