@@ -144,13 +144,16 @@ def test_what_was_read_and_is_gone_is_lost_though_nobody_was_told_of_it(run: Tel
 
 
 def test_what_is_not_lost(run: Telling) -> None:
-    run.send("unanswered", "refused", "unknown", "retained", "nowhere")
+    run.send("unanswered", "refused", "unknown", "retained", "nowhere", "read")
     run.add(SendRefused, client="p", value="refused")
     run.add(SendUnknown, client="p", value="unknown")
     run.told(retained=1, nowhere=None)
+    run.poll("u", {2: "read"})
     run.final({}, start=5, end=5)
     run.send("later")
     run.told(later=5)
+    run.send("read later")
+    run.poll("u", {6: "read later"})
     run.finds()
 
 
@@ -234,7 +237,7 @@ def test_which_transactions_may_be_seen(
     run.final({0: "a", 1: "b"}, end=3)
     run.finds()
     run.poll("c", {0: "a", 1: "b"})
-    run.finds(*kinds)
+    assert len(run.finds(*kinds)) == len(kinds), "a transaction is named once for each reader"
 
 
 def test_aborted_records_in_the_final_committed_read(run: Telling) -> None:
