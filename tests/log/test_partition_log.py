@@ -182,6 +182,21 @@ def test_roll_by_the_time_of_records(tmp_path: Path) -> None:
     folder.close()
 
 
+def test_roll_by_time_after_a_start_in_which_somebody_read_first(tmp_path: Path) -> None:
+    """Who reads opens the file of the last segment, which is not all that an append needs."""
+    folder, log = open_log(tmp_path, LogConfig(segment_ms=1000))
+    log.append(batch(b"a", timestamps=[NOW]), now_ms=NOW)
+    log.append(batch(b"b", timestamps=[NOW - 500]), now_ms=NOW)
+    folder.close()
+    folder, log = open_log(tmp_path, LogConfig(segment_ms=1000))
+    assert len(contents(log)) == 2
+    log.append(batch(b"c", timestamps=[NOW - 1]), now_ms=NOW)
+    assert (log.active.max_timestamp, log.active.max_timestamp_offset) == (NOW, 0)
+    log.append(batch(b"d", timestamps=[NOW + 1001]), now_ms=NOW)
+    assert bases(log.folder) == [0, 3]
+    folder.close()
+
+
 def test_roll_by_the_clock_if_records_have_no_time(tmp_path: Path) -> None:
     folder, log = open_log(tmp_path, LogConfig(segment_ms=1000))
     for later in (0, 1000, 1001, 1500):

@@ -39,6 +39,7 @@ def activate(log: PartitionLog) -> SegmentFile:
     if segment.first_timestamp is None and segment.size:
         first = segment.first_header()
         rolling.first_batch(segment, log.config, first.max_timestamp, segment.created_ms)
+    segment.appendable = True
     return file
 
 

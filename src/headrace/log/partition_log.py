@@ -209,7 +209,7 @@ class PartitionLog:
         size = len(records)
         last_offset = base_offset + header.last_offset_delta
         segment = self.active
-        file = segment.file or appending.activate(self)
+        file = (segment.appendable and segment.file) or appending.activate(self)
         position = segment.size
         if (
             position + size > config.segment_bytes

@@ -86,6 +86,7 @@ def roll(log: PartitionLog, closing: Segment, now_ms: int) -> None:
         remove_file(filesystem, segment.log_path)
         raise StorageError(f"{log.name} cannot begin a new segment: {error}.") from error
     segment.offset_index()
+    segment.appendable = True
     closing.end_appends()
     log.segments.append(segment)
     log.bases.append(segment.base_offset)

@@ -65,6 +65,7 @@ class Segment:
 
     __slots__ = (
         "active",
+        "appendable",
         "base_offset",
         "created_ms",
         "file",
@@ -102,6 +103,8 @@ class Segment:
         self.suffix = ""
         # Batches may still come: the indexes stay in memory.
         self.active = False
+        # Everything that an append goes by is known: a reader needs less, and may have opened the file.
+        self.appendable = False
         self.file: SegmentFile | None = None
         self.used = False
         self.index: OffsetIndex | None = None
