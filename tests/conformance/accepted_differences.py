@@ -104,7 +104,6 @@ ACCEPTED: Final = (
         what="The largest timestamp after DeleteRecords", place="delete_records/v*/max timestamp*"
     ),
     AcceptedDifference(what="Arrays of negative length", place="bad_arrays/v0/-2 topics"),
-    AcceptedDifference(what="Arrays of negative length", place="bad_arrays/v0/null array in version 0"),
     AcceptedDifference(
         what="Broker configs", place="describe_configs/v*/broker*/configs/*", embedded=MISSING
     ),

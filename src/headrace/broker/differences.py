@@ -96,8 +96,8 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (
         "Arrays of negative length",
-        "Every negative length is null; Metadata version 0 takes no null.",
-        "Only -1 is null, others end the connection; Metadata version 0 takes null for all topics.",
+        "Every negative length is null.",
+        "Only -1 is null, others end the connection.",
     ),
     (
         "Broker configs",
