@@ -19,6 +19,7 @@ from headrace.testing import EmbeddedBroker
 from tests.broker.broker_process import BrokerProcess
 from tests.broker.compacted_topics import (
     EAGER,
+    WAIT_SECONDS,
     Found,
     Writer,
     create,
@@ -152,14 +153,14 @@ def kill_in_rounds(folder: Path, rounds: int) -> None:
     try:
         broker.start()
         create(broker.bootstrap, "numbers")
-        writer = Writer(broker.bootstrap, "numbers")
+        writer = Writer(broker.bootstrap, "numbers", age_ms=7 * 86_400_000)
         for number in range(rounds):
-            for part in range(5):
-                written = chance.sample(keys, 50)
-                filler = "x" * 1000
-                writer.generation(dict.fromkeys(written, f"{number}.{part} {filler}"))
-            wait_for(lambda: bool(cleaning_processes(broker.pid)), "nothing is cleaned")
-            cleaning = cleaning_processes(broker.pid)
+            deadline = time.monotonic() + WAIT_SECONDS
+            while not (cleaning := cleaning_processes(broker.pid)) or len(writer.acknowledged) < 250:
+                assert time.monotonic() < deadline, "nothing is cleaned"
+                filler = f"{number} {'x' * 1000}"
+                writer.generation(dict.fromkeys(chance.sample(keys, 50), filler))
+                time.sleep(0.01)
             time.sleep(chance.uniform(0, 1.5))
             cleaning += [each for each in cleaning_processes(broker.pid) if each not in cleaning]
             broker.kill()
