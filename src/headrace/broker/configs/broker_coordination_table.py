@@ -60,6 +60,7 @@ _OFFSETS: Final = (
         0,
         None,
         "How records of __consumer_offsets are compressed: 0 not, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        inert=True,
     ),
     _config(
         "offsets.retention.minutes",
@@ -79,7 +80,12 @@ _OFFSETS: Final = (
         "offset.metadata.max.bytes", INT, 4096, None, "The longest text that may be committed with an offset."
     ),
     _config(
-        "offsets.commit.timeout.ms", INT, 5_000, Range(1), "How long a commit may take until it is written."
+        "offsets.commit.timeout.ms",
+        INT,
+        5_000,
+        Range(1),
+        "How long a commit may take until it is written.",
+        inert=True,
     ),
     _config(
         "offsets.load.buffer.size",
@@ -87,6 +93,7 @@ _OFFSETS: Final = (
         5 * MEBIBYTE,
         Range(1),
         "How much of __consumer_offsets is read at a time when the broker starts.",
+        inert=True,
     ),
 )
 
@@ -126,8 +133,22 @@ _CONSUMER_GROUPS: Final = (
         Range(1),
         "When a member that does not send heartbeats is taken out of its group (KIP-848).",
     ),
-    _config("group.consumer.min.session.timeout.ms", INT, 45_000, Range(1), "The shortest session timeout."),
-    _config("group.consumer.max.session.timeout.ms", INT, 60_000, Range(1), "The longest session timeout."),
+    _config(
+        "group.consumer.min.session.timeout.ms",
+        INT,
+        45_000,
+        Range(1),
+        "The shortest session timeout.",
+        inert=True,
+    ),
+    _config(
+        "group.consumer.max.session.timeout.ms",
+        INT,
+        60_000,
+        Range(1),
+        "The longest session timeout.",
+        inert=True,
+    ),
     _config(
         "group.consumer.heartbeat.interval.ms",
         INT,
@@ -136,10 +157,20 @@ _CONSUMER_GROUPS: Final = (
         "How often members are told to send heartbeats.",
     ),
     _config(
-        "group.consumer.min.heartbeat.interval.ms", INT, 5_000, Range(1), "The shortest heartbeat interval."
+        "group.consumer.min.heartbeat.interval.ms",
+        INT,
+        5_000,
+        Range(1),
+        "The shortest heartbeat interval.",
+        inert=True,
     ),
     _config(
-        "group.consumer.max.heartbeat.interval.ms", INT, 15_000, Range(1), "The longest heartbeat interval."
+        "group.consumer.max.heartbeat.interval.ms",
+        INT,
+        15_000,
+        Range(1),
+        "The longest heartbeat interval.",
+        inert=True,
     ),
     _config("group.consumer.max.size", INT, LARGEST_INT, Range(1), "How many members a group may have."),
     _config(
@@ -163,12 +194,23 @@ _CONSUMER_GROUPS: Final = (
         Range(0),
         "How long assignments of a group stay before they are computed anew.",
         dynamic=True,
+        inert=True,
     ),
     _config(
-        "group.consumer.min.assignment.interval.ms", INT, 0, Range(0), "The shortest assignment interval."
+        "group.consumer.min.assignment.interval.ms",
+        INT,
+        0,
+        Range(0),
+        "The shortest assignment interval.",
+        inert=True,
     ),
     _config(
-        "group.consumer.max.assignment.interval.ms", INT, 15_000, Range(0), "The longest assignment interval."
+        "group.consumer.max.assignment.interval.ms",
+        INT,
+        15_000,
+        Range(0),
+        "The longest assignment interval.",
+        inert=True,
     ),
 )
 
