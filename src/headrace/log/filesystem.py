@@ -16,6 +16,8 @@ import stat
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
+from headrace.log import freeing
+
 Data = bytes | bytearray | memoryview
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -64,7 +66,7 @@ class OperatingSystem:
     close: Final = staticmethod(os.close)
     truncate: Final = staticmethod(os.ftruncate)
     rename: Final = staticmethod(os.replace)
-    unlink: Final = staticmethod(os.unlink)
+    unlink: Final = staticmethod(freeing.unlink)
     rmdir: Final = staticmethod(os.rmdir)
     # macOS has no fdatasync; its fsync does at least as much.
     fdatasync: Final = staticmethod(getattr(os, "fdatasync", os.fsync))

@@ -305,6 +305,8 @@ class Segment:
         """
         rename = self.files.filesystem.rename
         paths = [self.path(kind) for kind in KINDS]
+        # Compacted twice within the delay: what the new name replaces would be freed on the spot.
+        remove_file(self.files.filesystem, paths[0] + DELETED)
         rename(paths[0], paths[0] + DELETED)
         self.suffix = DELETED
         self.forget()
