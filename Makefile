@@ -32,7 +32,7 @@ demo: setup ## Start everything, send events, show them arrive; SECONDS=60 ends 
 	@$(BIN)/headrace demo $(if $(SECONDS),--seconds $(SECONDS))
 
 test: setup-kafka lint ## All tests that belong to every change
-	$(BIN)/pytest -m "not long" --numprocesses 2 --dist loadgroup
+	$(BIN)/pytest -m "not long" --numprocesses 2
 
 test-all: setup-kafka lint ## The long tests too
 	$(BIN)/pytest

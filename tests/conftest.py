@@ -8,9 +8,11 @@ import resource
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from headrace.core import settings
 from headrace.engines.apache_kafka import ApacheKafka
@@ -26,6 +28,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("untimed")
 
+_RUN_SPARK = ("tests/end_to_end/", "tests/pipeline/")
+
 
 def pytest_configure() -> None:
     """Many logs are opened and left open as after a crash: more files than the usual limit of 1,024."""
@@ -33,21 +37,23 @@ def pytest_configure() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Which tests stay together when processes share them (`make test`)."""
+    return _FilesAndSpark(config, log)
+
+
+class _FilesAndSpark(LoadScopeScheduling):
+    """A file stays whole, for its fixtures, and all that runs Spark: two would be in each other's way."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "spark" if file.startswith(_RUN_SPARK) else file
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Which tests stay together when two processes share them (`make test`: `--dist loadgroup`).
-
-    A file stays whole, for its fixtures. All that runs Spark is one group, for two of them at a time would
-    only be in each other's way; it comes first, since it takes longest.
-    """
-    for item in items:
-        group = "spark" if _runs_spark(item) else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: not _runs_spark(item))
-
-
-def _runs_spark(item: pytest.Item) -> bool:
-    return item.path.relative_to(Path(__file__).parent).parts[0] in ("end_to_end", "pipeline")
+    """What takes longest comes first."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_RUN_SPARK))
 
 
 @pytest.fixture(scope="session")
