@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from side_by_side import options, perf_tools, profiling
 from side_by_side.comparison import Claim, Comparison, Figure
 from side_by_side.engines import Broker
@@ -20,6 +20,12 @@ from side_by_side.processes import cpu_time
 
 TOPIC = "commits"
 PATIENCE = 120.0
+PAUSE = 0.1
+NO_COORDINATOR_YET = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
 FIGURES = (
     Figure(name="without waiting", unit="commits/s"),
     Figure(name="one by one", unit="commits/s"),
@@ -46,8 +52,7 @@ class Committer:
                 "log_level": 3,
             }
         )
-        # The first one finds the coordinator, which makes its topic for it.
-        self._consumer.commit(offsets=[TopicPartition(TOPIC, 0, 0)], asynchronous=False)
+        self._commit_first()
 
     def one_by_one(self, commits: int) -> float:
         """Commits a second."""
@@ -74,6 +79,18 @@ class Committer:
 
     def close(self) -> None:
         self._consumer.close()
+
+    def _commit_first(self) -> None:
+        """The first one finds the coordinator, which may have to make its topic for it."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._consumer.commit(offsets=[TopicPartition(TOPIC, 0, 0)], asynchronous=False)
+                return
+            except KafkaException as error:
+                if time.monotonic() > deadline or error.args[0].code() not in NO_COORDINATOR_YET:
+                    raise
+                time.sleep(PAUSE)
 
     def _committed(self, error: object, _: list[TopicPartition]) -> None:
         self._answered += 1
