@@ -25,7 +25,7 @@ SMOKE: dict[str, tuple[str, ...]] = {
     "consumer_perf": ("--records", "100000", "--rounds", "1"),
     "groups_join": ("--consumers", "10", "--rounds", "1"),
     "offset_commits": ("--commits", "2000", "--one-by-one", "200", "--rounds", "1"),
-    "transactions": ("--transactions", "20", "--rounds", "1"),
+    "transactions": ("--transactions", "20", "--rounds", "1", "--warm-up", "1"),
     "memory": ("--records", "50000", "--rounds", "1"),
     "start_time": ("--rounds", "1", "--warm-up", "0"),
     "idle_partitions": ("--partitions", "50", "--seconds", "3", "--settle", "1", "--rounds", "1"),
