@@ -37,8 +37,10 @@ WORK = {
 }
 Range = tuple[float, float]
 
-# What ends a client in the course of things: a successor has shut it out, or the timeout of its transaction.
-EXPECTED_ENDS = ("transacting: _FENCED",)
+# What ends a client in the course of things. A successor has shut it out, or the timeout of its
+# transaction. Or the broker died before it knew of the transaction, which librdkafka aborts all the same:
+# Kafka has the same answer.
+EXPECTED_ENDS = ("transacting: _FENCED", "transacting: INVALID_TXN_STATE")
 
 
 def unexpected_ends(history: Iterable[Event]) -> list[ClientFailed]:

@@ -191,6 +191,8 @@ class OffsetCommitInvoked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitEnded:
+    """Refused is what had no effect and never will, not what was asked twice and refused the second time."""
+
     client: str
     commit: str
     outcome: Literal["committed", "refused", "unknown"]
