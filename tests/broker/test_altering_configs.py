@@ -124,7 +124,6 @@ def test_broker_described(start: Callable[..., Broker], version: int) -> None:
         (BROKER, " 1", "invalid_request", "Broker id must be an integer, but it is:  1"),
         (8, "1", "invalid_request", "Unsupported resource type: BROKER_LOGGER"),
         (16, "1", "invalid_request", "Unsupported resource type: CLIENT_METRICS"),
-        (32, "1", "invalid_request", "Unsupported resource type: GROUP"),
     ],
 )
 def test_what_cannot_be_described(broker: Broker, kind: int, name: str, code: str, message: str) -> None:

@@ -3,6 +3,7 @@ what there is none of (ACLs, quotas, credentials)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from headrace.broker.apis import (
     api_18_api_versions,
     api_29_describe_acls,
+    api_32_describe_configs,
     api_43_elect_leaders,
     api_45_alter_partition_reassignments,
     api_46_list_partition_reassignments,
@@ -232,3 +234,14 @@ def test_features(broker: Broker) -> None:
         # Java's clients do not believe an epoch of -1.
         assert reply.finalized_features_epoch >= 0
     assert ask(broker, api, 2).api_keys
+
+
+def test_a_group_goes_by_the_configs_of_the_node(start: Callable[..., Broker]) -> None:
+    broker = start(configs={"group.consumer.session.timeout.ms": "50000"})
+    asked = [{"resource_type": 32, "resource_name": "g", "configuration_keys": None}]
+    reply = ask(broker, api_32_describe_configs.API, 4, resources=asked, include_synonyms=False)
+    (result,) = reply.results
+    assert {each.name: (each.value, each.read_only) for each in result.configs} == {
+        "consumer.heartbeat.interval.ms": ("5000", True),
+        "consumer.session.timeout.ms": ("50000", True),
+    }

@@ -119,6 +119,11 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
 # The same, for what a comparison of single answers does not show.
 BEYOND_ANSWERS: Final[tuple[tuple[str, str, str], ...]] = (
     (
+        "Configs of a group",
+        "Session and heartbeat times of consumer groups can be set for one group.",
+        "They are those of the node for every group; DescribeConfigs shows them, as read-only.",
+    ),
+    (
         "Several requests on one connection",
         "Each is taken up after the one before it was answered.",
         "They are taken up as they come and answered in order: a fetch that waits holds up no produce.",

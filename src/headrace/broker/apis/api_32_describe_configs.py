@@ -1,8 +1,9 @@
 """DescribeConfigs (key 32), versions 1 to 4: the configs of topics, of this node, and of all nodes.
 
 Behaviour: values, sources, synonyms and types as Apache Kafka gives them (KIP-226); documentation is our own.
-A broker is named by its number, all nodes together by the empty name. Loggers, client metrics and groups have
-no configs here yet. A resource of a type that does not exist spoils the whole request, as with Kafka.
+A broker is named by its number, all nodes together by the empty name. Groups go by the configs of this node;
+loggers and client metrics have none. A resource of a type that does not exist spoils the whole request, as
+with Kafka.
 
 Version notes: 3 has types and, when asked, documentation (KIP-569); 4 is flexible.
 """
@@ -21,7 +22,8 @@ from headrace.broker.errors import ApiError
 from headrace.broker.topic_names import check_name
 
 # The types that Kafka has beside topics and brokers.
-WITHOUT_CONFIGS: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
+WITHOUT_CONFIGS: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS"}
+GROUP: Final = 32
 MALFORMED: Final = (
     "This most likely occurs because of a request being malformed by the client library or the message was "
     "sent to an incompatible broker. See the broker logs for more details."
@@ -31,7 +33,7 @@ MALFORMED: Final = (
 def handle(broker: Broker, request: Any, context: Context) -> Any:
     """One result for each resource."""
     resources = request.resources
-    if any(each.resource_type not in {TOPIC, BROKER, *WITHOUT_CONFIGS} for each in resources):
+    if any(each.resource_type not in {TOPIC, BROKER, GROUP, *WITHOUT_CONFIGS} for each in resources):
         refusal = ApiError(ErrorCode.invalid_request, MALFORMED)
         return context.reply(results=tuple(_refused(each, refusal, context) for each in resources))
     with_documentation = getattr(request, "include_documentation", False)
@@ -72,6 +74,8 @@ def _entries(broker: Broker, resource: Any) -> list[ConfigEntry]:
             return broker.configs.describe_all_nodes(names)
         _check_is_this_node(broker, name)
         return broker.configs.describe_broker(names)
+    if resource.resource_type == GROUP:
+        return broker.configs.describe_group(names)
     kind = WITHOUT_CONFIGS[resource.resource_type]
     raise ApiError(ErrorCode.invalid_request, f"Unsupported resource type: {kind}")
 

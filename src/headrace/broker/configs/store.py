@@ -10,6 +10,7 @@ ApiErrors with Kafka's code and words. Runs on the broker's event loop. Never to
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from kio.schema.errors import ErrorCode
@@ -156,6 +157,14 @@ class ConfigStore:
             entries.append(self._broker_entry(name, tuple(synonyms), text))
         return entries
 
+    def describe_group(self, names: Collection[str] | None = None) -> list[ConfigEntry]:
+        """What a group goes by, which is what this node has for all groups: no group has its own."""
+        return [
+            replace(self._broker_entry(of_node, self._values.synonyms(of_node)), name=name, read_only=True)
+            for name, of_node in _GROUP_CONFIGS.items()
+            if not names or name in names
+        ]
+
     # Altering
 
     def check_topic(self, overrides: Mapping[str, str]) -> None:
@@ -277,6 +286,12 @@ class ConfigStore:
             synonyms=synonyms,
             documentation=config.documentation,
         )
+
+
+_GROUP_CONFIGS: Final = {
+    "consumer.heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms",
+    "consumer.session.timeout.ms": "group.consumer.session.timeout.ms",
+}
 
 
 def static_log_config(settings: BrokerSettings) -> Callable[[Mapping[str, str]], LogConfig]:
