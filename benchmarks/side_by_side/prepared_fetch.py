@@ -129,14 +129,12 @@ class GoBetween:
     def _send(self, answer: Answer, correlation: bytes) -> None:
         size_of_frame, head, position, size, tail = answer
         client = self._client
-        # What stands around the records travels with them, in full segments.
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
         client.send(size_of_frame + correlation + head)
         end = position + size
         while position < end:
             position += os.sendfile(client.fileno(), self._partition.descriptor, position, end - position)
-        client.send(tail)
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+        if tail:
+            client.send(tail)
 
     def _pass_on(self, frame: bytes) -> None:
         self._broker.sendall(SIZE.pack(len(frame)) + frame)

@@ -3,8 +3,7 @@
 Replies may be ready out of order (a fetch waits, the produce behind it does not): each request takes a place
 in a queue, and what is at its head goes out when it is ready. Records in replies are parts of files. While
 the transport has nothing to write, the kernel moves them to the socket (sendfile); when the socket is full, a
-chunk is read for the transport, which waits for room. So a reply of 50 MB never stands in memory. Meanwhile
-the socket is corked: what stands before and behind the records travels with them, in full segments.
+chunk is read for the transport, which waits for room. So a reply of 50 MB never stands in memory.
 
 Back-pressure: while the client does not read, or has too many requests open, nothing more is taken from it.
 So a connection holds at most one receive buffer, `MOST_OPEN` replies without their records, and a few chunks.
@@ -38,8 +37,6 @@ WRITE_BUFFER_BYTES: Final = 1024 * 1024
 LINGER_SECONDS: Final = 2.0
 # Replies to requests that came together go out together, up to this much.
 GATHERED_BYTES: Final = 1024
-# Only Linux has it.
-_CORK: Final[int | None] = getattr(socket, "TCP_CORK", None)
 
 Reply = Pieces | asyncio.Future[Pieces]
 Dispatch = Callable[[memoryview, "Connection"], Reply]
@@ -86,7 +83,6 @@ class Connection(asyncio.BufferedProtocol):
         self._said_goodbye = False
         self._holds = 0
         self._descriptor = -1
-        self._socket: Any = None
         self.last_active = self._loop.time()
         self.address = ""
 
@@ -102,7 +98,6 @@ class Connection(asyncio.BufferedProtocol):
             # What the transport encrypts cannot go past it.
             if transport.get_extra_info("ssl_object") is None:
                 self._descriptor = sock.fileno()
-                self._socket = sock
         # The client counts as slow until it has taken everything: then there is nothing to overtake.
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES, low=0)
         self._opened(self)
@@ -132,7 +127,6 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, _error: Exception | None) -> None:
         self._closing = True
         self._transport = None
-        self._socket = None
         for future in tuple(self._futures):
             future.cancel()
         self._places.clear()
@@ -304,9 +298,6 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return  # its descriptor may be somebody else's by now
         outbox = self._outbox
-        several = len(outbox) > 1
-        if several:
-            self._cork(1)
         while outbox and not self._client_is_slow:
             item = outbox.popleft()
             if isinstance(item, bytearray):
@@ -318,12 +309,6 @@ class Connection(asyncio.BufferedProtocol):
                 transport.write(_read(part, sent, moved))
             if sent + moved < part.size:
                 outbox.appendleft((part, sent + moved))
-        if several:
-            self._cork(0)
-
-    def _cork(self, on: int) -> None:
-        if _CORK is not None and self._socket is not None:
-            self._socket.setsockopt(socket.IPPROTO_TCP, _CORK, on)
 
     def _write(self, transport: asyncio.Transport, data: bytearray) -> None:
         """Past the transport if it has nothing to write, so that a part of a file can follow at once."""
