@@ -49,13 +49,19 @@ class Member(Protocol):
 
 
 class LibrdkafkaMember:
-    """confluent-kafka. `revoked` has every set of partitions that was taken from it."""
+    """confluent-kafka. `revoked` has every set of partitions that was taken from it, if it is `watched`."""
 
-    def __init__(self, engine: Engine, group_id: str, topic: str, **settings: Any) -> None:
+    def __init__(
+        self, engine: Engine, group_id: str, topic: str, *, watched: bool = False, **settings: Any
+    ) -> None:
         self.read: list[Place] = []
         self.revoked: list[frozenset[int]] = []
         self.consumer = confluent_kafka.Consumer(librdkafka_settings(engine, group_id, settings))
-        self.consumer.subscribe([topic], on_revoke=self._revoke, on_lost=self._revoke)
+        self._closed = False
+        if watched:
+            self.consumer.subscribe([topic], on_revoke=self._revoke, on_lost=self._revoke)
+        else:
+            self.consumer.subscribe([topic])
 
     def _revoke(self, _consumer: Any, partitions: Iterable[Any]) -> None:
         self.revoked.append(frozenset(each.partition for each in partitions))
@@ -72,7 +78,17 @@ class LibrdkafkaMember:
                 raise confluent_kafka.KafkaException(message.error())
 
     def close(self) -> None:
-        self.consumer.close()
+        if not self._closed:
+            self._closed = True
+            leave(self.consumer)
+
+
+def leave(consumer: Any) -> None:
+    """Close, with nothing left to poll for: of a rebalance that the application has not heard of yet it hears
+    while it closes, and waits for good if the broker has answered by then that it left."""
+    while consumer.poll(0.01) is not None:
+        pass
+    consumer.close()
 
 
 def librdkafka_settings(engine: Engine, group_id: str, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -289,7 +305,7 @@ def _be_a_member(topic: str, settings: dict[str, Any]) -> None:
             say("read", (message.partition(), message.offset()))
             if settings.get("enable.auto.commit") is False:
                 consumer.commit(message, asynchronous=False)
-    consumer.close()
+    leave(consumer)
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ def test_cooperative_rebalances_leave_the_others_alone(
         "session.timeout.ms": "30000",
     }
     strategy = java if kind == "java" else COOPERATIVE
-    first = group.member(kind, **strategy)
+    first = group.member(kind, **strategy, **({"watched": True} if kind == "librdkafka" else {}))
     group.settle(first, partitions=3)
     second = group.member(kind, **strategy)
     seen: list[frozenset[int]] = []
@@ -157,7 +157,7 @@ def test_static_members_come_back(group: Group, new_topic: Callable[..., str]) -
     """KIP-345: who ends and starts again within its session gets the same, and nobody else notices."""
     new_topic(4)
     session = {"session.timeout.ms": 30_000, **EAGER}
-    stays = group.member("librdkafka", **session, **{"group.instance.id": "stays"})
+    stays = group.member("librdkafka", watched=True, **session, **{"group.instance.id": "stays"})
     goes = group.member("process", **session, **{"group.instance.id": "goes"})
     group.settle(stays, goes, partitions=4)
     had, revoked = goes.assigned, list(stays.revoked)
@@ -216,7 +216,7 @@ def test_static_members_of_the_consumer_protocol_come_back(
     group: Group, new_topic: Callable[..., str]
 ) -> None:
     new_topic(4)
-    stays = group.member("librdkafka", **CONSUMER, **{"group.instance.id": "stays"})
+    stays = group.member("librdkafka", watched=True, **CONSUMER, **{"group.instance.id": "stays"})
     goes = group.member("process", **CONSUMER, **{"group.instance.id": "goes"})
     group.settle(stays, goes, partitions=4)
     had, revoked = goes.assigned, list(stays.revoked)
