@@ -23,10 +23,13 @@ __all__ = ["fakes", "settings"]
 
 # As `headrace up`, with other processes and without Java.
 UP = """
+import signal
 import sys
 from headrace.assembly.process_specs import ProcessSpec
 from headrace.cli import main, up
 
+# As in a terminal, also where the tests themselves run under nohup.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 specs = [ProcessSpec(name=name, module=f"fake_{name}") for name in sys.argv.pop(1).split(",")]
 up.start_platform = lambda settings: up.run_platform(settings, specs)
 main.main()
