@@ -28,7 +28,6 @@ OTHER_BROKER_SETTINGS: Final = (
     "num.partitions",
     "socket.listen.backlog.size",
     "socket.receive.buffer.bytes",
-    "socket.send.buffer.bytes",
 )
 
 

@@ -71,6 +71,10 @@ class BrokerServer:
             raise
         broker = self.broker
         broker.port = listener.getsockname()[1]
+        # Connections inherit it. A small one keeps what is sent in the processor's caches until the client
+        # reads it: librdkafka consumes a tenth faster than with the megabytes that Linux would give.
+        if (send_buffer := broker.configs.number("socket.send.buffer.bytes")) >= 0:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         broker.configs.announce(broker.port)
         dispatch = Dispatcher(broker, ALL)
         loop = asyncio.get_running_loop()

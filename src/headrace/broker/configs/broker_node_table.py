@@ -108,8 +108,7 @@ NODE_CONFIGS: Final = (
         name="socket.send.buffer.bytes",
         type=INT,
         default=100 * 1024,
-        inert=True,
-        documentation="The operating system's buffer for what is sent; -1, as here: its own choice.",
+        documentation="The operating system's buffer for what is sent to a client; -1: its own choice.",
     ),
     BrokerConfig(
         name="socket.receive.buffer.bytes",

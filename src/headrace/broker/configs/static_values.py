@@ -30,8 +30,7 @@ ONE_MACHINE: Final[Mapping[str, str]] = {
     "group.coordinator.rebalance.protocols": "classic,consumer",
     # Hundreds of clients that come back at once after a restart are not to be turned away.
     "socket.listen.backlog.size": "512",
-    # -1 leaves the buffers to the operating system, which sizes them better.
-    "socket.send.buffer.bytes": "-1",
+    # -1 leaves the buffer to the operating system, which sizes it better.
     "socket.receive.buffer.bytes": "-1",
 }
 
