@@ -112,17 +112,12 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "Configs of groups",
         "Taken for resource type 32.",
-        "Refused: every group has what the broker's configs say.",
+        "Refused: every group goes by the configs of the node, which DescribeConfigs shows as read-only.",
     ),
 )
 
 # The same, for what a comparison of single answers does not show.
 BEYOND_ANSWERS: Final[tuple[tuple[str, str, str], ...]] = (
-    (
-        "Configs of a group",
-        "Session and heartbeat times of consumer groups can be set for one group.",
-        "They are those of the node for every group; DescribeConfigs shows them, as read-only.",
-    ),
     (
         "Several requests on one connection",
         "Each is taken up after the one before it was answered.",

@@ -71,8 +71,8 @@ class BrokerServer:
             raise
         broker = self.broker
         broker.port = listener.getsockname()[1]
-        # Connections inherit it. A small one keeps what is sent in the processor's caches until the client
-        # reads it: librdkafka consumes a tenth faster than with the megabytes that Linux would give.
+        # Connections inherit it. With Kafka's size librdkafka consumes a tenth faster than with the megabytes
+        # that Linux would give (docs/benchmarks.md).
         if (send_buffer := broker.configs.number("socket.send.buffer.bytes")) >= 0:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         broker.configs.announce(broker.port)
