@@ -28,6 +28,7 @@ FETCH: Final = b"\x00\x01"
 SIZE: Final = struct.Struct(">i")
 OFFSET: Final = struct.Struct(">q")
 READ_COMMITTED: Final = 1
+SEND_BUFFER_BYTES: Final = 102_400
 RECEIVED_AT_ONCE: Final = 64 * 1024
 # Base offset, length, leader epoch, magic, CRC, attributes, last offset delta: the start of a batch.
 BATCH_START: Final = struct.Struct(">qiibIhi")
@@ -183,6 +184,8 @@ def address(port: int) -> bytes:
 def main(port: int, broker_port: int, file: Path) -> None:
     partition = Partition(file)
     with socket.create_server((HOST, port)) as listener:
+        # What the embedded broker and Apache Kafka have: how the bytes come matters to librdkafka.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         print("ready", flush=True)
         while True:
             client, _ = listener.accept()

@@ -144,3 +144,30 @@ def is_alive(process: psutil.Process) -> bool:
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
+
+
+def test_a_process_carries_out_one_round_after_the_other(tmp_path: Path) -> None:
+    folder, log = open_log(tmp_path / "data", CONFIG)
+    cleaner = Cleaner(folder)
+    process: CleaningProcess | None = None
+    for number in range(3):
+        for again in range(5):
+            append(log, (b"k%d" % number, b"%d" % again))
+        log.roll(now_ms=NOW)
+        log.flush()
+        job = cleaner.begin(NOW)
+        assert job is not None
+        if process is None:
+            process = CleaningProcess(job.task)
+        else:
+            process.carry_out(job.task)
+        assert not process.idle
+        for each in everything_said(process):
+            assert not isinstance(each, RoundFailed)
+            cleaner.take(job, each, now_ms=NOW)
+        assert process.idle
+    assert process is not None
+    process.stop()
+    assert {record.key: record.value for record in records_of(log)} == {b"k%d" % n: b"4" for n in range(3)}
+    assert len(records_of(log)) == 3
+    folder.close()

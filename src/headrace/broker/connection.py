@@ -30,10 +30,12 @@ from headrace.wire.framing import FrameBuffer
 _log = logging.getLogger(__name__)
 
 MOST_OPEN: Final = 64
-CHUNK_BYTES: Final = 512 * 1024
+# What is read of a file when the socket is full: the transport waits with it until there is room, and then
+# the kernel moves what follows. The smaller it is, the less is copied; below this librdkafka gets less (see
+# docs/benchmarks.md).
+CHUNK_BYTES: Final = 64 * 1024
 # Below this a part of a file is read at once and sent together with what stands around it.
 SMALL_PART: Final = 64 * 1024
-WRITE_BUFFER_BYTES: Final = 1024 * 1024
 LINGER_SECONDS: Final = 2.0
 # Replies to requests that came together go out together, up to this much.
 GATHERED_BYTES: Final = 1024
@@ -98,8 +100,9 @@ class Connection(asyncio.BufferedProtocol):
             # What the transport encrypts cannot go past it.
             if transport.get_extra_info("ssl_object") is None:
                 self._descriptor = sock.fileno()
-        # The client counts as slow until it has taken everything: then there is nothing to overtake.
-        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES, low=0)
+        # The client counts as slow from the first byte that the socket does not take until it has taken
+        # everything: then there is nothing to overtake. It also makes uvloop write at once.
+        self._transport.set_write_buffer_limits(high=0, low=0)
         self._opened(self)
 
     def get_buffer(self, _size_hint: int) -> memoryview:

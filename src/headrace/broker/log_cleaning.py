@@ -1,9 +1,10 @@
-"""Keeps compacted topics compacted: rounds of cleaning, one after the other, each in a process of its own.
+"""Keeps compacted topics compacted: rounds of cleaning, one after the other, in a process of their own.
 
 Between rounds it rests for `log.cleaner.backoff.ms` if nothing is due. What a round has made is put in place
 on the event loop, which is a few renames; reading and writing happen elsewhere (`log.cleaning_process`).
 
-Invariants: one round at a time; the process of a round ends with the task that runs this. A round that fails,
+Invariants: one round at a time; the process ends with the task that runs this, and when there was nothing to
+do for a while. A round that fails,
 for whatever reason, is said and does not end the cleaning. Never looks into records.
 """
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LONGEST_STEP: Final = 1.0
+# Rounds that follow each other share a process; one that has nothing to do is not kept for longer.
+_KEPT_SECONDS: Final = 5.0
 # A backoff of 0 must not keep the loop from everything else.
 _SHORTEST_REST: Final = 0.01
 
@@ -42,17 +45,24 @@ class LogCleaning:
         self._checkpoint: Final = checkpoint
         self._configs: Final = configs
         self._now_ms: Final = now_ms
+        # One that has carried out its round and waits for another.
+        self._idle: CleaningProcess | None = None
+        self._idle_since = 0.0
 
     async def run(self) -> None:
         """Clean what is due, until cancelled."""
-        while True:
-            try:
-                carried_out = await self.clean_one()
-            except Exception:
-                _log.exception("a round of cleaning failed; there will be others")
-                carried_out = False
-            if not carried_out:
-                await self._rest()
+        try:
+            while True:
+                try:
+                    carried_out = await self.clean_one()
+                except Exception:
+                    _log.exception("a round of cleaning failed; there will be others")
+                    carried_out = False
+                if not carried_out:
+                    await self._rest()
+        finally:
+            if self._idle is not None:
+                self._idle.stop()
 
     async def _rest(self) -> None:
         """For `log.cleaner.backoff.ms`, which may be changed meanwhile."""
@@ -60,7 +70,16 @@ class LogCleaning:
         while (left := self._configs.number("log.cleaner.backoff.ms") / 1000 - rested) > 0:
             rested += (step := min(left, _LONGEST_STEP))
             await asyncio.sleep(step)
+            await self._end_if_idle_for_long()
         await asyncio.sleep(_SHORTEST_REST)
+        await self._end_if_idle_for_long()
+
+    async def _end_if_idle_for_long(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._idle is not None and loop.time() - self._idle_since >= _KEPT_SECONDS:
+            process, self._idle = self._idle, None
+            # It has had the keys of a log in its memory: until the kernel has that back, nobody is to wait.
+            await loop.run_in_executor(None, process.stop)
 
     async def clean_one(self) -> bool:
         """One round, if a log is due; whether it was carried out."""
@@ -78,9 +97,15 @@ class LogCleaning:
         return job is not None and await self._carry_out(job)
 
     async def _carry_out(self, job: CleaningJob) -> bool:
+        process, self._idle = self._idle, None
         try:
-            process = CleaningProcess(job.task)
+            if process is None:
+                process = CleaningProcess(job.task)
+            else:
+                process.carry_out(job.task)
         except OSError as error:
+            if process is not None:
+                process.stop()
             self._cleaner.give_up(job, error)
             return False
         try:
@@ -91,8 +116,11 @@ class LogCleaning:
             process.stop()
             self._cleaner.tidy(job)
             raise
-        # It has had the keys of a log in its memory: until the kernel has that back, nobody is to wait.
-        await asyncio.get_running_loop().run_in_executor(None, process.stop)
+        loop = asyncio.get_running_loop()
+        if process.idle:
+            self._idle, self._idle_since = process, loop.time()
+        else:
+            await loop.run_in_executor(None, process.stop)
         self._cleaner.tidy(job)
         return carried_out
 

@@ -1,8 +1,13 @@
-"""Carries out a round of cleaning in a process of its own, which does not share the broker's interpreter.
+"""Carries out rounds of cleaning in a process of its own, which does not share the broker's interpreter.
 
-`python -m headrace.log.cleaning_process LIFELINE` reads a `CleaningTask` as JSON from its standard input and
-prints a line of JSON for each thing that the round says: `{"segment": …}`, at last `{"done": …}`, or
-`{"failed": …, "lasting": …}`. It runs with the lowest priority, so that it takes what the broker leaves.
+`python -m headrace.log.cleaning_process LIFELINE` reads paths from its standard input, a line each. Each is
+that of a file with a `CleaningTask` as JSON, which it removes, and it prints a line of JSON for each thing
+that the round says: `{"segment": …}`, at last `{"done": …}`, or `{"failed": …, "lasting": …}`. Then it waits
+for the next: starting a process stops the broker for milliseconds, so one serves rounds that follow each
+other.
+
+It runs with the lowest priority, so that it takes what the broker leaves; in the broker's own session, as
+Linux shares the processor between sessions first (autogroups) and looks at priorities only within one.
 
 LIFELINE is the number of a descriptor, one end of a pipe of which the parent alone holds the other. The
 process ends at once when that is closed, which the kernel sees to however the parent ends: then it must not
@@ -23,6 +28,7 @@ import tempfile
 import threading
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from headrace.log.cleaning_task import CleanedSegment, CleaningTask, Pace, RoundDone
@@ -46,23 +52,19 @@ Said = CleanedSegment | RoundDone | RoundFailed
 
 
 class CleaningProcess:
-    """A process that carries out one task. Its `fileno` is readable when there is something to `read`."""
+    """A process that carries out tasks. Its `fileno` is readable when there is something to `read`."""
 
     def __init__(self, task: CleaningTask) -> None:
         """Raises OSError."""
         watched, self._lifeline = os.pipe()
         try:
-            # A file, as a pipe would make the caller wait until the process has read it.
-            with tempfile.TemporaryFile() as request:
-                request.write(task.to_json().encode())
-                request.seek(0)
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", __name__, str(watched)],
-                    stdin=request,
-                    stdout=subprocess.PIPE,
-                    pass_fds=(watched,),
-                    start_new_session=True,
-                )
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__, str(watched)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=(watched,),
+                process_group=0,
+            )
             # Here and not there, as starting Python takes as long as a small round does.
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _LOWEST_PRIORITY)
         except BaseException:
@@ -70,15 +72,38 @@ class CleaningProcess:
             raise
         finally:
             os.close(watched)
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._output = self._process.stdout
+        self._input, self._output = self._process.stdin, self._process.stdout
         os.set_blocking(self._output.fileno(), False)
         self._begun = b""
-        self._over = False
+        self._over = True
+        self._done = False
+        self._task_path = ""
+        try:
+            self.carry_out(task)
+        except BaseException:
+            self.stop()
+            raise
+
+    def carry_out(self, task: CleaningTask) -> None:
+        """Begin with a task; the one before it is over. Raises OSError."""
+        assert self._over, "one task at a time"
+        # A file, as a pipe would make the caller wait until the process has read it.
+        descriptor, self._task_path = tempfile.mkstemp(prefix="headrace-cleaning-")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(task.to_json().encode())
+        os.write(self._input.fileno(), f"{self._task_path}\n".encode())
+        self._over = self._done = False
 
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has carried out its task and can be given another."""
+        return self._done
 
     def fileno(self) -> int:
         return self._output.fileno()
@@ -99,15 +124,19 @@ class CleaningProcess:
             for line in lines:
                 said.append(_parse(json.loads(line)))
                 self._over = not isinstance(said[-1], CleanedSegment)
+                self._done = isinstance(said[-1], RoundDone)
         return said
 
     def stop(self) -> None:
         """End the process if it still runs, and wait for it: a moment, as it gets no time to clean up."""
-        self._over = True
+        self._over, self._done = True, False
         self._process.kill()
         self._process.wait()
+        self._input.close()
         self._output.close()
         os.close(self._lifeline)
+        if self._task_path:
+            Path(self._task_path).unlink(missing_ok=True)
 
 
 def _parse(line: dict[str, Any]) -> Said:
@@ -132,7 +161,17 @@ def main(lifeline: int) -> int:
     _end_with(lifeline)
     # Nothing here refers to itself, and there are millions of objects to look through.
     gc.disable()
-    task = CleaningTask.from_json(sys.stdin.read())
+    for line in sys.stdin:
+        path = Path(line.rstrip("\n"))
+        task = CleaningTask.from_json(path.read_text(encoding="utf-8"))
+        path.unlink()
+        if not _carry_out(task):
+            return 1
+    return 0
+
+
+def _carry_out(task: CleaningTask) -> bool:
+    """One round; whether another may follow."""
     pace = Pace(task.bytes_per_second, time.monotonic, time.sleep)
     try:
         for said in Round(task, OperatingSystem(), pace).run():
@@ -141,11 +180,11 @@ def main(lifeline: int) -> int:
                 flush=True,
             )
     except BrokenPipeError:
-        return 1
+        return False
     except (OSError, WireError) as error:
         print(json.dumps({"failed": str(error), "lasting": isinstance(error, WireError)}), flush=True)
-        return 1
-    return 0
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """EndTxn (key 26), versions 0 to 5: a transaction is committed or aborted.
 
 Behaviour: once the decision is written nothing can change it, and the markers go to all partitions of the
-transaction. The reply comes when they are there, so that the producer finds its id free.
+transaction. They are there before any request is looked at that came after the reply, so that the producer
+finds its id free.
 
 Version notes: 2 may be answered with PRODUCER_FENCED (KIP-588), older ones get INVALID_PRODUCER_EPOCH; 3 is
 flexible; 4 may be answered with TRANSACTION_ABORTABLE; 5 is version 2 of the transaction protocol: every

@@ -1,8 +1,9 @@
 """The coordinator of transactions: what API files ask, and the way of a transaction to its end.
 
 Once the end of a transaction is decided and written, its markers go to all its partitions, and when they are
-as durable as promised, it is noted as complete. With fsync=os or interval all that happens before EndTxn is
-answered, so the producer finds its id free; with fsync=always the reply waits for the disk three times, as
+as durable as promised, it is noted as complete. With fsync=os or interval all that happens right behind the
+reply to EndTxn, before any request is looked at that came after the client had it: so the producer finds its
+id free, and a reader finds what was committed. With fsync=always the reply waits for the disk three times, as
 each step may only follow the one before it. What was decided when the broker stopped is brought to its end
 after the load.
 
@@ -104,8 +105,12 @@ class TransactionCoordinator:
         machine = shard.machines.transactions
         new_id = self._new_producer_id() if machine.end_needs_producer_id(request) else None
         decision = machine.decide_end(request, now_ms=self._broker.now_ms(), new_producer_id=new_id)
-        carried, ending = self._commit(shard, request.transactional_id, decision)
-        return _answer(shard, carried, ending)
+        carried = shard.commit(decision, _if_unwritten(shard, request.transactional_id))
+        if carried.written is None and not shard.log.durable:
+            # What is called soon is called before the next request is read, and after the reply is sent.
+            asyncio.get_running_loop().call_soon(self._end_if_loaded, shard, request.transactional_id)
+            return _answer(shard, carried, None)
+        return _answer(shard, carried, self._end(shard, request.transactional_id, carried.written))
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """DescribeTransactions of one id."""
@@ -142,6 +147,11 @@ class TransactionCoordinator:
         """Carry out a decision, and what follows if it ends a transaction; a task if that takes longer."""
         carried = shard.commit(decision, _if_unwritten(shard, transactional_id))
         return carried, self._end(shard, transactional_id, carried.written)
+
+    def _end_if_loaded(self, shard: _TransactionShard, transactional_id: str) -> None:
+        """Not if the broker stops right now: then it is done after the next load."""
+        if shard.loaded:
+            self._end(shard, transactional_id, None)
 
     def _end(
         self, shard: _TransactionShard, transactional_id: str, decided: asyncio.Future[None] | None
