@@ -16,6 +16,7 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "assets_not_built": 500,
     "bad_event": 400,
     "bad_request": 400,
+    "bad_statement": 400,
     "data_dir_damaged": 500,
     "data_dir_in_use": 409,
     "event_too_large": 413,

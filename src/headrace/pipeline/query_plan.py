@@ -1,0 +1,162 @@
+"""The frozen plan of one query: a tree of steps from its sources to its sink.
+
+Rules (`rules/`) make it from a statement; `spark/` runs it and EXPLAIN prints it. A step's input has columns
+named `ALIAS.COLUMN` behind `Read` (so `` `S.ID` `` in Spark SQL), and plain names behind `Project`, `Rekey`,
+`Aggregate` and `Explode`, which name what they give. Expressions are Spark SQL over the columns of the input,
+made so that a failing one gives null; beside it stands what the statement said, and where.
+
+Pseudo-columns come with `Read`, under the alias as well: ROWTIME (BIGINT, milliseconds), ROWPARTITION,
+ROWOFFSET, and for a windowed source WINDOWSTART and WINDOWEND (BIGINT).
+
+Holds no Spark object and no identity of a running topic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from headrace.pipeline.catalogue import Source
+from headrace.pipeline.statements.position import Position
+from headrace.pipeline.statements.queries import Emit, JoinKind, Window
+from headrace.pipeline.statements.types import DataType
+
+PSEUDO_COLUMNS = ("ROWTIME", "ROWPARTITION", "ROWOFFSET")
+WINDOW_COLUMNS = ("WINDOWSTART", "WINDOWEND")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """An expression: as the statement has it, as Spark runs it, and what it gives."""
+
+    text: str
+    spark: str
+    type: DataType
+    at: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A column that a step gives."""
+
+    name: str
+    value: Computed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    source: Source
+    alias: str
+    at: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Keeps rows whose condition is true. On a table's changes the others become deletions."""
+
+    input: Step
+    condition: Computed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explode:
+    """Table functions: a row for each element of the longest, nulls where others are shorter."""
+
+    input: Step
+    functions: tuple[Named, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rekey:
+    """PARTITION BY: other key columns, so other partitions. What it does not name stays."""
+
+    input: Step
+    keys: tuple[Named, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateCall:
+    """`spark` is an aggregate expression of Spark SQL over the input's columns, named `name`."""
+
+    name: str
+    value: Computed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """GROUP BY: a row for each group and window. Gives the keys, the aggregates, and window columns."""
+
+    input: Step
+    keys: tuple[Named, ...]
+    calls: tuple[AggregateCall, ...]
+    window: Window | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamJoin:
+    """Stream and stream, within a span of time: a row on the right from `before` before to `after` after."""
+
+    kind: JoinKind
+    left: Step
+    right: Step
+    left_key: Computed
+    right_key: Computed
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLookup:
+    """Stream and table: each row of the stream with the table's row of that key at that moment."""
+
+    kind: JoinKind
+    stream: Step
+    table: Step
+    stream_key: Computed
+    table_key: Computed
+    # The table is broadcast as a whole and refreshed without a restart.
+    is_global: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableJoin:
+    """Table and table: a table. With a foreign key the left key is an expression on the left's columns."""
+
+    kind: JoinKind
+    left: Step
+    right: Step
+    left_key: Computed
+    right_key: Computed
+    by_foreign_key: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """What SELECT names: key columns of the result, then its value columns."""
+
+    input: Step
+    keys: tuple[Named, ...]
+    values: tuple[Named, ...]
+
+
+Step = Read | Filter | Explode | Rekey | Aggregate | StreamJoin | TableLookup | TableJoin | Project
+
+
+class Repartition(Enum):
+    """Which inputs have to be put into other partitions before a join or an aggregation."""
+
+    NONE = "none"
+    LEFT = "left"
+    RIGHT = "right"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryPlan:
+    """A persistent query. `having` and `limit` work on the result; `emit` is CHANGES unless it says FINAL."""
+
+    root: Step
+    sink: Source
+    emit: Emit
+    repartition: Repartition = Repartition.NONE

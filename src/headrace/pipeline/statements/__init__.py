@@ -1,0 +1,1 @@
+"""ksqlDB's language: text to tree, and back."""
