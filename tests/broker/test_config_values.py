@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.broker.configs.broker_table import BROKER_CONFIGS
 from headrace.broker.configs.definition import Config
 from headrace.broker.configs.topic_table import TOPIC_CONFIGS
 from headrace.broker.configs.validators import (
@@ -188,3 +189,12 @@ def test_checks(validator: Validator, value: ConfigValue, refusal: str | None) -
 def test_a_word_named_twice_in_a_list_counts_once() -> None:
     config = Config(name="x", type=LIST, default=(), validator=ListOf(("a", "b")), documentation="")
     assert config.parse("b,a,b") == ("b", "a")
+
+
+@pytest.mark.parametrize("name", ["offsets.topic.segment.bytes", "transaction.state.log.segment.bytes"])
+def test_what_no_topic_could_have_is_refused_before_the_topic_is_made(name: str) -> None:
+    smallest = TOPIC_CONFIGS["segment.bytes"]
+    with pytest.raises(InvalidValueError, match="at least 1048576"):
+        smallest.parse("1000")
+    with pytest.raises(InvalidValueError, match=f"{name}: Value must be at least 1048576"):
+        BROKER_CONFIGS[name].parse("1000")

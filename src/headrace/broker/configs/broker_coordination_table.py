@@ -51,7 +51,7 @@ _OFFSETS: Final = (
         "offsets.topic.segment.bytes",
         INT,
         100 * MEBIBYTE,
-        Range(1),
+        Range(MEBIBYTE),
         "The segment size of __consumer_offsets; small, so that compaction keeps it small.",
     ),
     _config(
@@ -234,7 +234,7 @@ _TRANSACTIONS: Final = (
         "transaction.state.log.segment.bytes",
         INT,
         100 * MEBIBYTE,
-        Range(1),
+        Range(MEBIBYTE),
         "Segment size of __transaction_state.",
     ),
     _config(
