@@ -18,12 +18,13 @@ from tests.ports import free_ports
 
 
 def gateway_settings(data_dir: Path, bootstrap: str, *, events_topic: str = "events") -> Settings:
-    registry_port, console_port = free_ports(2)
+    registry_port, statements_port, console_port = free_ports(3)
     return Settings(
         data_dir=data_dir,
         engine="external",
         bootstrap_servers=bootstrap,
         registry_port=registry_port,
+        statements_port=statements_port,
         console_port=console_port,
         events_topic=events_topic,
     )
@@ -42,6 +43,10 @@ class GatewayProcess:
     @property
     def registry(self) -> str:
         return f"http://{self.settings.host}:{self.settings.registry_port}"
+
+    @property
+    def statements(self) -> str:
+        return f"http://{self.settings.host}:{self.settings.statements_port}"
 
     def announcement(self) -> Announcement | None:
         said = latest(self.settings, "gateway")

@@ -32,6 +32,7 @@ class Platform:
         self._supervisor = supervisor
         self.events_url = f"http://{settings.host}:{settings.ingest_port}/events"
         self.console_url = f"http://{settings.host}:{settings.console_port}"
+        self.statements_url = f"http://{settings.host}:{settings.statements_port}"
         self.registry_url = f"http://{settings.host}:{settings.registry_port}"
 
     def post(self, events: list[dict[str, str]] | dict[str, str]) -> httpx.Response:
@@ -93,7 +94,7 @@ class Platform:
 
 @contextmanager
 def running_platform(folder: Path, **overrides: Any) -> Iterator[Platform]:
-    kafka_port, ingest_port, registry_port, console_port = free_ports(4)
+    kafka_port, ingest_port, registry_port, statements_port, console_port = free_ports(5)
     settings = dataclasses.replace(
         Settings(),
         data_dir=folder,
@@ -101,6 +102,7 @@ def running_platform(folder: Path, **overrides: Any) -> Iterator[Platform]:
         kafka_port=kafka_port,
         ingest_port=ingest_port,
         registry_port=registry_port,
+        statements_port=statements_port,
         console_port=console_port,
         spark_ui_port=0,
         **overrides,

@@ -129,13 +129,14 @@ class FakeProcesses:
 
 def settings_in(folder: Path) -> Settings:
     """Settings with a data folder and ports of their own."""
-    kafka, ingest, registry, console = free_ports(4)
+    kafka, ingest, registry, statements, console = free_ports(5)
     return Settings(
         data_dir=folder / "data",
         cache_dir=folder / "cache",
         kafka_port=kafka,
         ingest_port=ingest,
         registry_port=registry,
+        statements_port=statements,
         console_port=console,
     )
 

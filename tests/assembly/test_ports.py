@@ -19,7 +19,9 @@ def test_free_ports_are_fine(settings: Settings) -> None:
     check_ports(settings, PROCESSES)
 
 
-@pytest.mark.parametrize("name", ["kafka_port", "ingest_port", "registry_port", "console_port"])
+@pytest.mark.parametrize(
+    "name", ["kafka_port", "ingest_port", "registry_port", "statements_port", "console_port"]
+)
 def test_a_port_in_use_is_named_with_its_setting_and_its_user(settings: Settings, name: str) -> None:
     taken = socket.create_server(("127.0.0.1", getattr(settings, name)))
     with taken, pytest.raises(HeadraceError) as raised:

@@ -58,7 +58,7 @@ PROCESSES: Final[tuple[ProcessSpec, ...]] = (
         needs=("log",),
         # The pipeline asks the registry until its last record is written.
         drains_after=("ingest", "pipeline"),
-        ports=("registry_port", "console_port"),
+        ports=("registry_port", "statements_port", "console_port"),
     ),
     ProcessSpec(
         name="pipeline",

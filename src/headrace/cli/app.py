@@ -7,6 +7,7 @@ a command is a call to a folder below.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ import headrace
 from headrace.cli import artifacts
 from headrace.cli.broker_flags import with_broker_flags
 from headrace.cli.setting_flags import with_loaded_settings, with_settings
+from headrace.core.addresses import bracketed
 from headrace.core.settings import LoadedSettings, Settings, describe
 
 app = typer.Typer(
@@ -125,6 +127,40 @@ def sql(
     from headrace.cli.sql import answer  # noqa: PLC0415 - for a quick --help
 
     answer(settings, statement, output=output)
+
+
+@app.command("sql-shell")
+@with_settings("host", "statements_port")
+def sql_shell(
+    settings: Settings,
+    url: Annotated[
+        str | None,
+        typer.Argument(help="A server with ksqlDB's API; the platform's own if left out.", show_default=False),
+    ] = None,
+    execute: Annotated[
+        str | None, typer.Option("--execute", "-e", help="Run these statements and leave.", show_default=False)
+    ] = None,
+) -> None:
+    """Type statements, as in ksqlDB's shell; from a pipe they are read and run."""
+    from headrace.cli.sql_shell import run_shell  # noqa: PLC0415 - for a quick --help
+
+    raise typer.Exit(run_shell(url or _statements_url(settings), text=execute))
+
+
+@app.command()
+@with_settings("host", "statements_port")
+def run(
+    settings: Settings,
+    file: Annotated[Path, typer.Argument(help="A file of statements.", show_default=False)],
+) -> None:
+    """Run the statements of a file, up to the first that fails."""
+    from headrace.cli.sql_shell import run_file  # noqa: PLC0415 - for a quick --help
+
+    raise typer.Exit(run_file(_statements_url(settings), file))
+
+
+def _statements_url(settings: Settings) -> str:
+    return f"http://{bracketed(settings.host)}:{settings.statements_port}"
 
 
 @app.command("settings")

@@ -86,6 +86,7 @@ class Settings:
     )
     ingest_port: int = _port(8080, "Port of the events API.")
     registry_port: int = _port(8081, "Port of the schema registry.")
+    statements_port: int = _port(8088, "Port of the statements, which are ksqlDB's, with its API.")
     console_port: int = _port(9000, "Port of the console, of `/sql`, `/flow`, `/latency` and `/health`.")
     spark_ui_port: int = _port(4040, "Port of the Spark UI; 0 switches it off.", minimum=0)
     ingest_workers: int = _setting(

@@ -66,6 +66,8 @@ class Encoding:
     wrapped: bool | None = None
     # The writer's schema, where the statement names one or the registry has it.
     schema_id: int | None = None
+    # The full name that the schema is to have.
+    schema_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,11 @@ class Source:
     # GLOBAL=true: joined with by broadcast.
     is_global: bool = False
     statement: str = ""
+    # What a topic that is not there yet is made with; None is the broker's own way.
+    replicas: int | None = None
+    retention_ms: int | None = None
+    # None: tables are compacted, streams are not.
+    cleanup_policy: str | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:

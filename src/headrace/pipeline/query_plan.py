@@ -23,6 +23,17 @@ from headrace.pipeline.statements.types import DataType
 
 PSEUDO_COLUMNS = ("ROWTIME", "ROWPARTITION", "ROWOFFSET")
 WINDOW_COLUMNS = ("WINDOWSTART", "WINDOWEND")
+# As in ksqlDB, where a statement does not say how long late records are waited for.
+DEFAULT_GRACE_MS = 24 * 60 * 60 * 1000
+
+
+class Repartition(Enum):
+    """Which inputs have to be put into other partitions: for a join, an aggregation, or other keys."""
+
+    NONE = "none"
+    LEFT = "left"
+    RIGHT = "right"
+    BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +95,25 @@ class AggregateCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """GROUP BY: a row for each group and window. Gives the keys, the aggregates, and window columns."""
+    """GROUP BY: a row for each group and window. Gives the keys, the aggregates, and window columns.
+
+    Rows of which a key is null belong to no group. Without keys (in queries that nobody keeps) there is one
+    group.
+    """
 
     input: Step
     keys: tuple[Named, ...]
     calls: tuple[AggregateCall, ...]
     window: Window | None
+    # LEFT if the groups are not the input's keys, so that rows have to move.
+    repartition: Repartition = Repartition.NONE
+
+    @property
+    def grace_ms(self) -> int | None:
+        """How long behind the newest record a window still takes records; None without windows."""
+        if self.window is None:
+            return None
+        return DEFAULT_GRACE_MS if self.window.grace is None else self.window.grace.milliseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +128,7 @@ class StreamJoin:
     before_ms: int
     after_ms: int
     grace_ms: int
+    repartition: Repartition = Repartition.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +142,7 @@ class TableLookup:
     table_key: Computed
     # The table is broadcast as a whole and refreshed without a restart.
     is_global: bool
+    repartition: Repartition = Repartition.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +155,7 @@ class TableJoin:
     left_key: Computed
     right_key: Computed
     by_foreign_key: bool
+    repartition: Repartition = Repartition.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,20 +170,53 @@ class Project:
 Step = Read | Filter | Explode | Rekey | Aggregate | StreamJoin | TableLookup | TableJoin | Project
 
 
-class Repartition(Enum):
-    """Which inputs have to be put into other partitions before a join or an aggregation."""
+class PlanKind(Enum):
+    """What becomes of the rows: they go to a sink's topic, to whoever asked as they come, or once."""
 
-    NONE = "none"
-    LEFT = "left"
-    RIGHT = "right"
-    BOTH = "both"
+    PERSISTENT = "persistent"
+    PUSH = "push"
+    PULL = "pull"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan:
-    """A persistent query. `having` and `limit` work on the result; `emit` is CHANGES unless it says FINAL."""
+    """A query. `limit` works on the result; `emit` is CHANGES unless it says FINAL.
+
+    HAVING is a `Filter` behind `Aggregate`. `repartition` is that of the last step which has one. The sink of
+    a query that nobody keeps (`kind`) has no name and no topic, and all its columns are in the value, in the
+    order of the projection. `inserts`: the sink was there before.
+    """
 
     root: Step
     sink: Source
     emit: Emit
     repartition: Repartition = Repartition.NONE
+    kind: PlanKind = PlanKind.PERSISTENT
+    limit: int | None = None
+    inserts: bool = False
+    # The name that INSERT … WITH (QUERY_ID=…) asks for.
+    query_id: str | None = None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the streams and tables that it reads, from left to right."""
+        return tuple(read.source.name for read in reads_of(self.root))
+
+
+def inputs_of(step: Step) -> tuple[Step, ...]:
+    """What a step works on, from left to right."""
+    match step:
+        case Read():
+            return ()
+        case StreamJoin(left=left, right=right) | TableJoin(left=left, right=right):
+            return left, right
+        case TableLookup(stream=stream, table=table):
+            return stream, table
+        case _:
+            return (step.input,)
+
+
+def reads_of(step: Step) -> tuple[Read, ...]:
+    if isinstance(step, Read):
+        return (step,)
+    return tuple(read for each in inputs_of(step) for read in reads_of(each))

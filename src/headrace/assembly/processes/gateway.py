@@ -1,7 +1,7 @@
-"""The gateway process: the schema registry and the console (with its JSON doors), each on its own port.
+"""The gateway process: the schema registry, statements, and the console with its JSON doors, a port each.
 
-Owns two HTTP servers on one event loop (HTTP/1.1, and HTTP/2 without TLS), and the parts behind them.
-Invariants: it says `ready` only after both servers have answered a request; a server that ends by itself
+Owns the HTTP servers on one event loop (HTTP/1.1, and HTTP/2 without TLS), and the parts behind them.
+Invariants: it says `ready` only after all servers have answered a request; a server that ends by itself
 ends the process, so that the supervisor starts it anew; on SIGTERM the open pages' streams end first, then
 the servers, then what they stand on. Never serves half of its doors.
 """
@@ -34,6 +34,12 @@ from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.http.query.app import QueryServices
 from headrace.http.registry.app import create_registry_app
+from headrace.http.statements.app import create_statements_app
+from headrace.pipeline.engine.cluster import Cluster
+from headrace.pipeline.engine.engine import Engine
+from headrace.pipeline.engine.registry_schemas import RegistrySchemas
+from headrace.pipeline.engine.rules_planner import RulesPlanner
+from headrace.pipeline.statement_log import StatementLog
 from headrace.query.flow import FlowWatcher
 from headrace.query.sql import LakeQuery
 from headrace.query.topics import TopicBrowser
@@ -46,6 +52,13 @@ ANSWER_PATIENCE_SECONDS: Final = 30.0
 # Less than the supervisor's grace for the whole process.
 DRAIN_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.1
+# A query's state as ksqlDB names it.
+_QUERY_STATES: Final = {
+    "WAITING": "RUNNING",
+    "RUNNING": "RUNNING",
+    "FAILED": "ERROR",
+    "STOPPED": "PAUSED",
+}
 _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 _log = logging.getLogger(__name__)
@@ -85,7 +98,7 @@ async def _run(settings: Settings) -> None:
     announce(settings, PROCESS, state="starting", detail=f"waiting for the log at {settings.bootstrap}")
     if not await _wait_for_log(settings.bootstrap, stopping):
         return
-    async with _parts(settings) as (registry, services):
+    async with _parts(settings) as (registry, engine, services):
         live = LiveFlow(services.flow.snapshot)
         doors = (
             Door(
@@ -95,6 +108,14 @@ async def _run(settings: Settings) -> None:
                 port=settings.registry_port,
                 setting="registry_port",
                 probe="/subjects",
+            ),
+            Door(
+                name="statements",
+                application=create_statements_app(engine),
+                host=settings.host,
+                port=settings.statements_port,
+                setting="statements_port",
+                probe="/info",
             ),
             Door(
                 name="console",
@@ -111,13 +132,14 @@ async def _run(settings: Settings) -> None:
         async def end_streams() -> None:
             # A stream never ends by itself: without this the servers would wait for open ones in vain.
             live.close()
+            await asyncio.to_thread(engine.stop)
             await asyncio.to_thread(services.flow.stop)
 
         await serve_all(settings, doors, stopping, end_streams)
 
 
 @contextlib.asynccontextmanager
-async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, QueryServices]]:
+async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, Engine, QueryServices]]:
     """What the doors stand on, started; stopped in the opposite order."""
     registry = Registry(settings.bootstrap)
     flow = FlowWatcher(settings.bootstrap, settings.lake_dir, settings.events_topic)
@@ -129,7 +151,18 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, QueryServi
         sql = LakeQuery(settings.lake_dir)
         stack.push_async_callback(asyncio.to_thread, sql.close)
         topics = TopicBrowser(settings.bootstrap, registry.schema_by_id)
-        yield registry, QueryServices(sql=sql, topics=topics, flow=flow)
+        statements = StatementLog(settings.bootstrap)
+        stack.push_async_callback(asyncio.to_thread, statements.stop)
+        await asyncio.to_thread(statements.start)
+        engine = Engine(
+            log=statements,
+            cluster=Cluster(settings.bootstrap),
+            schemas=RegistrySchemas(registry),
+            planner=RulesPlanner(),
+            states=lambda: {status.query: _QUERY_STATES[status.state] for status in flow.snapshot().queries},
+        )
+        await asyncio.to_thread(engine.start)
+        yield registry, engine, QueryServices(sql=sql, topics=topics, flow=flow)
 
 
 async def serve_all(

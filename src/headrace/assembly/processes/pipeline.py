@@ -1,4 +1,6 @@
-"""The pipeline process: one Spark session, the platform's flows on it, kept running until told to stop."""
+"""The pipeline process: one Spark session, the platform's flows and the queries of statements on it, kept
+running until told to stop.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,17 @@ from headrace.core.settings import Settings
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import find_java
 from headrace.lake.writer import WrittenBatch
+from headrace.pipeline.engine.cluster import Cluster
+from headrace.pipeline.engine.push_queries import PushWishes
+from headrace.pipeline.engine.rules_planner import RulesPlanner
 from headrace.pipeline.flows import lake_flow, transcode_flow
 from headrace.pipeline.registry_client import RegistryClient
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.queries import LakeQuery, Query, TranscodeQuery
 from headrace.pipeline.spark.session import create_session
+from headrace.pipeline.spark.statement_runner import StatementRunner
 from headrace.pipeline.spark.warm_up import warm_up
+from headrace.pipeline.statement_log import StatementLog
 from headrace.pipeline.status import QueryStatus, StatusLog
 from headrace.pipeline.topics import TopicDirectory
 
@@ -76,17 +83,34 @@ def run(settings: Settings) -> int:
         QueryKeeper(
             query,
             directory=directory,
-            settings=settings,
             on_status=statuses.write,
             wall_clock_ms=_wall_clock_ms,
         )
         for query in queries
     ]
+    log = StatementLog(settings.bootstrap)
+    log.start()
+    wishes = PushWishes(Cluster(settings.bootstrap))
+    runner = StatementRunner(
+        spark,
+        settings,
+        statements=log,
+        wishes=wishes,
+        planner=RulesPlanner(),
+        registry=registry,
+        directory=directory,
+        on_status=statuses.write,
+        wall_clock_ms=_wall_clock_ms,
+        slots_held_elsewhere=lambda: sum(keeper.slots_held for keeper in keepers),
+    )
     try:
-        _keep(settings, directory, keepers, stopping)
+        _keep(settings, directory, keepers, runner, stopping)
     finally:
         for keeper in keepers:
             keeper.stop()
+        runner.stop()
+        wishes.close()
+        log.stop()
         statuses.close()
         registry.close()
         spark.stop()
@@ -94,13 +118,18 @@ def run(settings: Settings) -> int:
 
 
 def _keep(
-    settings: Settings, directory: TopicDirectory, keepers: list[QueryKeeper], stopping: threading.Event
+    settings: Settings,
+    directory: TopicDirectory,
+    flows: list[QueryKeeper],
+    statements: StatementRunner,
+    stopping: threading.Event,
 ) -> None:
-    names = sorted({name for keeper in keepers for name in keeper.topic_names})
     announced = ""
     while not stopping.is_set():
         try:
-            topics = directory.lookup(names)
+            statements.reconcile()
+            keepers = (*flows, *statements.keepers)
+            topics = directory.lookup(sorted({name for keeper in keepers for name in keeper.topic_names}))
             for keeper in keepers:
                 keeper.tick(topics, time.monotonic())
         except HeadraceError as error:
@@ -108,9 +137,9 @@ def _keep(
                 raise
             # The log may be restarting; queries that run go on by themselves.
             logger.warning("%s", error)
-        detail = ", ".join(
-            f"{keeper.state or 'starting'} {keeper.mode}".strip().lower() for keeper in keepers
-        )
+        detail = ", ".join(f"{keeper.state or 'starting'} {keeper.mode}".strip().lower() for keeper in flows)
+        if statements.keepers:
+            detail += f", {len(statements.keepers)} of statements"
         if detail != announced:
             announce(settings, "pipeline", state="ready", detail=detail)
             announced = detail

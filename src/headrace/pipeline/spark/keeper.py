@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from headrace.core.errors import HeadraceError
-from headrace.core.settings import Settings
-from headrace.pipeline.spark.queries import Query, RunningQuery, make_written_topics
+from headrace.pipeline.spark.queries import Query, RunningQuery
 from headrace.pipeline.status import QueryState, QueryStatus
 from headrace.pipeline.topics import TopicDirectory, TopicIdentity
 
@@ -35,13 +34,11 @@ class QueryKeeper:
         query: Query,
         *,
         directory: TopicDirectory,
-        settings: Settings,
         on_status: StatusListener,
         wall_clock_ms: Callable[[], int],
     ) -> None:
         self._query = query
         self._directory = directory
-        self._settings = settings
         self._on_status = on_status
         self._wall_clock_ms = wall_clock_ms
         self._running: RunningQuery | None = None
@@ -54,7 +51,7 @@ class QueryKeeper:
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        return (self._query.source_topic, *self._query.written_topics)
+        return tuple(dict.fromkeys((*self._query.source_topics, *self._query.written_topics)))
 
     @property
     def state(self) -> QueryState | None:
@@ -63,6 +60,13 @@ class QueryKeeper:
     @property
     def mode(self) -> str:
         return self._mode
+
+    @property
+    def slots_held(self) -> int:
+        """Task slots that nobody else can have while it runs: one for each partition in real-time mode."""
+        if self._running is None or self._mode != "real-time":
+            return 0
+        return sum(self._topics[name].partitions for name in self._query.source_topics)
 
     def tick(self, topics: Mapping[str, TopicIdentity], now: float) -> None:
         """Bring the query to where it should be. `topics` are those of `topic_names` that exist; `now` is
@@ -80,10 +84,11 @@ class QueryKeeper:
             return
         if now < self._not_before:
             return
-        if self._query.source_topic not in mine:
-            self._say("WAITING", f"topic {self._query.source_topic} does not exist yet")
+        missing = [name for name in self._query.source_topics if name not in mine]
+        if missing:
+            self._say("WAITING", f"topic {missing[0]} does not exist yet")
         elif len(mine) < len(self.topic_names):
-            make_written_topics(self._directory, self._query, self._settings)
+            self._query.make_topics(self._directory)
         else:
             self._start(mine, now)
 

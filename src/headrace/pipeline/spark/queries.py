@@ -48,10 +48,14 @@ class Query(Protocol):
     def name(self) -> str: ...
 
     @property
-    def source_topic(self) -> str: ...
+    def source_topics(self) -> tuple[str, ...]: ...
 
     @property
     def written_topics(self) -> tuple[str, ...]: ...
+
+    def make_topics(self, directory: TopicDirectory) -> None:
+        """Make the topics that it writes to, so that its lanes are fixed before its first record."""
+        ...
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
         """Start, with the topics as they are now."""
@@ -82,12 +86,15 @@ class TranscodeQuery:
         self, spark: SparkSession, flow: TranscodeFlow, settings: Settings, registry: RegistryClient
     ) -> None:
         self.name = flow.query
-        self.source_topic = flow.source_topic
+        self.source_topics = (flow.source_topic,)
         self.written_topics = (flow.sink_topic, flow.dead_letter_topic)
         self._spark = spark
         self._flow = flow
         self._settings = settings
         self._registry = registry
+
+    def make_topics(self, directory: TopicDirectory) -> None:
+        _make_topics(directory, self.written_topics, self._settings)
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
         flow = self._flow
@@ -168,7 +175,7 @@ class LakeQuery:
         on_batch: BatchListener,
     ) -> None:
         self.name = flow.query
-        self.source_topic = flow.topic
+        self.source_topics = (flow.topic,)
         self.written_topics = (flow.dead_letter_topic,)
         self._spark = spark
         self._flow = flow
@@ -176,6 +183,9 @@ class LakeQuery:
         self._registry = registry
         self._on_batch = on_batch
         self._schemas: dict[int, str] = {}
+
+    def make_topics(self, directory: TopicDirectory) -> None:
+        _make_topics(directory, self.written_topics, self._settings)
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
         flow = self._flow
@@ -228,9 +238,8 @@ class LakeQuery:
         return schema is not None
 
 
-def make_written_topics(directory: TopicDirectory, query: Query, settings: Settings) -> None:
-    """Make the topics that a query writes to, so that its lanes are fixed before its first record."""
-    for name in query.written_topics:
+def _make_topics(directory: TopicDirectory, names: tuple[str, ...], settings: Settings) -> None:
+    for name in names:
         config = {"max.message.bytes": largest_message(settings)}
         directory.ensure(name, partitions=settings.default_partitions, config=config)
 

@@ -1,0 +1,139 @@
+"""`POST /inserts-stream`: rows in, acknowledgements out, both at once.
+
+The first line says the target, each further line is a row. A row is acknowledged when the log has it; the
+first one that fails is told and ends the answer. Bare ASGI: the answer begins while the request goes on,
+which the framework's streams do not do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from typing import Any, Final
+
+from litestar.types import Receive, Scope, Send
+
+from headrace.core.errors import HeadraceError
+from headrace.http.statements.answers import (
+    DELIMITED,
+    JSON,
+    KSQL_JSON,
+    RefusedError,
+    encoded,
+    generic_error,
+    posted,
+    status_of,
+    text_field,
+)
+from headrace.pipeline.engine.engine import Engine
+from headrace.pipeline.engine.errors import BAD_REQUEST, code_of
+from headrace.pipeline.engine.inserting import Inserter, target_of
+
+_LONGEST_LINE: Final = 8 * 1024 * 1024
+
+
+class _Answer:
+    """What is sent: acknowledgements as lines, or as one array."""
+
+    def __init__(self, send: Send, *, delimited: bool) -> None:
+        self._send = send
+        self._delimited = delimited
+        self._count = 0
+
+    async def begin(self) -> None:
+        media_type = DELIMITED if self._delimited else JSON
+        await self._start(200, media_type)
+        await self._body(b"" if self._delimited else b"[")
+
+    async def refuse(self, code: int, message: str) -> None:
+        await self._start(status_of(code), KSQL_JSON)
+        await self._body(encoded(generic_error(code, message)), more=False)
+
+    async def write(self, content: dict[str, Any]) -> None:
+        between = b"," if self._count and not self._delimited else b""
+        self._count += 1
+        await self._body(between + encoded(content) + (b"\n" if self._delimited else b""))
+
+    async def end(self) -> None:
+        await self._body(b"" if self._delimited else b"]", more=False)
+
+    async def _start(self, status: int, media_type: str) -> None:
+        headers = [(b"content-type", media_type.encode())]
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def _body(self, content: bytes, *, more: bool = True) -> None:
+        await self._send({"type": "http.response.body", "body": content, "more_body": more})
+
+
+async def serve_inserts(engine: Engine, scope: Scope, receive: Receive, send: Send) -> None:
+    accept = next((value for name, value in scope["headers"] if name == b"accept"), b"").decode("latin-1")
+    out = _Answer(send, delimited=JSON not in accept or DELIMITED in accept)
+    if scope.get("method") != "POST":
+        await out.refuse(40500, "HTTP 405 Method Not Allowed")
+        return
+    lines = _lines(receive)
+    try:
+        inserter = await _opened(engine, await anext(lines, b""))
+    except RefusedError as error:
+        await out.refuse(error.code, str(error))
+        return
+    await out.begin()
+    sequence = 0
+    async for line in lines:
+        failure = await _inserted(inserter, line)
+        if failure is not None:
+            await out.write({"status": "error", "seq": sequence, **failure})
+            break
+        await out.write({"status": "ok", "seq": sequence})
+        sequence += 1
+    await out.end()
+
+
+async def _opened(engine: Engine, line: bytes) -> Inserter:
+    target = text_field(posted(line), "target")
+    name = target.strip("`") if target.startswith("`") else target.upper()
+    try:
+        catalogue = await asyncio.to_thread(engine.log.read_to_end)
+        return engine.inserter(target_of(name, catalogue))
+    except HeadraceError as error:
+        raise RefusedError(code_of(error), error.message) from error
+
+
+async def _inserted(inserter: Inserter, line: bytes) -> dict[str, Any] | None:
+    """Why it was not, or None."""
+    try:
+        row = json.loads(line, parse_float=Decimal)
+    except ValueError:
+        return {"error_code": BAD_REQUEST, "message": "Invalid JSON in inserts stream"}
+    if not isinstance(row, dict):
+        return {"error_code": BAD_REQUEST, "message": "Invalid JSON in inserts stream"}
+    named = {
+        (name.strip("`") if name.startswith("`") else name.upper()): value for name, value in row.items()
+    }
+    try:
+        await asyncio.to_thread(inserter.insert, named)
+    except HeadraceError as error:
+        return {"error_code": code_of(error), "message": error.message}
+    return None
+
+
+async def _lines(receive: Receive) -> AsyncIterator[bytes]:
+    """Lines of the request's body, as they come; empty ones are left out."""
+    rest = b""
+    more = True
+    while more:
+        message: Any = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        rest += message.get("body", b"")
+        more = message.get("more_body", False)
+        *whole, rest = rest.split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield line
+        if len(rest) > _LONGEST_LINE:
+            return
+    if rest.strip():
+        yield rest

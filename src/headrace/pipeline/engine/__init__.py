@@ -1,0 +1,1 @@
+"""Carries statements out: what becomes of each, and the answers to those that ask."""

@@ -1,0 +1,78 @@
+r"""What is known of a regular expression before the query runs.
+
+Spark fails on a pattern that is none. Java alone can tell, so a pattern that is no constant, or one of which it
+is not certain here, is asked about when the query runs, with `try_reflect`. That is not deterministic to Spark
+and therefore refused in aggregates: patterns of the ordinary kind are spared it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+# What Java and Python read alike. No class within a class, no braces but counts, no flags, nothing that looks
+# around.
+_ORDINARY: Final = re.compile(
+    r"""(?:
+      \\[dDwWsSbBtnrf]
+    | \\[^A-Za-z0-9]
+    | \[\^?(?:\\[dDwWsStnrf]|\\[^A-Za-z0-9]|[^\\\[\]&])+\]
+    | \((?!\?)
+    | \(\?:
+    | \(\?<[A-Za-z][A-Za-z0-9]*>
+    | \{[0-9]{1,3}(?:,[0-9]{0,3})?\}
+    | [^\\\[\](){}]
+    | \)
+    )*""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A pattern that is certainly one: how many groups it has, and their names."""
+
+    groups: int
+    names: frozenset[str]
+
+
+def known(pattern: str) -> Known | None:
+    if not _ORDINARY.fullmatch(pattern):
+        return None
+    try:
+        compiled = re.compile(re.sub(r"\(\?<([A-Za-z])", r"(?P<\1", pattern))
+    except (re.error, OverflowError):
+        return None
+    return Known(compiled.groups, frozenset(compiled.groupindex))
+
+
+def is_pattern(spark: str) -> str:
+    """Spark SQL: whether the text is a regular expression to Java."""
+    return f"try_reflect('java.util.regex.Pattern', 'compile', {spark}) IS NOT NULL"
+
+
+def group_count(spark: str) -> str:
+    """Spark SQL: the number of groups, by counting parentheses outside of quotes and classes."""
+    bare = rf"regexp_replace({spark}, r'(?s)\\Q.*?(?:\\E|$)|\\.|\[(?:\\.|[^\]])*\]', '')"
+    return rf"regexp_count({bare}, r'\((?!\?)|\(\?<[A-Za-z]')"
+
+
+def with_groups(spark: str, count: str) -> str:
+    """Spark SQL: a pattern that finds the same and has at least so many groups, so that none is missing."""
+    return f"concat('(?:', {spark}, ')(?:(?!)', repeat('()', {count}), ')?')"
+
+
+def replacement_fits(replacement: str, pattern: Known) -> bool:
+    """Whether Java takes the text as a replacement: `$1` and `${name}` mean groups, a backslash quotes."""
+    rest = re.sub(r"\\.", "", replacement, flags=re.DOTALL)
+    if "\\" in rest:
+        return False
+    for reference in re.finditer(r"\$(?:([0-9])|\{([A-Za-z][A-Za-z0-9]*)\}|)", rest):
+        digit, name = reference[1], reference[2]
+        if digit is not None and int(digit) <= pattern.groups:
+            continue
+        if name is not None and name in pattern.names:
+            continue
+        return False
+    return True

@@ -1,0 +1,82 @@
+"""A query on its way from tree to plan: what each rule takes and gives. A frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headrace.pipeline.catalogue import Catalogue, Source
+from headrace.pipeline.query_plan import Computed, PlanKind, Read, Repartition, Step
+from headrace.pipeline.rules.scope import Scope
+from headrace.pipeline.statements.expressions import Expression
+from headrace.pipeline.statements.queries import Select, SelectExpression
+from headrace.pipeline.statements.tree import CreateAs, InsertSelect, Query, SourceKind
+
+QueryStatement = CreateAs | InsertSelect | Query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key column of what the step gives.
+
+    Whoever selects one of `expressions` selects the key; without any the key is lost. `value` is the key in
+    terms of the step's output, whichever of them is selected.
+    """
+
+    name: str
+    expressions: tuple[Expression, ...]
+    value: Computed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StarColumn:
+    """A column that `*` stands for, by the name that it gets."""
+
+    name: str
+    expression: Expression
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    statement: QueryStatement
+    catalogue: Catalogue
+    text: str
+    select: Select
+    reads: tuple[Read, ...] = ()
+    # From here on of the step.
+    step: Step | None = None
+    kind: SourceKind = SourceKind.STREAM
+    scope: Scope = field(default_factory=Scope)
+    keys: tuple[Key, ...] = ()
+    # How errors call what a key comes from.
+    key_origin: str = "key column"
+    # Of a join: the key was made by it and is no column of a source.
+    has_made_key: bool = False
+    stars: tuple[StarColumn, ...] = ()
+    # Once stars are columns and all have names.
+    items: tuple[SelectExpression, ...] = ()
+    repartition: Repartition = Repartition.NONE
+    sink: Source | None = None
+
+    @property
+    def is_join(self) -> bool:
+        return len(self.reads) > 1
+
+    @property
+    def is_persistent(self) -> bool:
+        return not isinstance(self.statement, Query)
+
+    @property
+    def plan_kind(self) -> PlanKind:
+        if self.is_persistent:
+            return PlanKind.PERSISTENT
+        return PlanKind.PULL if self.select.emit is None else PlanKind.PUSH
+
+    @property
+    def top(self) -> Step:
+        assert self.step is not None
+        return self.step
+
+
+Rule = Callable[[Draft], Draft]

@@ -1,0 +1,206 @@
+"""A plan as text: the sink, then the steps from the last to the first, each with what it works on below it.
+
+An expression is shown as Spark runs it. Where rows have to move to other partitions it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import singledispatch
+
+from headrace.pipeline.catalogue import Column, Encoding, Format, KeyWindow, Source
+from headrace.pipeline.query_plan import (
+    Aggregate,
+    AggregateCall,
+    Computed,
+    Explode,
+    Filter,
+    Named,
+    PlanKind,
+    Project,
+    QueryPlan,
+    Read,
+    Rekey,
+    Repartition,
+    Step,
+    StreamJoin,
+    TableJoin,
+    TableLookup,
+    inputs_of,
+)
+from headrace.pipeline.statements.expression_printing import name, quoted, type_text
+from headrace.pipeline.statements.printing import sql
+from headrace.pipeline.statements.queries import Select, SourceReference, Star, Window
+
+_INDENT = "  "
+
+
+def explain(plan: QueryPlan) -> str:
+    return "\n".join([*_head(plan), *_tree(plan.root, 0)])
+
+
+def explain_source(source: Source) -> str:
+    """A stream or table: its columns, topic and formats."""
+    return "\n".join([f"{_title(source)}", *_details(source)])
+
+
+def _head(plan: QueryPlan) -> Iterator[str]:
+    if plan.kind is PlanKind.PERSISTENT:
+        yield f"{'INSERT INTO ' if plan.inserts else ''}{_title(plan.sink)}"
+        yield from _details(plan.sink)
+    else:
+        yield f"{plan.kind.value} query {_columns(plan.sink.key, plan.sink.value)}"
+    if plan.emit.value == "FINAL":
+        yield f"{_INDENT}emit FINAL"
+    if plan.limit is not None:
+        yield f"{_INDENT}limit {plan.limit}"
+
+
+def _title(source: Source) -> str:
+    marks = " read-only" if source.read_only else ""
+    marks += " global" if source.is_global else ""
+    return f"{source.kind.value} {name(source.name)} {_columns(source.key, source.value)}{marks}"
+
+
+def _columns(key: tuple[Column, ...], value: tuple[Column, ...]) -> str:
+    columns = [f"{name(column.name)} {type_text(column.type)} KEY" for column in key]
+    columns += [f"{name(column.name)} {type_text(column.type)}" for column in value]
+    return f"({', '.join(columns)})"
+
+
+def _details(source: Source) -> Iterator[str]:
+    plural = "s" if source.partitions != 1 else ""
+    formats = f"key {_encoding(source.key_encoding)}, value {_encoding(source.value_encoding)}"
+    yield f"{_INDENT}topic {quoted(source.topic)}, {source.partitions} partition{plural}, {formats}"
+    for header in source.headers:
+        what = "all headers" if header.header is None else f"header {quoted(header.header)}"
+        yield f"{_INDENT}{name(header.name)} {type_text(header.type)} from {what}"
+    if source.timestamp is not None:
+        form = "" if source.timestamp.format is None else f" as {quoted(source.timestamp.format)}"
+        yield f"{_INDENT}time from {name(source.timestamp.name)}{form}"
+    if source.window is not None:
+        yield f"{_INDENT}{_key_window(source.window)}"
+    topic = {
+        "replicas": source.replicas,
+        "retention": source.retention_ms,
+        "clean-up": source.cleanup_policy,
+    }
+    told = [f"{what} {value}" for what, value in topic.items() if value is not None]
+    if told:
+        yield f"{_INDENT}{', '.join(told)}"
+
+
+def _encoding(encoding: Encoding) -> str:
+    parts = [encoding.format.value]
+    if encoding.format is Format.DELIMITED and encoding.delimiter != ",":
+        parts.append(f"by {encoding.delimiter!r}")
+    if encoding.wrapped is not None:
+        parts.append("wrapped" if encoding.wrapped else "unwrapped")
+    if encoding.schema_id is not None:
+        parts.append(f"schema {encoding.schema_id}")
+    if encoding.schema_name is not None:
+        parts.append(f"schema name {encoding.schema_name}")
+    return " ".join(parts)
+
+
+def _key_window(window: KeyWindow) -> str:
+    size = "" if window.size_ms is None else f" of {window.size_ms} ms"
+    return f"keys with {window.kind.value} windows{size}"
+
+
+def _tree(step: Step, depth: int) -> Iterator[str]:
+    for line in _lines(step):
+        yield f"{_INDENT * depth}{line}"
+    for each in inputs_of(step):
+        yield from _tree(each, depth + 1)
+
+
+@singledispatch
+def _lines(step: Step) -> Iterator[str]:
+    raise TypeError(type(step).__name__)
+
+
+@_lines.register
+def _(step: Read) -> Iterator[str]:
+    alias = "" if step.alias == step.source.name else f" as {name(step.alias)}"
+    yield f"read {step.source.kind.value} {name(step.source.name)}{alias} from {quoted(step.source.topic)}"
+
+
+@_lines.register
+def _(step: Filter) -> Iterator[str]:
+    yield f"filter {step.condition.spark}"
+
+
+@_lines.register
+def _(step: Explode) -> Iterator[str]:
+    yield "explode"
+    yield from _named(step.functions)
+
+
+@_lines.register
+def _(step: Rekey) -> Iterator[str]:
+    yield "rekey" if step.keys else "rekey by nothing"
+    yield from _named(step.keys, " KEY")
+
+
+@_lines.register
+def _(step: Aggregate) -> Iterator[str]:
+    yield f"aggregate{_moved(step.repartition, 'input')}"
+    if step.window is not None:
+        grace = "" if step.window.grace is not None else f", grace {step.grace_ms} ms"
+        yield f"{_INDENT}window {_window(step.window)}{grace}"
+    yield from _named(step.keys, " KEY")
+    yield from _named(step.calls)
+
+
+@_lines.register
+def _(step: StreamJoin) -> Iterator[str]:
+    yield f"{step.kind.value} join of streams on {_equation(step.left_key, step.right_key)}"
+    yield f"{_INDENT}within {step.before_ms} ms before, {step.after_ms} ms after, grace {step.grace_ms} ms"
+    if step.repartition is not Repartition.NONE:
+        yield f"{_INDENT}{_moved(step.repartition, '').strip()}"
+
+
+@_lines.register
+def _(step: TableLookup) -> Iterator[str]:
+    table = "global table" if step.is_global else "table"
+    yield f"{step.kind.value} lookup in a {table} on {_equation(step.stream_key, step.table_key)}"
+    if step.repartition is not Repartition.NONE:
+        yield f"{_INDENT}{_moved(step.repartition, '').strip()}"
+
+
+@_lines.register
+def _(step: TableJoin) -> Iterator[str]:
+    by = " by foreign key" if step.by_foreign_key else ""
+    yield f"{step.kind.value} join of tables{by} on {_equation(step.left_key, step.right_key)}"
+    if step.repartition is not Repartition.NONE:
+        yield f"{_INDENT}{_moved(step.repartition, '').strip()}"
+
+
+@_lines.register
+def _(step: Project) -> Iterator[str]:
+    yield "project"
+    yield from _named(step.keys, " KEY")
+    yield from _named(step.values)
+
+
+def _named(columns: tuple[Named, ...] | tuple[AggregateCall, ...], mark: str = "") -> Iterator[str]:
+    for column in columns:
+        value = column.value
+        yield f"{_INDENT}{name(column.name)} {type_text(value.type)}{mark} = {value.spark}"
+
+
+def _equation(left: Computed, right: Computed) -> str:
+    return f"{left.spark} = {right.spark}"
+
+
+def _moved(repartition: Repartition, only: str) -> str:
+    if repartition is Repartition.NONE:
+        return ""
+    what = only or ("both sides" if repartition is Repartition.BOTH else f"the {repartition.value} side")
+    return f" (repartitions {'its ' if only else ''}{what})" if only else f"repartitions {what}"
+
+
+def _window(window: Window) -> str:
+    whole = sql(Select((Star(),), SourceReference("S"), window=window))
+    return whole.split(" WINDOW ", 1)[1]

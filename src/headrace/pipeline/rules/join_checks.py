@@ -1,0 +1,213 @@
+"""What cannot be joined, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.pipeline.catalogue import KeyWindow
+from headrace.pipeline.query_plan import Computed, Read
+from headrace.pipeline.rules.key_types import check_key_type
+from headrace.pipeline.rules.walking import columns_in
+from headrace.pipeline.statements.errors import StatementError
+from headrace.pipeline.statements.expression_printing import expression_text
+from headrace.pipeline.statements.expression_printing import name as written
+from headrace.pipeline.statements.expressions import (
+    ColumnReference,
+    Comparison,
+    ComparisonOperator,
+    Expression,
+    Logical,
+)
+from headrace.pipeline.statements.queries import Join, JoinKind, WindowKind
+from headrace.pipeline.statements.tree import SourceKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """Of one join: what is there so far (left), the new source (right), and the expressions of ON."""
+
+    join: Join
+    left: SourceKind
+    left_reads: tuple[Read, ...]
+    right: Read
+    on: tuple[Expression, Expression]
+
+    @property
+    def by_foreign_key(self) -> bool:
+        """Table and table, where the left side is joined by something else than its primary key."""
+        return (
+            self.left is SourceKind.TABLE
+            and self.right.source.kind is SourceKind.TABLE
+            and not any(_is_primary_key(read, self.on[0]) for read in self.left_reads)
+        )
+
+
+def joined_by(join: Join, left: tuple[str, ...], right: str) -> tuple[Expression, Expression]:
+    """The sides of ON: first that of what is there so far, then that of the new source."""
+    on = join.on
+    if isinstance(on, Logical):
+        raise StatementError(
+            f"A join has one condition only: {expression_text(on)}.",
+            on.at,
+            remedy="WHERE takes the others.",
+        )
+    if not isinstance(on, Comparison) or on.operator is not ComparisonOperator.EQUAL:
+        raise StatementError(f"A join needs an equation: {expression_text(on)} is none.", on.at)
+    sources = [_source_of(side, on) for side in (on.left, on.right)]
+    if sources[0] == sources[1]:
+        raise StatementError(
+            f"Both sides of {expression_text(on)} belong to {written(sources[0])}.",
+            on.at,
+            remedy="Each side must belong to another source.",
+        )
+    if right not in sources:
+        raise StatementError(
+            f"{expression_text(on)} says nothing about {written(right)}, which is joined here.", on.at
+        )
+    flipped = sources[0] == right
+    other = sources[1] if flipped else sources[0]
+    if other not in left:
+        raise StatementError(
+            f"{written(other)} in {expression_text(on)} is joined later.",
+            on.at,
+            remedy="A join can name what stands before it.",
+        )
+    return (on.right, on.left) if flipped else (on.left, on.right)
+
+
+def _source_of(side: Expression, on: Comparison) -> str:
+    sources = {column.source for column in columns_in(side)}
+    if len(sources) != 1:
+        what = "no source" if not sources else "more than one source"
+        raise StatementError(
+            f"{expression_text(side)} in {expression_text(on)} belongs to {what}.",
+            side.at,
+            remedy="Each side of a join must belong to exactly one source.",
+        )
+    (source,) = sources
+    assert source is not None
+    return source
+
+
+def check_sources(sides: Sides) -> None:
+    """The kinds of sources and of join, WITHIN, windows."""
+    join, right = sides.join, sides.right.source
+    if sides.left is SourceKind.TABLE and right.kind is SourceKind.STREAM:
+        raise StatementError(
+            "A table cannot be joined with a stream, only a stream with a table.",
+            join.at,
+            remedy="Put the stream first.",
+        )
+    is_stream_join = sides.left is SourceKind.STREAM and right.kind is SourceKind.STREAM
+    if is_stream_join and join.within is None:
+        raise StatementError(
+            "Two streams are joined within a span of time.",
+            join.at,
+            remedy="Say how long: JOIN … WITHIN 1 HOUR ON ….",
+        )
+    if not is_stream_join and join.within is not None:
+        raise StatementError(
+            "WITHIN is for two streams: a join with a table has no window.",
+            join.within.at,
+            remedy="Leave it out.",
+        )
+    if sides.left is SourceKind.STREAM and right.kind is SourceKind.TABLE:
+        _check_lookup(sides)
+    elif right.kind is SourceKind.TABLE:
+        _check_tables(sides)
+    for read in sides.left_reads:
+        _check_windows(sides, read.source.window, right.window)
+
+
+def _check_lookup(sides: Sides) -> None:
+    join = sides.join
+    if join.kind in (JoinKind.RIGHT, JoinKind.FULL):
+        raise StatementError(
+            f"A {join.kind.value} join of a stream with a table does not exist: only INNER and LEFT do.",
+            join.at,
+        )
+    if not _is_primary_key(sides.right, sides.on[1]):
+        raise StatementError(
+            f"A stream is joined with a table by the table's primary key: {_equation(sides)} does not.",
+            join.on.at,
+            remedy=_primary_key(sides.right),
+        )
+
+
+def _check_tables(sides: Sides) -> None:
+    join = sides.join
+    if not _is_primary_key(sides.right, sides.on[1]):
+        raise StatementError(
+            f"Tables are joined by the primary key of the right one: {_equation(sides)} does not.",
+            join.on.at,
+            remedy=_primary_key(sides.right),
+        )
+    if not sides.by_foreign_key:
+        return
+    if join.kind in (JoinKind.RIGHT, JoinKind.FULL):
+        raise StatementError(
+            f"A {join.kind.value} join by a foreign key does not exist: only INNER and LEFT do.", join.at
+        )
+    if len(sides.left_reads) > 1:
+        raise StatementError(
+            f"A join by a foreign key must be the first one: {_equation(sides)}.",
+            join.on.at,
+            remedy="Make a table of the first joins and join that.",
+        )
+
+
+def _check_windows(sides: Sides, left: KeyWindow | None, right: KeyWindow | None) -> None:
+    if (left is None) != (right is None):
+        raise StatementError(
+            "A windowed source cannot be joined with one that is not.",
+            sides.join.at,
+            remedy=f"{written(sides.right.alias)} is {'not ' if right is None else ''}windowed.",
+        )
+    if left is not None and right is not None:
+        sessions = [window.kind is WindowKind.SESSION for window in (left, right)]
+        if sessions[0] != sessions[1]:
+            raise StatementError(
+                "Session windows can only be joined with session windows.",
+                sides.join.at,
+                remedy=f"One side has {left.kind.value} windows, the other {right.kind.value}.",
+            )
+        if left.size_ms != right.size_ms:
+            raise StatementError(
+                "Windows of different sizes have no keys in common.",
+                sides.join.at,
+                remedy=f"One side has windows of {left.size_ms} ms, the other of {right.size_ms} ms.",
+            )
+
+
+def check_moving(sides: Sides, *, is_moved: bool) -> None:
+    """Windowed keys carry their window: made anew they would lose it."""
+    if is_moved and sides.right.source.window is not None:
+        raise StatementError(
+            f"Windowed sources are joined by their keys: {_equation(sides)} does not.",
+            sides.join.on.at,
+            remedy="They cannot be put into other partitions.",
+        )
+
+
+def check_types(sides: Sides, left: Computed, right: Computed) -> None:
+    if left.type != right.type:
+        raise StatementError(
+            f"The sides of {_equation(sides)} differ in type: {left.type} and {right.type}.",
+            sides.join.on.at,
+            remedy="CAST makes one type of both.",
+        )
+    check_key_type(left.text, left.type, sides.join.on.at)
+
+
+def _is_primary_key(read: Read, expression: Expression) -> bool:
+    key = read.source.key
+    return len(key) == 1 and expression == ColumnReference(key[0].name, read.alias)
+
+
+def _primary_key(read: Read) -> str:
+    names = ", ".join(f"{written(read.alias)}.{written(column.name)}" for column in read.source.key)
+    return f"The primary key is {names}."
+
+
+def _equation(sides: Sides) -> str:
+    return expression_text(sides.join.on)

@@ -1,0 +1,48 @@
+"""Moments written as text, where a record's time or a window's bounds are compared with them.
+
+`WHERE ROWTIME >= '2020-02'`: parts that are left out are the first of their kind; without a zone it is UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
+
+_MOMENT: Final = re.compile(
+    r"(?P<year>\d{4})(-(?P<month>\d{1,2})(-(?P<day>\d{1,2})"
+    r"(T((?P<hour>\d{1,2})(:(?P<minute>\d{1,2})(:(?P<second>\d{1,2})([.](?P<fraction>\d{1,9}))?)?)?)?)?)?)?"
+    r"(?P<zone>Z|[+-]\d{2}:?\d{2})?"
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def milliseconds(text: str) -> int | None:
+    """Since 1970, or None if the text is no moment."""
+    match = _MOMENT.fullmatch(text.strip())
+    if match is None:
+        return None
+    part = {name: int(match[name] or 0) for name in ("hour", "minute", "second")}
+    fraction = int((match["fraction"] or "0").ljust(9, "0")[:6])
+    try:
+        moment = datetime(
+            int(match["year"]),
+            int(match["month"] or 1),
+            int(match["day"] or 1),
+            part["hour"],
+            part["minute"],
+            part["second"],
+            fraction,
+            tzinfo=_zone(match["zone"]),
+        )
+    except ValueError:
+        return None
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _zone(text: str | None) -> timezone:
+    if text is None or text == "Z":
+        return UTC
+    digits = text[1:].replace(":", "")
+    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return timezone(-offset if text[0] == "-" else offset)

@@ -1,0 +1,70 @@
+"""Statements to plans, by an ordered tuple of rules.
+
+Each rule takes a draft and gives the next one; the order is that of the query's steps, from its sources to
+its sink. Pure: the same statement and catalogue give the same plan, and nothing is asked of a broker or a
+registry.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Final
+
+from headrace.pipeline.catalogue import Catalogue
+from headrace.pipeline.query_plan import QueryPlan
+from headrace.pipeline.rules.draft import Draft, QueryStatement, Rule
+from headrace.pipeline.rules.properties import INSERT, Properties
+from headrace.pipeline.rules.rule_clauses import check_clauses
+from headrace.pipeline.rules.rule_exploding import explode
+from headrace.pipeline.rules.rule_filtering import filter_rows
+from headrace.pipeline.rules.rule_grouping import group
+from headrace.pipeline.rules.rule_items import list_items
+from headrace.pipeline.rules.rule_joins import join_sources
+from headrace.pipeline.rules.rule_partitioning import partition
+from headrace.pipeline.rules.rule_projecting import project
+from headrace.pipeline.rules.rule_qualification import qualify
+from headrace.pipeline.rules.rule_sinks import find_sink
+from headrace.pipeline.rules.rule_sources import read_sources
+from headrace.pipeline.rules.source_planning import plan_source, wants_inferred_columns
+from headrace.pipeline.statements.queries import Emit
+from headrace.pipeline.statements.tree import InsertSelect, Query
+
+__all__ = ["RULES", "plan_query", "plan_source", "wants_inferred_columns"]
+
+RULES: Final[tuple[Rule, ...]] = (
+    read_sources,
+    qualify,
+    check_clauses,
+    join_sources,
+    filter_rows,
+    partition,
+    list_items,
+    explode,
+    group,
+    project,
+    find_sink,
+)
+
+
+def plan_query(statement: QueryStatement, catalogue: Catalogue, *, text: str = "") -> QueryPlan:
+    """Raises StatementError."""
+    select = statement.select if isinstance(statement, Query) else statement.query
+    first = Draft(statement=statement, catalogue=catalogue, text=text, select=select)
+    draft = reduce(lambda done, rule: rule(done), RULES, first)
+    assert draft.sink is not None
+    return QueryPlan(
+        root=draft.top,
+        sink=draft.sink,
+        emit=select.emit or Emit.CHANGES,
+        repartition=draft.repartition,
+        kind=draft.plan_kind,
+        limit=select.limit,
+        inserts=isinstance(statement, InsertSelect),
+        query_id=_query_id(statement),
+    )
+
+
+def _query_id(statement: QueryStatement) -> str | None:
+    if not isinstance(statement, InsertSelect):
+        return None
+    return Properties.of(statement.properties, INSERT, statement.at).filled("QUERY_ID")

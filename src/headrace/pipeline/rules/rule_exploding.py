@@ -1,0 +1,58 @@
+"""Table functions in SELECT: rows for each row, made by a step before the projection."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.pipeline.functions.function import FunctionKind
+from headrace.pipeline.query_plan import Computed, Explode, Named
+from headrace.pipeline.rules.calls import calls_of, resolved_call
+from headrace.pipeline.rules.compiling import typed
+from headrace.pipeline.rules.draft import Draft
+from headrace.pipeline.rules.scope import Visible
+from headrace.pipeline.rules.types_in_spark import spark_name
+from headrace.pipeline.rules.walking import walk
+from headrace.pipeline.statements.errors import StatementError
+from headrace.pipeline.statements.expression_printing import expression_text
+from headrace.pipeline.statements.expressions import Case, Expression, FunctionCall
+from headrace.pipeline.statements.tree import SourceKind
+
+
+def explode(draft: Draft) -> Draft:
+    calls: dict[FunctionCall, None] = {}
+    for item in draft.items:
+        found = calls_of(FunctionKind.TABLE, item.expression)
+        _check(draft, item.expression, found)
+        calls.update(dict.fromkeys(found))
+    if not calls:
+        return draft
+    functions = []
+    computed: dict[Expression, Visible] = {}
+    for number, call in enumerate(calls):
+        name = f"KSQL_SYNTH_{number}"
+        spark, data_type = resolved_call(call, draft.scope, typed)
+        assert data_type is not None
+        value = Computed(text=expression_text(call), spark=spark, type=data_type, at=call.at)
+        functions.append(Named(name=name, value=value))
+        computed[call] = Visible(name=name, source=None, spark=spark_name(name), type=data_type)
+    step = Explode(input=draft.top, functions=tuple(functions))
+    return replace(draft, step=step, scope=draft.scope.having(computed=computed))
+
+
+def _check(draft: Draft, expression: Expression, calls: tuple[FunctionCall, ...]) -> None:
+    if not calls:
+        return
+    first = calls[0]
+    if draft.kind is SourceKind.TABLE:
+        raise StatementError(
+            f"{first.name} makes rows, which a table cannot have: it is for streams.", first.at
+        )
+    if draft.select.group_by or calls_of(FunctionKind.AGGREGATE, expression):
+        raise StatementError(f"{first.name} makes rows: it cannot stand in an aggregation.", first.at)
+    for call in calls:
+        for argument in call.arguments:
+            if inner := calls_of(FunctionKind.TABLE, argument):
+                raise StatementError(f"{inner[0].name} cannot stand inside {call.name}.", inner[0].at)
+    for node in walk(expression):
+        if isinstance(node, Case) and calls_of(FunctionKind.TABLE, node):
+            raise StatementError(f"{first.name} makes rows: it cannot stand in CASE.", first.at)

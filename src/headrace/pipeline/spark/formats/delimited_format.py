@@ -1,0 +1,83 @@
+"""DELIMITED: a line of fields, quoted where need be, as ksqlDB's DELIMITED and most CSV files have it.
+
+Only columns without inner structure. An empty field is null; a line with more or fewer fields than columns
+cannot be read.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as F  # noqa: N812
+
+from headrace.pipeline.catalogue import Column
+from headrace.pipeline.spark.formats.text_values import as_json_value, is_unfit, value_of
+from headrace.pipeline.statements.types import ScalarType
+
+_BROKEN: Final = "__broken"
+_NAMED_DELIMITERS: Final = {"TAB": "\t", "SPACE": " "}
+
+
+class DelimitedReader:
+    def __init__(self, columns: tuple[Column, ...], *, side: str, delimiter: str) -> None:
+        self._columns = columns
+        self._side = side
+        self._options = _options(delimiter) | {
+            "mode": "PERMISSIVE",
+            "columnNameOfCorruptRecord": _BROKEN,
+            "nullValue": "",
+            "enforceSchema": "true",
+        }
+
+    def parsed(self, raw: SparkColumn) -> SparkColumn:
+        fields = ", ".join(f"c{number} STRING" for number in range(len(self._columns)))
+        return F.from_csv(raw.cast("string"), f"{fields}, {_BROKEN} STRING", self._options)
+
+    def value(self, parsed: SparkColumn, column: Column) -> SparkColumn:
+        return F.when(parsed[_BROKEN].isNull(), value_of(self._text(parsed, column), column.type))
+
+    def reason(self, raw: SparkColumn, parsed: SparkColumn) -> SparkColumn:
+        count = len(self._columns)
+        reason = F.when(
+            raw.isNotNull() & (parsed[_BROKEN].isNotNull() | parsed.isNull()),
+            F.lit(f"The {self._side} is not a line of {count} delimited fields."),
+        )
+        for column in self._columns:
+            text = self._text(parsed, column)
+            unfit = F.concat(
+                F.lit(f"Column {column.name} of the {self._side} is no {column.type}: "),
+                F.substring(text, 1, 100),
+                F.lit("."),
+            )
+            reason = reason.when(is_unfit(text, column.type), unfit)
+        return reason
+
+    def _text(self, parsed: SparkColumn, column: Column) -> SparkColumn:
+        return parsed[f"c{self._columns.index(column)}"]
+
+
+class DelimitedWriter:
+    def __init__(self, columns: tuple[Column, ...], *, delimiter: str) -> None:
+        self._columns = columns
+        self._options = _options(delimiter) | {"nullValue": "", "emptyValue": ""}
+
+    def written(self, values: dict[str, SparkColumn]) -> SparkColumn:
+        fields = [_field(values[column.name], column).alias(column.name) for column in self._columns]
+        return F.to_csv(F.struct(*fields), self._options).cast("binary")
+
+
+def _field(value: SparkColumn, column: Column) -> SparkColumn:
+    if column.type is ScalarType.BYTES:
+        return F.base64(value)
+    return as_json_value(value, column.type)
+
+
+def _options(delimiter: str) -> dict[str, str]:
+    return {
+        "sep": _NAMED_DELIMITERS.get(delimiter, delimiter),
+        # A quote inside quotes is doubled, as CSV has it; Spark's own way is a backslash.
+        "escape": '"',
+        "ignoreLeadingWhiteSpace": "false",
+        "ignoreTrailingWhiteSpace": "false",
+    }

@@ -1,0 +1,106 @@
+"""KAFKA: one column as Kafka's own serializers write it.
+
+| type | bytes |
+|---|---|
+| INTEGER | 4, the highest first |
+| BIGINT | 8, the highest first |
+| DOUBLE | 8, IEEE 754, the highest first |
+| VARCHAR | UTF-8 |
+| BYTES | as they are |
+
+Spark has no function from bytes to a double, but Avro's double is the same with the lowest byte first.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.avro.functions import from_avro, to_avro
+
+from headrace.pipeline.catalogue import Column
+from headrace.pipeline.statements.types import DataType, ScalarType
+
+_SIZES: Final = {ScalarType.INTEGER: 4, ScalarType.BIGINT: 8, ScalarType.DOUBLE: 8}
+SUPPORTED: Final = (*_SIZES, ScalarType.VARCHAR, ScalarType.BYTES)
+
+
+class KafkaReader:
+    def __init__(self, columns: tuple[Column, ...], *, side: str) -> None:
+        (self._column,) = columns
+        self._side = side
+
+    def parsed(self, raw: SparkColumn) -> SparkColumn:
+        return raw
+
+    def value(self, parsed: SparkColumn, column: Column) -> SparkColumn:
+        size = _size(column.type)
+        value = _value(parsed, column.type)
+        return value if size is None else F.when(F.octet_length(parsed) == size, value)
+
+    def reason(self, raw: SparkColumn, parsed: SparkColumn) -> SparkColumn:  # noqa: ARG002
+        size = _size(self._column.type)
+        if size is None:
+            return F.lit(None).cast("string")
+        length = F.octet_length(raw)
+        text = F.concat(
+            F.lit(f"The {self._side} is no {self._column.type} as Kafka writes it: it has "),
+            length.cast("string"),
+            F.lit(f" bytes instead of {size}."),
+        )
+        return F.when(length != size, text)
+
+
+class KafkaWriter:
+    def __init__(self, columns: tuple[Column, ...]) -> None:
+        (self._column,) = columns
+
+    def written(self, values: dict[str, SparkColumn]) -> SparkColumn:
+        value = values[self._column.name]
+        match self._column.type:
+            case ScalarType.INTEGER:
+                return whole_number(value, 4)
+            case ScalarType.BIGINT:
+                return whole_number(value, 8)
+            case ScalarType.DOUBLE:
+                # Without a schema to_avro would write a union with null, which has a byte in front.
+                body = to_avro(value, '"double"')
+                return F.when(value.isNotNull(), _reversed(F.hex(body)))
+            case _:
+                return value.cast("binary")
+
+
+def whole_number(value: SparkColumn, size: int) -> SparkColumn:
+    """A number in so many bytes, the highest first."""
+    return F.unhex(F.right(F.lpad(F.hex(value.cast("bigint")), 16, "0"), F.lit(2 * size)))
+
+
+def whole_number_of(raw: SparkColumn) -> SparkColumn:
+    """The BIGINT in eight bytes, the highest first."""
+    return F.conv(F.hex(raw), 16, -10).cast("bigint")
+
+
+def _size(kind: DataType) -> int | None:
+    return _SIZES.get(kind) if isinstance(kind, ScalarType) else None
+
+
+def _value(raw: SparkColumn, kind: DataType) -> SparkColumn:
+    match kind:
+        case ScalarType.INTEGER:
+            unsigned = F.conv(F.hex(raw), 16, 10).try_cast("bigint")
+            signed = F.when(unsigned >= 1 << 31, unsigned - F.lit(1 << 32)).otherwise(unsigned)
+            return signed.try_cast("int")
+        case ScalarType.BIGINT:
+            return whole_number_of(raw)
+        case ScalarType.DOUBLE:
+            return from_avro(_reversed(F.hex(raw)), '"double"', {"mode": "PERMISSIVE"})
+        case ScalarType.VARCHAR:
+            return raw.cast("string")
+        case _:
+            return raw
+
+
+def _reversed(digits: SparkColumn) -> SparkColumn:
+    """Eight bytes, given as hexadecimal digits, the other way round."""
+    return F.unhex(F.concat(*(F.substring(digits, start, 2) for start in range(15, 0, -2))))

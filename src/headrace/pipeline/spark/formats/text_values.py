@@ -1,0 +1,151 @@
+"""Values from their text, as JSON and DELIMITED carry them, and back into what JSON can show.
+
+Everything is an expression of Spark's; nothing raises on bad data. `value_of` gives null where a text does
+not fit its type, and `is_unfit` tells such a null from one that was written as null. As in ksqlDB dates,
+times and timestamps are numbers (days, milliseconds of the day, milliseconds), bytes are Base64, and a number
+may stand in quotes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+from headrace.pipeline.rules.types_in_spark import spark_type
+from headrace.pipeline.statements.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    ScalarType,
+    StructType,
+)
+
+
+def value_of(text: Column, kind: DataType) -> Column:
+    """The value that a text stands for; null where it stands for none of that type."""
+    match kind:
+        case ScalarType():
+            return _scalar(text, kind)
+        case DecimalType():
+            return text.try_cast(spark_type(kind))
+        case ArrayType():
+            return F.transform(elements_of(text), lambda element: value_of(element, kind.element))
+        case MapType():
+            return F.transform_values(members_of(text), lambda _, value: value_of(value, kind.value))
+        case StructType():
+            return _once(
+                fields_of(text),
+                lambda fields: F.struct(
+                    *(
+                        value_of(field_of(fields, each.name), each.type).alias(each.name)
+                        for each in kind.fields
+                    )
+                ),
+            )
+        case _:
+            raise TypeError(f"no text stands for {kind}")
+
+
+def is_unfit(text: Column, kind: DataType) -> Column:
+    """True where there is a text and it does not stand for a value of the type, at any depth."""
+    match kind:
+        case ScalarType.VARCHAR:
+            return F.lit(False)
+        case ArrayType():
+            found = elements_of(text)
+            inside = F.exists(found, lambda element: is_unfit(element, kind.element))
+        case MapType():
+            found = members_of(text)
+            inside = F.exists(F.map_values(found), lambda value: is_unfit(value, kind.value))
+        case StructType():
+            found = fields_of(text)
+            inside = F.lit(False)
+            for each in kind.fields:
+                inside = inside | is_unfit(field_of(found, each.name), each.type)
+        case _:
+            return text.isNotNull() & value_of(text, kind).isNull()
+    return text.isNotNull() & (found.isNull() | F.coalesce(inside, F.lit(False)))
+
+
+def fields_of(text: Column) -> Column:
+    """The fields of a JSON object as texts, by upper-case name: ksqlDB matches fields without case."""
+    return F.transform_keys(members_of(text), lambda name, _: F.upper(name))
+
+
+def field_of(fields: Column, name: str) -> Column:
+    return F.try_element_at(fields, F.lit(name.upper()))
+
+
+def members_of(text: Column) -> Column:
+    return F.from_json(text, "map<string,string>")
+
+
+def elements_of(text: Column) -> Column:
+    return F.from_json(text, "array<string>")
+
+
+def as_json_value(value: Column, kind: DataType) -> Column:  # noqa: PLR0911 - one for each type
+    """A value as `to_json` should see it: dates and times as ksqlDB's numbers."""
+    if not _has_times(kind):
+        return value
+    match kind:
+        case ScalarType.DATE:
+            return F.unix_date(value)
+        case ScalarType.TIMESTAMP:
+            return F.unix_millis(value)
+        case ArrayType():
+            return F.transform(value, lambda element: as_json_value(element, kind.element))
+        case MapType():
+            return F.transform_values(value, lambda _, each: as_json_value(each, kind.value))
+        case StructType():
+            fields = [as_json_value(value[each.name], each.type).alias(each.name) for each in kind.fields]
+            return F.when(value.isNotNull(), F.struct(*fields))
+        case _:
+            return value
+
+
+def _has_times(kind: DataType) -> bool:
+    match kind:
+        case ArrayType():
+            return _has_times(kind.element)
+        case MapType():
+            return _has_times(kind.value)
+        case StructType():
+            return any(_has_times(field.type) for field in kind.fields)
+        case _:
+            return kind in (ScalarType.DATE, ScalarType.TIMESTAMP)
+
+
+def _scalar(text: Column, kind: ScalarType) -> Column:  # noqa: PLR0911 - one for each type
+    match kind:
+        case ScalarType.VARCHAR:
+            return text
+        case ScalarType.BOOLEAN:
+            lower = F.lower(text)
+            return F.when(lower == "true", F.lit(True)).when(lower == "false", F.lit(False))
+        case ScalarType.DOUBLE:
+            return text.try_cast("double")
+        case ScalarType.INTEGER | ScalarType.TIME:
+            return _whole(text, "int")
+        case ScalarType.BIGINT:
+            return _whole(text, "bigint")
+        case ScalarType.DATE:
+            return F.date_from_unix_date(_whole(text, "int"))
+        case ScalarType.TIMESTAMP:
+            return F.timestamp_millis(_whole(text, "bigint"))
+        case ScalarType.BYTES:
+            return F.try_to_binary(text, F.lit("base64"))
+
+
+def _whole(text: Column, kind: str) -> Column:
+    """A number with a fraction loses it, as in ksqlDB."""
+    return F.coalesce(text.try_cast(kind), text.try_cast("double").try_cast(kind))
+
+
+def _once(value: Column, result: Callable[[Column], Column]) -> Column:
+    """`result` of a value that is computed once, however often the result names it; null for null."""
+    made = F.transform(F.array(value), result)
+    return F.when(value.isNotNull(), F.element_at(made, 1))

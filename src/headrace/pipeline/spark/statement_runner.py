@@ -1,0 +1,214 @@
+"""Runs what statements ask for: the queries of the catalogue, and push queries while somebody listens.
+
+`reconcile` is called again and again and never waits: it compares what is asked for with what runs, and
+starts, stops or replaces. The statement log and the wishes are the only things that it goes by, so a restart brings
+every query back; where it was is in its checkpoint.
+
+Invariants: a query has one keeper, named by its id. A statement that cannot be planned is said to have failed
+and harms no other; it is tried again when its statement or the catalogue changes. A paused query is stopped
+and keeps its checkpoint. Never changes the catalogue.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from pyspark.sql import SparkSession
+
+from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
+from headrace.pipeline.catalogue import Catalogue, PersistentQuery
+from headrace.pipeline.engine.planner import Planner
+from headrace.pipeline.engine.push_queries import PushWish, sink_of
+from headrace.pipeline.query_plan import QueryPlan
+from headrace.pipeline.spark.keeper import QueryKeeper, StatusListener
+from headrace.pipeline.spark.plan_query import PlanQuery, SchemaRegistry
+from headrace.pipeline.spark.steps.modes import reads_of
+from headrace.pipeline.statements.parser import parse
+from headrace.pipeline.statements.tree import CreateAs, InsertSelect, Query
+from headrace.pipeline.status import QueryStatus
+from headrace.pipeline.topics import TopicDirectory
+
+logger = logging.getLogger(__name__)
+
+EARLIEST: Final = "earliest"
+_OFFSET_RESET: Final = "auto.offset.reset"
+
+
+class Statements(Protocol):
+    """What the runner reads of the statement log."""
+
+    @property
+    def catalogue(self) -> Catalogue: ...
+
+
+class Wishes(Protocol):
+    """What the runner reads of the push queries."""
+
+    def poll(self, timeout: float) -> dict[str, PushWish]: ...
+
+    def end(self, wish: PushWish, reason: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One query that is to run; replaced by another if anything in here changes."""
+
+    id: str
+    statement: str
+    properties: tuple[tuple[str, str], ...]
+    wish: PushWish | None = None
+
+
+class StatementRunner:
+    """The keepers of one pipeline process's statements."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        settings: Settings,
+        *,
+        statements: Statements,
+        wishes: Wishes,
+        planner: Planner,
+        registry: SchemaRegistry,
+        directory: TopicDirectory,
+        on_status: StatusListener,
+        wall_clock_ms: Callable[[], int],
+        slots_held_elsewhere: Callable[[], int],
+    ) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._statements = statements
+        self._wishes = wishes
+        self._planner = planner
+        self._registry = registry
+        self._directory = directory
+        self._on_status = on_status
+        self._wall_clock_ms = wall_clock_ms
+        self._slots_held_elsewhere = slots_held_elsewhere
+        self._running: dict[str, tuple[Asked, QueryKeeper]] = {}
+        # What could not be planned, and with which catalogue.
+        self._refused: dict[str, tuple[Asked, Catalogue]] = {}
+
+    @property
+    def keepers(self) -> tuple[QueryKeeper, ...]:
+        return tuple(keeper for _, keeper in self._running.values())
+
+    def reconcile(self) -> None:
+        """Have a keeper for each query that is asked for, and no others."""
+        catalogue = self._statements.catalogue
+        asked = {each.id: each for each in self._asked(catalogue)}
+        for query_id, (running, keeper) in list(self._running.items()):
+            if asked.get(query_id) != running or query_id in self._refused:
+                keeper.stop()
+                del self._running[query_id]
+        for query_id in [known for known in self._refused if known not in asked]:
+            del self._refused[query_id]
+        for query_id, each in asked.items():
+            refused = self._refused.get(query_id)
+            # Somebody who was told that there will be no rows does not come back for them.
+            again = refused is None or (each.wish is None and refused != (each, catalogue))
+            if query_id not in self._running and again:
+                self._begin(each, catalogue)
+
+    def stop(self) -> None:
+        for _, keeper in self._running.values():
+            keeper.stop()
+        self._running.clear()
+
+    def _asked(self, catalogue: Catalogue) -> list[Asked]:
+        kept = [
+            Asked(id=query.id, statement=query.statement, properties=query.properties)
+            for query in catalogue.queries.values()
+            if not query.paused
+        ]
+        # Renewing a wish changes nothing about what is asked.
+        pushed = [
+            Asked(
+                id=wish.id,
+                statement=wish.statement,
+                properties=wish.properties,
+                wish=dataclasses.replace(wish, alive_until=0),
+            )
+            for wish in self._wishes.poll(0).values()
+        ]
+        return kept + pushed
+
+    def _begin(self, asked: Asked, catalogue: Catalogue) -> None:
+        try:
+            query = self._query(asked, catalogue)
+        except HeadraceError as error:
+            self._refuse(asked, catalogue, str(error))
+            return
+        self._refused.pop(asked.id, None)
+        keeper = QueryKeeper(
+            query,
+            directory=self._directory,
+            on_status=self._on_status if asked.wish is None else self._heard_of(asked, catalogue),
+            wall_clock_ms=self._wall_clock_ms,
+        )
+        self._running[asked.id] = (asked, keeper)
+
+    def _heard_of(self, asked: Asked, catalogue: Catalogue) -> StatusListener:
+        """A push query that fails is not tried again: whoever asked for it is told."""
+
+        def heard(status: QueryStatus) -> None:
+            if status.state == "FAILED" and asked.id not in self._refused:
+                self._refuse(asked, catalogue, status.message)
+
+        return heard
+
+    def _query(self, asked: Asked, catalogue: Catalogue) -> PlanQuery:
+        plan = planned(asked, catalogue, self._planner)
+        return PlanQuery(
+            self._spark,
+            plan,
+            self._settings,
+            self._registry,
+            query_id=asked.id,
+            dead_letter_topic=f"{reads_of(plan.root)[0].source.topic}_dlq",
+            free_slots=self._free_slots,
+            starting_offsets=dict(asked.properties).get(_OFFSET_RESET, "latest"),
+        )
+
+    def _free_slots(self) -> int:
+        held = sum(keeper.slots_held for keeper in self.keepers)
+        return self._settings.pipeline_slots - held - self._slots_held_elsewhere()
+
+    def _refuse(self, asked: Asked, catalogue: Catalogue, reason: str) -> None:
+        self._refused[asked.id] = (asked, catalogue)
+        logger.error("Query %s cannot run: %s", asked.id, reason)
+        if asked.wish is not None:
+            self._wishes.end(asked.wish, reason)
+            return
+        self._on_status(
+            QueryStatus(query=asked.id, state="FAILED", mode="", message=reason, at=self._wall_clock_ms())
+        )
+
+
+def planned(asked: Asked, catalogue: Catalogue, planner: Planner) -> QueryPlan:
+    """The plan of a query that was accepted before. Raises HeadraceError."""
+    (parsed,) = parse(asked.statement)
+    statement = parsed.statement
+    if not isinstance(statement, CreateAs | InsertSelect | Query):
+        raise HeadraceError("pipeline_failed", f"{asked.statement} has no query to run.")
+    plan = planner.plan_query(statement, _before(statement, asked.id, catalogue), text=parsed.text)
+    if asked.wish is not None:
+        return dataclasses.replace(plan, sink=sink_of(asked.wish, plan))
+    return plan
+
+
+def _before(statement: CreateAs | InsertSelect | Query, query_id: str, catalogue: Catalogue) -> Catalogue:
+    """The catalogue as the statement found it: without what it has made itself."""
+    if not isinstance(statement, CreateAs):
+        return catalogue
+    sources = {name: source for name, source in catalogue.sources.items() if name != statement.name}
+    queries: dict[str, PersistentQuery] = {
+        name: query for name, query in catalogue.queries.items() if name != query_id
+    }
+    return dataclasses.replace(catalogue, sources=sources, queries=queries)

@@ -1,0 +1,98 @@
+"""Walks a plan and gives its rows on Spark.
+
+A table is met in two ways: as the stream of its changes, where it is what a query reads, and as it stands,
+where something is looked up in it. `Inputs` has both.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headrace.core.errors import HeadraceError
+from headrace.pipeline.query_plan import (
+    Aggregate,
+    Explode,
+    Filter,
+    Project,
+    Read,
+    Rekey,
+    Step,
+    StreamJoin,
+    TableJoin,
+    TableLookup,
+)
+from headrace.pipeline.spark.steps.aggregating import aggregate_rows
+from headrace.pipeline.spark.steps.exploding import explode_rows
+from headrace.pipeline.spark.steps.filtering import filter_rows
+from headrace.pipeline.spark.steps.projecting import project_rows, rekey_rows
+from headrace.pipeline.spark.steps.rows import Rows
+from headrace.pipeline.spark.steps.stream_joining import join_streams
+from headrace.pipeline.spark.steps.table_joining import Table, changes_of, join_tables, read_table
+from headrace.pipeline.spark.steps.table_lookup import look_up_rows
+
+
+class Inputs(Protocol):
+    def changes(self, read: Read) -> Rows:
+        """Rows as they come."""
+        ...
+
+    def standing(self, read: Read, *, is_global: bool) -> Rows:
+        """The rows of a table as it stands whenever a batch asks."""
+        ...
+
+
+def built(step: Step, inputs: Inputs) -> Rows:  # noqa: PLR0911 - one for each step
+    match step:
+        case Read():
+            return inputs.changes(step)
+        case Filter():
+            return filter_rows(step, built(step.input, inputs))
+        case Explode():
+            return explode_rows(step, built(step.input, inputs))
+        case Rekey():
+            return rekey_rows(step, built(step.input, inputs))
+        case Project():
+            return project_rows(step, built(step.input, inputs))
+        case Aggregate():
+            return aggregate_rows(step, built(step.input, inputs))
+        case StreamJoin():
+            return join_streams(step, built(step.left, inputs), built(step.right, inputs))
+        case TableLookup():
+            table = _standing(step.table, inputs, is_global=step.is_global)
+            return look_up_rows(step, built(step.stream, inputs), table)
+        case TableJoin():
+            return changes_of(_table(step, inputs))
+
+
+def _table(step: Step, inputs: Inputs) -> Table:
+    """A side of a join of tables."""
+    match step:
+        case Read():
+            standing = inputs.standing(step, is_global=False)
+            return read_table(step, standing=standing, changes=inputs.changes(step))
+        case TableJoin():
+            return join_tables(step, _table(step.left, inputs), _table(step.right, inputs))
+        case _:
+            raise HeadraceError(
+                "pipeline_failed",
+                f"A table that is made by {type(step).__name__} cannot be joined within the same query.",
+                remedy="Make the table by a query of its own (CREATE TABLE … AS SELECT) and join with that.",
+            )
+
+
+def _standing(step: Step, inputs: Inputs, *, is_global: bool) -> Rows:
+    match step:
+        case Read():
+            return inputs.standing(step, is_global=is_global)
+        case Filter():
+            return filter_rows(step, _standing(step.input, inputs, is_global=is_global))
+        case Project():
+            return project_rows(step, _standing(step.input, inputs, is_global=is_global))
+        case Rekey():
+            return rekey_rows(step, _standing(step.input, inputs, is_global=is_global))
+        case _:
+            raise HeadraceError(
+                "pipeline_failed",
+                f"A table that is made by {type(step).__name__} cannot be looked up within the same query.",
+                remedy="Make the table by a query of its own (CREATE TABLE … AS SELECT) and join with that.",
+            )

@@ -1,0 +1,28 @@
+"""Project and Rekey: named expressions. Neither moves a row; the sink finds the partition by the key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+from headrace.pipeline.query_plan import Named, Project, Rekey
+from headrace.pipeline.spark.steps.rows import Rows, columns
+
+
+def project_rows(step: Project, rows: Rows) -> Rows:
+    named = [_named(each) for each in (*step.keys, *step.values)]
+    return replace(rows, frame=rows.frame.select(*named, *columns(rows.hidden)))
+
+
+def rekey_rows(step: Rekey, rows: Rows) -> Rows:
+    """What a key hides by its name goes, everything else stays."""
+    given = {each.name for each in step.keys}
+    kept = [name for name in rows.frame.columns if name not in given]
+    frame = rows.frame.select(*(_named(each) for each in step.keys), *columns(kept))
+    return replace(rows, frame=frame)
+
+
+def _named(each: Named) -> Column:
+    return F.expr(each.value.spark).alias(each.name)

@@ -1,0 +1,172 @@
+"""Read: Kafka records as rows, under the alias of the source.
+
+The time of a row is, in this order: its TIMESTAMP column, the header in which an earlier query passed it on
+(Spark's Kafka sink cannot set a record's timestamp), the record's own timestamp. A record whose TIMESTAMP
+column has no time cannot be read, as in ksqlDB. In a table a record without a key means nothing and is left
+out; a null value is a deletion. In a stream a null value passes as null.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from headrace.lake.coordinates import POSTED_AT_HEADER
+from headrace.pipeline.catalogue import HeaderColumn, Source
+from headrace.pipeline.query_plan import Read
+from headrace.pipeline.spark.formats.avro_format import WriterSchemas
+from headrace.pipeline.spark.formats.choosing import reader_of
+from headrace.pipeline.spark.formats.kafka_format import whole_number_of
+from headrace.pipeline.spark.steps import rows as names
+from headrace.pipeline.spark.steps.rows import Rows, column
+from headrace.pipeline.statements.queries import WindowKind
+from headrace.pipeline.statements.tree import SourceKind
+from headrace.pipeline.statements.types import DataType, ScalarType
+from headrace.pipeline.topics import TopicIdentity
+
+# The time of a row in milliseconds, as text. Ours: see the module's docstring.
+ROWTIME_HEADER: Final = "headrace-rowtime"
+
+_PARSED_KEY: Final = "__parsed_key"
+_PARSED_VALUE: Final = "__parsed_value"
+_PLAIN_KEY: Final = "__plain_key"
+
+
+def read_rows(
+    step: Read,
+    records: DataFrame,
+    *,
+    query: str,
+    topic: TopicIdentity,
+    key_schemas: WriterSchemas,
+    value_schemas: WriterSchemas,
+) -> Rows:
+    """Rows of Kafka records that were read with headers."""
+    source = step.source
+    is_table = source.kind is SourceKind.TABLE
+    if is_table:
+        records = records.filter(F.col("key").isNotNull())
+    keys = reader_of(source.key_encoding, source.key, side="key", schemas=key_schemas)
+    values = reader_of(source.value_encoding, source.value, side="value", schemas=value_schemas)
+    parsed = (
+        records.withColumn(_PLAIN_KEY, _without_window(F.col("key"), source))
+        .withColumn(_PARSED_KEY, keys.parsed(F.col(_PLAIN_KEY)))
+        .withColumn(_PARSED_VALUE, values.parsed(F.col("value")))
+    )
+    key, value = F.col(_PARSED_KEY), F.col(_PARSED_VALUE)
+    found = {each.name: keys.value(key, each) for each in source.key}
+    found |= {each.name: values.value(value, each) for each in source.value}
+    found |= {each.name: _header_value(each) for each in source.headers}
+    rowtime, late_reason = _rowtime(source, found)
+    start, end = _window(source)
+    reason = F.coalesce(
+        keys.reason(F.col(_PLAIN_KEY), key), values.reason(F.col("value"), value), late_reason
+    )
+    pseudo = {"ROWTIME": rowtime, "ROWPARTITION": F.col("partition"), "ROWOFFSET": F.col("offset")}
+    if source.window is not None:
+        pseudo |= {"WINDOWSTART": start, "WINDOWEND": end}
+    coordinates = F.concat_ws("/", F.lit(query), F.lit(topic.topic_id), F.col("partition"), F.col("offset"))
+    hidden = {
+        names.ROWTIME: rowtime,
+        names.DELETED: F.col("value").isNull() & F.lit(bool(source.value)),
+        names.REASON: reason,
+        names.SOURCE: coordinates,
+        names.ORDINAL: F.lit(0),
+        names.POSTED_AT: F.coalesce(_number_in_header(POSTED_AT_HEADER), F.unix_millis("timestamp")),
+        names.KEY: F.col("key"),
+        names.VALUE: F.col("value"),
+        names.PARTITION: F.col("partition"),
+        names.OFFSET: F.col("offset"),
+        # Offsets of different partitions say nothing of each other; times do, about.
+        names.SEQUENCE: rowtime if topic.partitions > 1 else F.lit(0).cast("bigint"),
+    }
+    if source.window is not None:
+        hidden |= {names.WINDOW_START: start, names.WINDOW_END: end}
+    visible = {f"{step.alias}.{name}": each for name, each in (found | pseudo).items()}
+    frame = parsed.select(*(each.alias(name) for name, each in (visible | hidden).items()))
+    return Rows(frame=frame, is_table=is_table)
+
+
+def latest_rows(rows: Rows) -> Rows:
+    """The rows of a table as it stands: the newest of each key, without those that are deleted.
+
+    For a frame that is read as a whole. A key lives in one partition, so its newest record has the highest
+    offset. What cannot be read changes nothing, as in ksqlDB.
+    """
+    everything = F.struct(*(column(name) for name in rows.frame.columns)).alias("row")
+    newest = (
+        names.good(rows)
+        .select(everything)
+        .groupBy(F.col(f"row.{names.KEY}").alias("key"))
+        .agg(F.max_by("row", F.col(f"row.{names.OFFSET}")).alias("row"))
+        .filter(~F.col(f"row.{names.DELETED}"))
+    )
+    frame = newest.select(*(F.col("row")[name].alias(name) for name in rows.frame.columns))
+    return Rows(frame=frame, is_table=True)
+
+
+def _without_window(key: Column, source: Source) -> Column:
+    if source.window is None:
+        return key
+    size = 16 if source.window.kind is WindowKind.SESSION else 8
+    return F.when(F.octet_length(key) >= size, F.substring(key, F.lit(1), F.octet_length(key) - size))
+
+
+def _window(source: Source) -> tuple[Column, Column]:
+    """Start and end: Kafka writes the start behind the key, and for sessions the end before the start."""
+    nothing = F.lit(None).cast("bigint")
+    if source.window is None:
+        return nothing, nothing
+    size = F.octet_length("key")
+    start = F.when(size >= 8, whole_number_of(F.substring(F.col("key"), size - 7, F.lit(8))))
+    if source.window.kind is WindowKind.SESSION:
+        end = F.when(size >= 16, whole_number_of(F.substring(F.col("key"), size - 15, F.lit(8))))
+        return start, end
+    return start, start + F.lit(source.window.size_ms)
+
+
+def _rowtime(source: Source, found: dict[str, Column]) -> tuple[Column, Column]:
+    """The time in milliseconds, and the reason where the TIMESTAMP column has none."""
+    no_reason = F.lit(None).cast("string")
+    if source.timestamp is None:
+        return F.coalesce(_number_in_header(ROWTIME_HEADER), F.unix_millis("timestamp")), no_reason
+    name = source.timestamp.name
+    kind = next(each.type for each in source.columns if each.name == name)
+    usable = time_in(source, found[name], kind)
+    reason = F.when(
+        F.col("value").isNotNull() & usable.isNull(),
+        F.lit(f"Column {name}, which has the record's time, holds no time."),
+    )
+    return F.coalesce(usable, F.unix_millis("timestamp")), reason
+
+
+def time_in(source: Source, value: Column, kind: DataType) -> Column:
+    """The milliseconds in the TIMESTAMP column; null where it has no time."""
+    assert source.timestamp is not None
+    if kind is ScalarType.TIMESTAMP:
+        millis = F.unix_millis(value)
+    elif source.timestamp.format is not None:
+        millis = F.unix_millis(F.try_to_timestamp(value, F.lit(source.timestamp.format)))
+    else:
+        millis = value.try_cast("bigint")
+    return F.when(millis >= 0, millis)
+
+
+def _header_value(header: HeaderColumn) -> Column:
+    if header.header is None:
+        return F.transform(
+            F.coalesce(F.col("headers"), F.array()),
+            lambda each: F.struct(each["key"].alias("KEY"), each["value"].alias("VALUE")),
+        )
+    return _last_header(header.header)
+
+
+def _last_header(name: str) -> Column:
+    matching = F.filter("headers", lambda header: header["key"] == F.lit(name))
+    return F.try_element_at(matching, F.lit(-1))["value"]
+
+
+def _number_in_header(name: str) -> Column:
+    return _last_header(name).cast("string").try_cast("bigint")

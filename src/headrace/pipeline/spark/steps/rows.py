@@ -1,0 +1,92 @@
+"""What flows between steps: a frame with the plan's columns, and beside them what only we need to know.
+
+Columns that begin with two underscores travel along unseen by the plan's expressions:
+
+| column | what | from which steps |
+|---|---|---|
+| `__ROWTIME` | the row's time, milliseconds | all |
+| `__DELETED` | a table's row is gone, or a stream's value is null | all |
+| `__REASON` | why the record could not be read; null for good rows | those without state |
+| `__SOURCE` | the source header without its ordinal | those without state |
+| `__ORDINAL` | which of the rows that its record gave, from 0 | those without state |
+| `__POSTED_AT` | when the first record of the chain was posted, milliseconds | those without state |
+| `__KEY`, `__VALUE` | the record as it came, for the dead letters | those without state |
+| `__PARTITION`, `__OFFSET` | where the record stood | those without state |
+| `__SEQUENCE` | what orders records of different partitions; 0 where there is one | those without state |
+| `__EVENT_TIME` | the time that Spark's watermark goes by | joins of streams |
+| `__WINDOWSTART`, `__WINDOWEND` | the window in the key, milliseconds | behind windows |
+
+A row with a reason passes every step of a plan without state, so that one sink has all rows, good and bad.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+ROWTIME: Final = "__ROWTIME"
+DELETED: Final = "__DELETED"
+REASON: Final = "__REASON"
+SOURCE: Final = "__SOURCE"
+ORDINAL: Final = "__ORDINAL"
+POSTED_AT: Final = "__POSTED_AT"
+KEY: Final = "__KEY"
+VALUE: Final = "__VALUE"
+PARTITION: Final = "__PARTITION"
+OFFSET: Final = "__OFFSET"
+SEQUENCE: Final = "__SEQUENCE"
+EVENT_TIME: Final = "__EVENT_TIME"
+WINDOW_START: Final = "__WINDOWSTART"
+WINDOW_END: Final = "__WINDOWEND"
+# Not carried along: what aggregates of order go by, and the time that watermarks go by.
+ORDER: Final = "__ORDER"
+TIME: Final = "__TIME"
+
+_HIDDEN: Final = "__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """`is_table`: rows are changes of a table, so what is filtered out becomes a deletion.
+
+    `lead_ms`: behind a join of streams, how far a row's time may be ahead of its event time.
+    """
+
+    frame: DataFrame
+    is_table: bool
+    lead_ms: int = 0
+
+    @property
+    def hidden(self) -> list[str]:
+        return [name for name in self.frame.columns if name.startswith(_HIDDEN)]
+
+    @property
+    def visible(self) -> list[str]:
+        return [name for name in self.frame.columns if not name.startswith(_HIDDEN)]
+
+    @property
+    def has_reasons(self) -> bool:
+        return REASON in self.frame.columns
+
+
+def column(name: str) -> Column:
+    """A column by its exact name, which may hold dots."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def columns(names: list[str]) -> list[Column]:
+    return [column(name) for name in names]
+
+
+def good(rows: Rows) -> DataFrame:
+    """The rows that could be read; the others leave by a query of their own (`dead_letters.py`)."""
+    if not rows.has_reasons:
+        return rows.frame
+    return rows.frame.filter(column(REASON).isNull())
+
+
+def minus(frame: DataFrame, *names: str) -> DataFrame:
+    return frame.drop(*(name for name in names if name in frame.columns))

@@ -1,0 +1,114 @@
+"""The end of a plan: rows as Kafka records for the sink, and for the dead letters.
+
+Good and bad rows leave by one Kafka sink; the `topic` column decides. Headers say where a record comes from
+(where it comes from one), when it was posted, and its time. A windowed key has the window behind it, as Kafka
+Streams writes it: eight bytes of its start, for a session before those eight bytes of its end.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from headrace.lake.coordinates import ERROR_HEADER, POSTED_AT_HEADER, SOURCE_HEADER
+from headrace.pipeline.catalogue import Source
+from headrace.pipeline.spark.formats.kafka_format import whole_number
+from headrace.pipeline.spark.formats.reading import BytesWriter
+from headrace.pipeline.spark.steps import rows as names
+from headrace.pipeline.spark.steps.read import ROWTIME_HEADER, time_in
+from headrace.pipeline.spark.steps.rows import Rows, column
+from headrace.pipeline.statements.position import Position
+from headrace.pipeline.statements.queries import WindowKind
+from headrace.pipeline.topics import TopicIdentity
+
+# Which part of the statement a dead letter could not pass.
+POSITION_HEADER: Final = "headrace-position"
+
+
+def sink_records(
+    rows: Rows,
+    sink: Source,
+    *,
+    topic: TopicIdentity,
+    keys: BytesWriter,
+    values: BytesWriter,
+    dead_letter_topic: str,
+    at: Position,
+) -> DataFrame:
+    """Kafka records (topic, key, value, headers, partition): good rows, and bad ones as they came."""
+    columns = {name: column(name) for name in rows.visible}
+    # Behind an aggregation or a join of streams there are no bad rows.
+    is_bad = column(names.REASON).isNotNull() if rows.has_reasons else F.lit(False)
+    raw_key = column(names.KEY) if rows.has_reasons else F.lit(None)
+    raw_value = column(names.VALUE) if rows.has_reasons else F.lit(None)
+    headers = _headers(rows, sink)
+    faults = _faults(at) if rows.has_reasons else []
+    value = F.when(~column(names.DELETED), values.written(columns))
+    return rows.frame.select(
+        F.when(is_bad, F.lit(dead_letter_topic)).otherwise(F.lit(sink.topic)).alias("topic"),
+        F.when(is_bad, raw_key).otherwise(_key(sink, keys, columns)).alias("key"),
+        F.when(is_bad, raw_value).otherwise(value).alias("value"),
+        F.when(is_bad, F.array(*headers, *faults)).otherwise(F.array(*headers)).alias("headers"),
+        F.when(is_bad, F.lit(0)).otherwise(_lane(rows, topic)).alias("lane"),
+    ).select(
+        "topic",
+        "key",
+        "value",
+        "headers",
+        # Null lets Kafka hash the key.
+        F.when(F.col("key").isNull(), F.col("lane")).cast("int").alias("partition"),
+    )
+
+
+def dead_letters(rows: Rows, *, dead_letter_topic: str, at: Position) -> DataFrame:
+    """Only the bad rows, for plans whose steps cannot pass them on."""
+    bad = rows.frame.filter(column(names.REASON).isNotNull())
+    return bad.select(
+        F.lit(dead_letter_topic).alias("topic"),
+        column(names.KEY).alias("key"),
+        column(names.VALUE).alias("value"),
+        F.array(*_headers(rows, None), *_faults(at)).alias("headers"),
+        F.when(column(names.KEY).isNull(), F.lit(0)).alias("partition"),
+    )
+
+
+def _key(sink: Source, keys: BytesWriter, columns: dict[str, Column]) -> Column:
+    key = keys.written(columns)
+    if sink.window is None:
+        return key
+    start = whole_number(column(names.WINDOW_START), 8)
+    if sink.window.kind is WindowKind.SESSION:
+        return F.concat(key, whole_number(column(names.WINDOW_END), 8), start)
+    return F.concat(key, start)
+
+
+def _headers(rows: Rows, sink: Source | None) -> list[Column]:
+    rowtime = column(names.ROWTIME)
+    if sink is not None and sink.timestamp is not None:
+        # The sink takes its time from a column of its own.
+        name = sink.timestamp.name
+        kind = next(each.type for each in sink.columns if each.name == name)
+        rowtime = F.coalesce(time_in(sink, column(name), kind), rowtime)
+    headers = [_header(ROWTIME_HEADER, rowtime.cast("string"))]
+    if names.SOURCE in rows.frame.columns:
+        coordinates = F.concat_ws("/", column(names.SOURCE), column(names.ORDINAL))
+        headers.insert(0, _header(SOURCE_HEADER, coordinates))
+        headers.append(_header(POSTED_AT_HEADER, column(names.POSTED_AT).cast("string")))
+    return headers
+
+
+def _faults(at: Position) -> list[Column]:
+    return [_header(ERROR_HEADER, column(names.REASON)), _header(POSITION_HEADER, F.lit(str(at)))]
+
+
+def _header(name: str, value: Column) -> Column:
+    return F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
+
+
+def _lane(rows: Rows, topic: TopicIdentity) -> Column:
+    """The partition of a record without a key: that of its source, so that its lane keeps its order."""
+    if names.PARTITION not in rows.frame.columns:
+        return F.lit(0)
+    return F.pmod(column(names.PARTITION), F.lit(topic.partitions))

@@ -1,0 +1,49 @@
+"""An engine on the embedded broker, with a statement log and a registry of its own for each test."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.pipeline.engine.cluster import Cluster
+from headrace.pipeline.engine.engine import Engine
+from headrace.pipeline.engine.registry_schemas import RegistrySchemas
+from headrace.pipeline.engine.rules_planner import RulesPlanner
+from headrace.pipeline.statement_log import StatementLog
+from headrace.registry.registry import Registry
+from headrace.testing import EmbeddedBroker
+
+
+@pytest.fixture(scope="session")
+def schemas(broker: EmbeddedBroker) -> Iterator[RegistrySchemas]:
+    registry = Registry(broker.bootstrap, topic=f"_schemas_{uuid.uuid4().hex}")
+    registry.start()
+    yield RegistrySchemas(registry)
+    registry.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(broker: EmbeddedBroker) -> Iterator[Cluster]:
+    opened = Cluster(broker.bootstrap)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def statement_topic() -> str:
+    return f"_statements_{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def statement_log(broker: EmbeddedBroker, statement_topic: str) -> Iterator[StatementLog]:
+    log = StatementLog(broker.bootstrap, topic=statement_topic)
+    log.start()
+    yield log
+    log.stop()
+
+
+@pytest.fixture
+def engine(statement_log: StatementLog, cluster: Cluster, schemas: RegistrySchemas) -> Engine:
+    return Engine(log=statement_log, cluster=cluster, schemas=schemas, planner=RulesPlanner())

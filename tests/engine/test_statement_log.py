@@ -1,0 +1,121 @@
+"""The statement log on a real broker: several writers at once, restarts, snapshots, lost acknowledgements."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headrace.core.errors import HeadraceError
+from headrace.pipeline.catalogue import Catalogue
+from headrace.pipeline.engine.records import PutType
+from headrace.pipeline.statement_log import Decision, StatementLog
+from headrace.pipeline.statements.types import BIGINT
+from headrace.registry.log import NotAcknowledgedError
+from headrace.testing import EmbeddedBroker
+from tests.ports import free_port
+
+
+def adding(name: str) -> Callable[[Catalogue], Decision]:
+    """CREATE TYPE name, if it is not there."""
+
+    def decide(catalogue: Catalogue) -> Decision:
+        if name in catalogue.types:
+            raise HeadraceError("bad_statement", f"{name} is there")
+        return Decision(
+            text=f"CREATE TYPE {name} AS BIGINT;",
+            command=f"type/{name}/create",
+            message="done",
+            effects=(PutType(name=name, type=BIGINT),),
+        )
+
+    return decide
+
+
+def test_what_was_committed_is_there_after_a_restart(
+    broker: EmbeddedBroker, statement_log: StatementLog, statement_topic: str
+) -> None:
+    first = statement_log.commit(adding("A"))
+    second = statement_log.commit(adding("B"))
+    assert (first.offset, second.offset) == (0, 1)
+    with pytest.raises(HeadraceError):
+        statement_log.commit(adding("A"))
+    again = StatementLog(broker.bootstrap, topic=statement_topic)
+    again.start()
+    try:
+        assert again.catalogue == statement_log.catalogue
+        assert list(again.catalogue.types) == ["A", "B"]
+        assert again.commands()["type/B/create"] == second
+        # One that follows sees what the other commits.
+        assert not again.wait_beyond(second.offset, 0)
+        third = statement_log.commit(adding("C"))
+        assert again.wait_beyond(second.offset, 20)
+        assert again.last == third.offset
+    finally:
+        again.stop()
+
+
+def test_writers_that_race_all_decide_on_what_is_there(broker: EmbeddedBroker, statement_topic: str) -> None:
+    logs = [StatementLog(broker.bootstrap, topic=statement_topic, snapshot_every=7) for _ in range(3)]
+    for log in logs:
+        log.start()
+    won: list[str] = []
+    codes: set[str] = set()
+    names = [f"T{number}" for number in range(12)]
+
+    def race(log: StatementLog) -> None:
+        for name in names:
+            try:
+                log.commit(adding(name))
+                won.append(name)
+            except HeadraceError as error:
+                codes.add(error.code)
+
+    threads = [threading.Thread(target=race, args=(log,)) for log in logs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    try:
+        assert sorted(won) == sorted(names)
+        assert codes == {"bad_statement"}
+        assert {frozenset(log.read_to_end().types) for log in logs} == {frozenset(names)}
+        late = StatementLog(broker.bootstrap, topic=statement_topic)
+        late.start()
+        assert set(late.catalogue.types) == set(names)
+        late.stop()
+    finally:
+        for log in logs:
+            log.stop()
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_lost_acknowledgement_makes_one_statement(
+    statement_log: StatementLog, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    writer: Any = statement_log._writer
+    write = writer.write
+    lost: list[bool] = []
+
+    def losing(key: bytes, value: bytes | None, timeout: float) -> int:
+        if lost:
+            return int(write(key, value, timeout))
+        lost.append(True)
+        if is_written:
+            write(key, value, timeout)
+        raise NotAcknowledgedError("lost")
+
+    monkeypatch.setattr(writer, "write", losing)
+    outcome = statement_log.commit(adding("A"))
+    assert outcome.offset == 0
+    assert statement_log.read_to_end().types == {"A": BIGINT}
+    assert statement_log.commit(adding("B")).offset == 1
+
+
+def test_a_log_that_does_not_answer_is_an_error() -> None:
+    log = StatementLog(f"127.0.0.1:{free_port()}", timeout=0.5)
+    with pytest.raises(HeadraceError) as caught:
+        log.start()
+    assert caught.value.code == "log_unavailable"

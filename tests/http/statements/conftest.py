@@ -1,0 +1,60 @@
+"""The door on an engine of its own, served by hypercorn on the embedded broker."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from headrace.http.statements.app import create_statements_app
+from headrace.pipeline.engine.cluster import Cluster
+from headrace.pipeline.engine.engine import Engine
+from headrace.pipeline.engine.planner import Planner
+from headrace.pipeline.engine.registry_schemas import RegistrySchemas
+from headrace.pipeline.engine.rules_planner import RulesPlanner
+from headrace.pipeline.statement_log import StatementLog
+from headrace.registry.registry import Registry
+from headrace.testing import EmbeddedBroker
+from tests.http.registry.serving import served
+
+
+@pytest.fixture(scope="module")
+def planner() -> Planner:
+    return RulesPlanner()
+
+
+@pytest.fixture(scope="module")
+def engine(broker: EmbeddedBroker, planner: Planner) -> Iterator[Engine]:
+    """One for a module: tests keep apart by names."""
+    registry = Registry(broker.bootstrap, topic=f"_schemas_{uuid.uuid4().hex}")
+    registry.start()
+    log = StatementLog(broker.bootstrap, topic=f"_statements_{uuid.uuid4().hex}")
+    log.start()
+    cluster = Cluster(broker.bootstrap)
+    made = Engine(log=log, cluster=cluster, schemas=RegistrySchemas(registry), planner=planner)
+    made.start()
+    yield made
+    made.stop()
+    cluster.close()
+    log.stop()
+    registry.stop()
+
+
+@pytest.fixture(scope="module")
+def address(engine: Engine) -> Iterator[str]:
+    with served(create_statements_app(engine)) as url:
+        yield url
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address, timeout=30) as opened:
+        yield opened
+
+
+@pytest.fixture
+def name() -> str:
+    """A name for a stream or table that no other test uses."""
+    return f"S_{uuid.uuid4().hex[:10]}".upper()

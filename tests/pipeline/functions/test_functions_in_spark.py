@@ -1,0 +1,156 @@
+"""Scalar and table functions on a real Spark: what they give, and that nothing makes them fail."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from headrace.pipeline.functions.function import FunctionKind
+from headrace.pipeline.functions.table import ALL
+
+from . import examples_of_collections, examples_of_numbers, examples_of_texts, examples_of_times
+from .evaluating import (
+    Failure,
+    Found,
+    constant_call,
+    declared,
+    evaluated,
+    evaluated_forms,
+    form_key,
+    forms_of,
+    looks_at_constants,
+)
+from .odd_values import nothing_of, odd_forms
+from .values import Example
+
+ANYWHERE = (
+    *examples_of_numbers.EXAMPLES,
+    *examples_of_texts.EXAMPLES,
+    *examples_of_collections.EXAMPLES,
+    *examples_of_times.EXAMPLES,
+)
+EXAMPLES = (*ANYWHERE, *examples_of_texts.OF_CONSTANTS, *examples_of_times.OF_CONSTANTS)
+# What they give cannot be foretold.
+MADE_ANEW = {"RANDOM", "UUID", "UNIX_DATE", "UNIX_TIMESTAMP"}
+
+
+def test_each_function_has_examples() -> None:
+    expected = {name for name, each in ALL.items() if each.kind is not FunctionKind.AGGREGATE}
+    assert expected - {example.name for example in EXAMPLES} <= {"RANDOM"}
+
+
+def test_each_form_has_an_example() -> None:
+    """Forms that differ by the type of their number only have one between them."""
+    missing = []
+    for function in ALL.values():
+        if function.kind is FunctionKind.AGGREGATE:
+            continue
+        counts = {len(example.arguments) for example in EXAMPLES if example.name == function.name}
+        missing += [
+            f"{function.name}{form}"
+            for form in function.signatures
+            if not form.is_variadic and form.parameters and len(form.parameters) not in counts
+        ]
+    assert missing == []
+
+
+def test_examples_as_constants(spark: SparkSession) -> None:
+    """Of functions that look at constants before the query runs."""
+    chosen = [example for example in EXAMPLES if looks_at_constants(example)]
+    calls = [constant_call(example) for example in chosen]
+    wrong = []
+    for example, (_, kind), found in zip(chosen, calls, evaluated(spark, calls), strict=True):
+        if isinstance(found, Failure):
+            wrong.append(f"{example} fails: {found.reason}")
+        elif found.type != declared(kind):
+            wrong.append(f"{example} is a {found.type}, not a {declared(kind)}")
+        elif not same(found.values[0], example.expected):
+            wrong.append(f"{example} gives {found.values[0]!r}, not {example.expected!r}")
+    assert not wrong, f"{len(wrong)} wrong:\n" + "\n".join(wrong)
+
+
+def test_examples_in_columns(spark: SparkSession) -> None:
+    """The same from columns, where nothing is known before; and with each argument null, which must not fail."""
+    forms = forms_of(ANYWHERE)
+    expected: dict[str, list[Example]] = {}
+    for example in ANYWHERE:
+        expected.setdefault(form_key(example), []).append(example)
+    for form in forms.values():
+        for row in form.rows[:3]:
+            for place, each in enumerate(form.arguments):
+                if not each.is_fixed:
+                    nothing = nothing_of(each.argument)  # type: ignore[arg-type]
+                    form.rows.append((*row[:place], nothing, *row[place + 1 :]))
+    wrong = []
+    for key, found in zip(forms, evaluated_forms(spark, list(forms.values())), strict=True):
+        if isinstance(found, Failure):
+            wrong.append(f"{key} fails: {found.reason}")
+            continue
+        _, kind = constant_call(expected[key][0])
+        if found.type != declared(kind):
+            wrong.append(f"{key} is a {found.type}, not a {declared(kind)}")
+        for example, value in zip(expected[key], found.values, strict=False):
+            if not same(value, example.expected):
+                wrong.append(f"{example} gives {value!r}, not {example.expected!r}")
+    assert not wrong, f"{len(wrong)} wrong:\n" + "\n".join(wrong)
+
+
+def test_odd_values_never_fail(spark: SparkSession) -> None:
+    scalars = [each for each in ALL.values() if each.kind is not FunctionKind.AGGREGATE]
+    forms = [form for function in scalars for form in odd_forms(function, rows=100)]
+    failures = [
+        f"{form}: {found.reason}"
+        for form, found in zip(forms, evaluated_forms(spark, forms), strict=True)
+        if not isinstance(found, Found)
+    ]
+    assert not failures, f"{len(failures)} fail:\n" + "\n".join(failures)
+
+
+def test_made_anew(spark: SparkSession) -> None:
+    calls = {}
+    for name in MADE_ANEW:
+        resolution = ALL[name].resolve(())
+        assert resolution is not None
+        calls[name] = resolution.spark(())
+    rows = (
+        spark.range(2)
+        .selectExpr(*(f"{call} AS {name}" for name, call in calls.items()), "unix_millis(now()) AS now")
+        .collect()
+    )
+    first, second = rows
+    assert first["UUID"] != second["UUID"]
+    assert len(first["UUID"]) == 36
+    assert first["RANDOM"] != second["RANDOM"]
+    assert 0 <= first["RANDOM"] < 1
+    assert abs(first["UNIX_TIMESTAMP"] - first["now"]) < 600_000
+    assert first["UNIX_DATE"] == first["UNIX_TIMESTAMP"] // 86_400_000
+
+
+def same(found: Any, expected: Any) -> bool:
+    match expected:
+        case float():
+            if not isinstance(found, float):
+                return False
+            if math.isnan(expected) or math.isinf(expected):
+                return (math.isnan(found) and math.isnan(expected)) or found == expected
+            # Distances in the examples are given to one place.
+            return math.isclose(found, expected, rel_tol=1e-5 if abs(expected) > 5000 else 1e-14)
+        case Decimal():
+            return isinstance(found, Decimal) and found == expected and str(found) == str(expected)
+        case list():
+            return (
+                isinstance(found, list)
+                and len(found) == len(expected)
+                and all(same(one, other) for one, other in zip(found, expected, strict=True))
+            )
+        case dict():
+            return (
+                isinstance(found, dict)
+                and found.keys() == expected.keys()
+                and all(same(found[key], expected[key]) for key in expected)
+            )
+        case _:
+            return type(found) is type(expected) and found == expected
