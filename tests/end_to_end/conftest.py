@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.pipeline.topics import TopicDirectory
 from tests.browser import browser, chromium_path  # noqa: F401 - fixtures
 from tests.running_platform import Platform, running_platform
 
 
 @pytest.fixture(scope="session")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    with running_platform(tmp_path_factory.mktemp("platform")) as running:
-        TopicDirectory(running.settings.bootstrap).ensure("events", partitions=4)
+    with running_platform(tmp_path_factory.mktemp("platform"), default_partitions=4) as running:
         yield running

@@ -105,6 +105,7 @@ def test_a_stream_becomes_avro_a_table_and_rows_as_they_come(platform: Platform)
     assert door.rows(f"SELECT N FROM {table} WHERE User_ID = '{prefix}-1';") == [[10]]
     pushed = door.rows(f"SELECT UCASE(User_ID) AS U FROM {target} EMIT CHANGES LIMIT 30;")
     assert sorted(row[0] for row in pushed) == sorted(user.upper() for user in users)
+    door.execute(f"DROP TABLE {table} DELETE TOPIC; DROP STREAM {target} DELETE TOPIC; DROP STREAM {source};")
 
 
 def test_queries_go_on_where_they_were_after_the_pipeline_is_killed(platform: Platform) -> None:
@@ -131,5 +132,5 @@ def test_queries_go_on_where_they_were_after_the_pipeline_is_killed(platform: Pl
     platform.wait_restarted("pipeline", after=killed)
     post(platform, [user] * 10)
     count_is(50)
-    (dropped,) = door.execute(f"DROP TABLE {table} DELETE TOPIC;")
-    assert dropped["commandStatus"]["status"] == "SUCCESS"
+    dropped = door.execute(f"DROP TABLE {table} DELETE TOPIC; DROP STREAM {source};")
+    assert [each["commandStatus"]["status"] for each in dropped] == ["SUCCESS", "SUCCESS"]

@@ -98,13 +98,15 @@ def test_a_bad_record_in_the_log_becomes_a_dead_letter_and_harms_no_other(platfo
     producer.flush()
     platform.post(event(f"{prefix}-0"))
     platform.wait_in_lake(prefix, 1)
-    (letter,) = wait_for(
-        lambda: [m for m in _all(platform, "events_dlq") if m.value() == f"not json {prefix}".encode()],
-        "the dead letter is there",
-    )
-    headers = dict(letter.headers())
+
+    # Every query that cannot read a record says so; other tests may have some on the same topic.
+    def letters() -> list[dict[str, bytes]]:
+        found = [m for m in _all(platform, "events_dlq") if m.value() == f"not json {prefix}".encode()]
+        headers = [dict(letter.headers()) for letter in found]
+        return [each for each in headers if each["headrace-source"].startswith(b"CSAS_EVENTS_AVRO_1/")]
+
+    (headers,) = wait_for(letters, "the dead letter is there")
     assert headers["headrace-error"] == b"The value is not a JSON object."
-    assert headers["headrace-source"].startswith(b"events-to-avro/")
 
 
 def test_an_event_of_the_largest_size_goes_all_the_way(platform: Platform) -> None:

@@ -148,6 +148,7 @@ def test_bytes_are_those_that_ksqldb_documents() -> None:
     assert value({"A": 'a,"b"', "B": 5, "C": None}, {"A": VARCHAR, "B": BIGINT, "C": DATE}, delimited) == (
         b'"a,""b""",5,'
     )
+    assert value({"A": float("nan")}, {"A": DOUBLE}, as_json) == b'{"A":"NaN"}'
     assert value({"A": 5}, {"A": BIGINT}, Encoding(format=Format.KAFKA)) == struct.pack(">q", 5)
     assert value({"A": 5}, {"A": BIGINT}, Encoding(format=Format.NONE)) is None
     written = value({"A": 5}, {"A": INTEGER}, Encoding(format=Format.AVRO))
@@ -176,7 +177,7 @@ def test_damaged_values_are_refused_as_such(form: Format, data: bytes) -> None:
     made = source(value=(Column(name="V", type=BIGINT),), value_encoding=Encoding(format=form))
     serializer = Serializer(made, schemas)
     serializer.value({"V": 1})
-    for damaged in (data, b"\x00\x00\x00\x00\x01" + data):
+    for damaged in (data, b"\x00\x00\x00\x00\x01" + data, b"[" * 100_000):
         with contextlib.suppress(ValueProblemError):
             assert set(serializer.read_value(damaged)) == {"V"}
 

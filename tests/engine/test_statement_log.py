@@ -114,6 +114,30 @@ def test_a_lost_acknowledgement_makes_one_statement(
     assert statement_log.commit(adding("B")).offset == 1
 
 
+def test_a_snapshot_that_cannot_be_written_fails_no_statement(
+    broker: EmbeddedBroker, statement_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = StatementLog(broker.bootstrap, topic=statement_topic, snapshot_every=1)
+    log.start()
+    try:
+        writer: Any = log._writer
+        write = writer.write
+
+        def refusing(key: bytes, value: bytes | None, timeout: float) -> int:
+            if key.startswith(b"snapshot/"):
+                raise HeadraceError("log_unavailable", "no")
+            return int(write(key, value, timeout))
+
+        monkeypatch.setattr(writer, "write", refusing)
+        assert log.commit(adding("A")).offset == 0
+        monkeypatch.undo()
+        log.commit(adding("B"))
+        assert set(log.read_to_end().types) == {"A", "B"}
+        assert log._state.since_snapshot == 0
+    finally:
+        log.stop()
+
+
 def test_a_log_that_does_not_answer_is_an_error() -> None:
     log = StatementLog(f"127.0.0.1:{free_port()}", timeout=0.5)
     with pytest.raises(HeadraceError) as caught:

@@ -1,8 +1,8 @@
-"""Frozen plans of streaming flows: what is to run, apart from how Spark runs it.
+"""The frozen plan of the flow into the lake: what is to run, apart from how Spark runs it. Plans of statements
+are in `query_plan.py`.
 
-A plan names topics, columns and expressions; it holds no identity of a running topic (ids and partition
-counts are looked up when a flow starts) and no Spark object. Expressions are Spark SQL over the flow's
-columns.
+It names topics and columns; it holds no identity of a running topic (ids and partition counts are looked up
+when a flow starts) and no Spark object.
 """
 
 from __future__ import annotations
@@ -11,40 +11,6 @@ import json
 from dataclasses import dataclass
 
 from headrace.lake.layout import TableLayout
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DerivedColumn:
-    """A column computed from the others."""
-
-    name: str
-    expression: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranscodeFlow:
-    """JSON records of one topic, as Avro records of another; what is no JSON object goes to the dead
-    letters.
-    """
-
-    query: str
-    source_topic: str
-    sink_topic: str
-    dead_letter_topic: str
-    columns: tuple[str, ...]
-    derived: tuple[DerivedColumn, ...]
-
-    @property
-    def subject(self) -> str:
-        return f"{self.sink_topic}-value"
-
-    @property
-    def output_columns(self) -> tuple[str, ...]:
-        return self.columns + tuple(column.name for column in self.derived)
-
-    @property
-    def avro_schema(self) -> str:
-        return avro_schema(self.output_columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -256,6 +256,24 @@ def test_closing_a_push_query(either: httpx.Client, engine: Engine, name: str, a
         assert (unknown.status_code, unknown.json()["message"]) == (400, f"No query with id {query_id}")
 
 
+def test_push_queries_are_shown_and_terminated(client: httpx.Client, engine: Engine, name: str) -> None:
+    ksql(client, stream(name))
+    text = f"SELECT id, v FROM {name} EMIT CHANGES;"
+    with (
+        running_side(engine.cluster, [{"ID": "a", "V": 1}]),
+        client.stream("POST", "/query-stream", json={"sql": text}) as answer,
+    ):
+        lines = answer.iter_lines()
+        query_id = json.loads(next(lines))["queryId"]
+        assert query_id.startswith(f"TRANSIENT_{name}_")
+        (queries,) = ksql(client, "SHOW QUERIES;")
+        found = [query for query in queries["queries"] if query["id"] == query_id]
+        assert [(query["queryType"], query["queryString"]) for query in found] == [("PUSH", text)]
+        (ended,) = ksql(client, f"TERMINATE {query_id};")
+        assert (ended["@type"], ended["wasTerminated"]) == ("terminate_query", True)
+        assert [json.loads(line) for line in lines] in ([], [["a", 1]])
+
+
 def test_a_client_that_goes_takes_its_wish_with_it(client: httpx.Client, engine: Engine, name: str) -> None:
     ksql(client, stream(name))
     with running_side(engine.cluster, [{"ID": "a", "V": 1}]) as current:

@@ -173,9 +173,8 @@ def _pool(kind: DataType) -> tuple[str, ...]:
     match kind:
         case DecimalType(precision, scale):
             nines = f"{'9' * (precision - scale)}.{'9' * scale}"
-            return tuple(
-                f"CAST('{each}' AS {spark_type(kind)})" for each in (nines, f"-{nines}", "0", "0.05", "-1.5")
-            ) + (nothing,)
+            numbers = (nines, f"-{nines}", "0", "0.05", "-1.5")
+            return (*(f"CAST('{each}' AS {spark_type(kind)})" for each in numbers), nothing)
         case ArrayType(element):
             inner = _pool(element)
             lists = [
@@ -186,11 +185,11 @@ def _pool(kind: DataType) -> tuple[str, ...]:
                 ", ".join(inner[-4:]),
                 ", ".join(inner[:2] * 2),
             ]
-            return tuple(f"CAST(array({each}) AS {spark_type(kind)})" for each in lists) + (nothing,)
+            return (*(f"CAST(array({each}) AS {spark_type(kind)})" for each in lists), nothing)
         case MapType(_, value):
             inner = _pool(value)
             maps = ["", f"'a', {inner[0]}", f"'a', {nothing_of(value)}", f"'', {inner[-2]}, 'b', {inner[1]}"]
-            return tuple(f"CAST(map({each}) AS {spark_type(kind)})" for each in maps) + (nothing,)
+            return (*(f"CAST(map({each}) AS {spark_type(kind)})" for each in maps), nothing)
         case _:
             return (*_POOLS[kind], nothing)
 

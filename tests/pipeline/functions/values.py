@@ -51,7 +51,7 @@ def gives(name: str, *arguments: object, expected: Any) -> Example:
     return Example(name, tuple(map(value, arguments)), expected)
 
 
-def value(given: object) -> Value:
+def value(given: object) -> Value:  # noqa: PLR0911
     """Of a Python value; None is NULL alone."""
     match given:
         case Value():

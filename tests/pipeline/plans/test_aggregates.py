@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headrace.core.errors import HeadraceError
@@ -123,6 +125,7 @@ def test_an_aggregation_of_everything(plans: Plans) -> None:
         assert query.mode == "micro-batch"
 
 
+@pytest.mark.long
 def test_an_aggregation_goes_on_after_a_restart(plans: Plans) -> None:
     topic = plans.topic("clicks")
     the_plan = _sums(plans, _clicks(topic))
@@ -175,6 +178,7 @@ def test_tumbling_windows(plans: Plans) -> None:
         plans.until(the_plan.sink.topic, lambda found: _windowed(list(found)) == expected, query)
 
 
+@pytest.mark.long
 def test_hopping_windows(plans: Plans) -> None:
     topic = plans.topic("clicks")
     the_plan = _sums(plans, _clicks(topic), HOPPING)
@@ -230,6 +234,7 @@ def test_session_windows_that_change_are_refused(plans: Plans) -> None:
         plans.query(_sums(plans, _clicks(plans.topic("clicks")), SESSION))
 
 
+@pytest.mark.long
 def test_a_windowed_table_can_be_read_again(plans: Plans) -> None:
     topic = plans.topic("clicks")
     the_plan = _sums(plans, _clicks(topic), TUMBLING)
@@ -260,16 +265,42 @@ def test_a_windowed_table_can_be_read_again(plans: Plans) -> None:
     ]
 
 
-def test_an_aggregation_of_a_table_is_refused(plans: Plans) -> None:
-    topic = plans.topic("table")
+@pytest.mark.long
+def test_an_aggregation_of_a_table(plans: Plans) -> None:
+    topic = plans.topic("table", partitions=2)
     table = source(
         topic, kind=SourceKind.TABLE, key=columns(ID=VARCHAR), value=columns(PAGE=VARCHAR, N=INTEGER)
     )
-    query = plans.query(_sums(plans, table))
-    with pytest.raises(HeadraceError, match="A table cannot be aggregated"):
-        query.start(plans.directory.lookup((*query.source_topics, *query.written_topics)))
+    the_plan = _sums(plans, table, having="HITS < 4")
+
+    def shown(found: Any) -> dict[Any, Any]:
+        return {key: (row["HITS"], row["TOTAL"]) for key, row in latest(found).items()}
+
+    plans.produce(
+        topic,
+        ("a", {"page": "home", "n": 1}),
+        ("b", {"page": "home", "n": 2}),
+        ("c", {"page": "cart", "n": 4}),
+        ("d", {"page": None, "n": 100}),
+        ("a", {"page": "home", "n": 8}),
+        ("c", b"broken"),
+    )
+    sink = the_plan.sink.topic
+    with plans.running(the_plan, name="CTAS_OF_TABLE_1") as query:
+        plans.until(sink, lambda found: shown(found) == {b"home": (2, 10), b"cart": (1, 4)}, query)
+        (dead,) = plans.read(f"{sink}_dlq", 1, query)
+        assert dead.value == b"broken"
+        # A row moves to another group, and one goes: the groups that they were in are counted anew.
+        plans.produce(topic, ("a", {"page": "cart", "n": 8}))
+        plans.until(sink, lambda found: shown(found) == {b"home": (1, 2), b"cart": (2, 12)}, query)
+    plans.produce(topic, ("b", None), ("e", {"page": "cart", "n": 16}))
+    with plans.running(the_plan, name="CTAS_OF_TABLE_1") as query:
+        plans.until(sink, lambda found: shown(found) == {b"cart": (3, 28)}, query)
+        plans.produce(topic, ("f", {"page": "cart", "n": 1}))
+        plans.until(sink, lambda found: shown(found) == {}, query)
 
 
+@pytest.mark.long
 def test_the_latest_by_offset(plans: Plans) -> None:
     """By the key: offsets decide, however the times are."""
     topic = plans.topic("clicks", partitions=3)

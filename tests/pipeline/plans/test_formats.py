@@ -156,6 +156,7 @@ def test_bare_json_keys_and_values(plans: Plans) -> None:
     ]
 
 
+@pytest.mark.long
 def test_json_keys_of_several_columns(plans: Plans) -> None:
     topic = plans.topic("keys")
     one = source(topic, key=columns(A=VARCHAR, B=INTEGER), value=columns(V=INTEGER), key_format=Format.JSON)
@@ -303,6 +304,7 @@ def test_a_new_writer_schema_starts_the_query_again(plans: Plans, mode: str) -> 
         running.stop()
 
 
+@pytest.mark.long
 def test_avro_keys_and_a_named_schema(plans: Plans) -> None:
     topic = plans.topic("in")
     theirs = _record(v=["null", "int"], tags=["null", {"type": "map", "values": "string"}])
@@ -349,6 +351,7 @@ def test_delimited(plans: Plans) -> None:
     assert [out.value for out in again] == [line, b",,,,,,,,,"]
 
 
+@pytest.mark.long
 def test_delimited_by_another_character(plans: Plans) -> None:
     topic = plans.topic("tabs")
     tabs = Encoding(format=Format.DELIMITED, delimiter="TAB")
@@ -371,6 +374,7 @@ def test_delimited_by_another_character(plans: Plans) -> None:
     ],
     ids=str,
 )
+@pytest.mark.long
 def test_kafka_s_own_serializers(plans: Plans, kind: DataType, values: list[bytes]) -> None:
     topic = plans.topic("plain")
     stream = source(topic, key=columns(K=kind), value=columns(V=kind), value_format=Format.KAFKA)
@@ -391,6 +395,7 @@ def test_kafka_numbers_are_what_they_say(plans: Plans) -> None:
     assert (results[0].key, results[0].json) == (b"-7", {"V": -2.5})
 
 
+@pytest.mark.long
 def test_no_key_whatever_the_record_has(plans: Plans) -> None:
     topic = plans.topic("keyed")
     stream = source(topic, value=columns(V=INTEGER))

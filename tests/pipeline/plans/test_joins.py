@@ -11,6 +11,7 @@ import pytest
 from headrace.lake.coordinates import parse_source
 from headrace.pipeline.catalogue import Source
 from headrace.pipeline.query_plan import Filter, Project, QueryPlan, StreamJoin, TableLookup
+from headrace.pipeline.spark.steps.table_copy import TableCopy
 from headrace.pipeline.statements.queries import JoinKind
 from headrace.pipeline.statements.tree import SourceKind
 from headrace.pipeline.statements.types import INTEGER, VARCHAR
@@ -97,6 +98,7 @@ def test_streams_within_a_span_of_time(
     assert times[("a@10", "a@14")] == 14_000
 
 
+@pytest.mark.long
 def test_late_and_repeated_records_of_a_stream_join(plans: Plans) -> None:
     left, right = _stream(plans.topic("left")), _stream(plans.topic("right"))
     the_plan = _stream_join(plans, left, right, JoinKind.INNER)
@@ -173,6 +175,7 @@ def test_a_stream_with_a_table_that_changes(plans: Plans, kind: JoinKind) -> Non
     assert query.mode == "micro-batch"
 
 
+@pytest.mark.long
 def test_a_stream_with_a_part_of_a_table(plans: Plans) -> None:
     stream, table = _stream(plans.topic("orders")), _table(plans.topic("products"))
     join = TableLookup(
@@ -233,3 +236,33 @@ def _repeat_until(
         pairs = {(out.json["L"], out.json["R"]) for out in results[-3:]}
         if enough(pairs):
             return pairs
+
+
+@pytest.mark.long
+def test_a_join_of_streams_goes_on_after_a_restart(plans: Plans) -> None:
+    left, right = _stream(plans.topic("left")), _stream(plans.topic("right"))
+    the_plan = _stream_join(plans, left, right, JoinKind.LEFT)
+    plans.produce(left.topic, ("a", {"v": "l1"}, 10_000), ("b", {"v": "l2"}, 10_000))
+    plans.produce(right.topic, ("b", {"v": "r2"}, 10_000))
+    with plans.running(the_plan, name="CSAS_JOINED_1") as query:
+        plans.read(the_plan.sink.topic, 1, query)
+    plans.produce(right.topic, ("a", {"v": "r1"}, 10_500))
+    with plans.running(the_plan, name="CSAS_JOINED_1") as query:
+        results = plans.read(the_plan.sink.topic, 2, query)
+    assert [(out.json["L"], out.json["R"]) for out in results] == [("l2", "r2"), ("l1", "r1")]
+
+
+@pytest.mark.long
+def test_a_copy_of_a_table_does_not_grow_by_its_past(plans: Plans) -> None:
+    copy = TableCopy(plans.folder / "copy", readable=lambda records: records)
+    copy.make(plans.spark)
+    for number in range(3):
+        batch = plans.spark.sql(
+            f"SELECT CAST('k' AS BINARY) AS key, CAST('{number}' AS BINARY) AS value, 't' AS topic, "
+            f"0 AS partition, {number}L AS offset, current_timestamp() AS timestamp, "
+            "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers"
+        )
+        copy.refresh(batch, number)
+    copy.tidy(plans.spark, hours=0)
+    assert len(list((plans.folder / "copy").glob("*.parquet"))) == 1
+    assert [bytes(row["value"]) for row in copy.records(plans.spark).collect()] == [b"2"]

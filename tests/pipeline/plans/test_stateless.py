@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.core.errors import HeadraceError
 from headrace.lake.coordinates import SourceCoordinates, parse_source
 from headrace.pipeline.catalogue import Encoding, Format, HeaderColumn, TimestampColumn
 from headrace.pipeline.query_plan import Explode, Filter, Project, Rekey
@@ -72,6 +73,7 @@ def test_coordinates_and_lanes(plans: Plans, mode: str) -> None:
 
 
 @BOTH_MODES
+@pytest.mark.long
 def test_partition_by_another_column(plans: Plans, mode: str) -> None:
     topic = plans.topic("users")
     users = source(topic, key=columns(ID=VARCHAR), value=columns(CITY=VARCHAR, AGE=INTEGER))
@@ -158,6 +160,7 @@ def test_changes_of_a_table_pass_with_deletions(plans: Plans, mode: str) -> None
     assert "5 bytes instead of 8" in dead[0].headers["headrace-error"]
 
 
+@pytest.mark.long
 def test_null_values_of_a_stream_pass_unless_they_are_filtered(plans: Plans) -> None:
     topic = plans.topic("nulls")
     stream = source(topic, key=columns(ID=VARCHAR), value=columns(A=INTEGER))
@@ -215,6 +218,7 @@ def test_the_time_of_a_row_is_that_of_its_column(plans: Plans) -> None:
     }
 
 
+@pytest.mark.long
 def test_the_time_of_a_row_passes_through_a_chain_of_queries(plans: Plans) -> None:
     topic = plans.topic("first")
     first = source(topic, value=columns(A=INTEGER))
@@ -263,6 +267,7 @@ def test_too_few_slots_mean_micro_batches(plans: Plans) -> None:
     )
 
 
+@pytest.mark.long
 def test_from_the_end_of_a_topic_the_first_time_only(plans: Plans) -> None:
     topic = plans.topic("latest")
     stream = source(topic, value=columns(A=INTEGER))
@@ -284,6 +289,7 @@ def test_from_the_end_of_a_topic_the_first_time_only(plans: Plans) -> None:
         assert [out.json["A"] for out in plans.read(sink.topic, 3, query)] == [2, 3, 4]
 
 
+@pytest.mark.long
 def test_the_sink_may_take_its_time_from_a_column(plans: Plans) -> None:
     topic = plans.topic("timed")
     stream = source(topic, value=columns(AT=BIGINT))
@@ -291,3 +297,14 @@ def test_the_sink_may_take_its_time_from_a_column(plans: Plans) -> None:
     plans.produce(topic, (None, {"at": 77}, 5_000), (None, {"at": None}, 6_000))
     results, _ = plans.results(plan(everything(stream), sink), 2)
     assert [out.rowtime for out in results] == [77, 6_000]
+
+
+def test_a_plan_that_spark_refuses_is_an_error_of_ours(plans: Plans) -> None:
+    stream = source(plans.topic("in"), value=columns(A=INTEGER))
+    sink = source(plans.new_name("out"), value=columns(A=INTEGER))
+    root = Project(input=read(stream), keys=(), values=(named("A", "`S.NO_SUCH_COLUMN`", INTEGER),))
+    query = plans.query(plan(root, sink), name="CSAS_WRONG_1")
+    with pytest.raises(
+        HeadraceError, match=r"Spark refuses the plan of query CSAS_WRONG_1: .*NO_SUCH_COLUMN"
+    ):
+        query.start(plans.directory.lookup((*query.source_topics, *query.written_topics)))

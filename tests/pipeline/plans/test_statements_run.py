@@ -13,6 +13,7 @@ from headrace.pipeline.rules.planning import plan_query, plan_source
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateAs, CreateSource, InsertSelect
 from tests.pipeline.plans.harness import Plans, latest
+from tests.pipeline.records import decoded
 
 
 def planned(text: str) -> QueryPlan:
@@ -66,7 +67,7 @@ def test_select_with_functions(plans: Plans, mode: str) -> None:
         CREATE STREAM out WITH (KAFKA_TOPIC='sink') AS
           SELECT userid, UCASE(SUBSTRING(pageid, 1, 4)) AS page, viewtime / 0 AS nothing, tags[1] AS first,
                  CASE WHEN viewtime > 10 THEN 'late' ELSE 'early' END AS kind, CAST(pageid AS INT) AS number,
-                 ROWTIME AS at
+                 ROWTIME AS moment
           FROM pageviews WHERE pageid LIKE 'page%' OR viewtime = 7 EMIT CHANGES;
         """,
         views=2,
@@ -79,12 +80,27 @@ def test_select_with_functions(plans: Plans, mode: str) -> None:
     )
     results, _ = plans.results(script.plan, 2, mode=mode)
     expected = {
-        b"ann": {"PAGE": "PAGE", "NOTHING": None, "FIRST": "a", "KIND": "late", "NUMBER": None, "AT": 1_000},
-        b"cat": {"PAGE": "42", "NOTHING": None, "FIRST": None, "KIND": "early", "NUMBER": 42, "AT": 3_000},
+        b"ann": {
+            "PAGE": "PAGE",
+            "NOTHING": None,
+            "FIRST": "a",
+            "KIND": "late",
+            "NUMBER": None,
+            "MOMENT": 1_000,
+        },
+        b"cat": {
+            "PAGE": "42",
+            "NOTHING": None,
+            "FIRST": None,
+            "KIND": "early",
+            "NUMBER": 42,
+            "MOMENT": 3_000,
+        },
     }
     assert dict(script.shown(results)) == expected
 
 
+@pytest.mark.long
 def test_explode_and_partition_by(plans: Plans) -> None:
     script = Script(
         plans,
@@ -111,8 +127,9 @@ def test_count_by_tumbling_window(plans: Plans) -> None:
         VIEWS
         + """
         CREATE TABLE out WITH (KAFKA_TOPIC='sink') AS
-          SELECT pageid, COUNT(*) AS views, COUNT_DISTINCT(userid) AS users, LATEST_BY_OFFSET(viewtime) AS last,
-                 TOPK(viewtime, 2) AS top, COLLECT_LIST(viewtime) AS every, WINDOWSTART AS started
+          SELECT pageid, COUNT(*) AS views, COUNT_DISTINCT(userid) AS users,
+                 LATEST_BY_OFFSET(viewtime) AS last, TOPK(viewtime, 2) AS top,
+                 COLLECT_LIST(viewtime) AS every, WINDOWSTART AS started
           FROM pageviews WINDOW TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 1 SECOND)
           GROUP BY pageid HAVING COUNT(*) > 1 EMIT CHANGES;
         """,
@@ -132,6 +149,7 @@ def test_count_by_tumbling_window(plans: Plans) -> None:
     assert row == {"VIEWS": 3, "USERS": 2, "LAST": 4, "TOP": [9, 4], "STARTED": 0}
 
 
+@pytest.mark.long
 def test_group_by_several_columns(plans: Plans) -> None:
     script = Script(
         plans,
@@ -150,6 +168,7 @@ def test_group_by_several_columns(plans: Plans) -> None:
 
 
 @pytest.mark.parametrize("is_global", [False, True])
+@pytest.mark.long
 def test_a_stream_with_a_table(plans: Plans, is_global: bool) -> None:
     users = USERS.replace("VALUE_FORMAT", "GLOBAL=true, VALUE_FORMAT") if is_global else USERS
     script = Script(
@@ -176,15 +195,17 @@ def test_a_stream_with_a_table(plans: Plans, is_global: bool) -> None:
     }
 
 
+@pytest.mark.long
 def test_streams_within(plans: Plans) -> None:
     script = Script(
         plans,
         VIEWS
         + """
-        CREATE STREAM clicks (userid VARCHAR KEY, button VARCHAR) WITH (KAFKA_TOPIC='clicks', VALUE_FORMAT='DELIMITED');
+        CREATE STREAM clicks (userid VARCHAR KEY, button VARCHAR)
+          WITH (KAFKA_TOPIC='clicks', VALUE_FORMAT='DELIMITED');
         CREATE STREAM out WITH (KAFKA_TOPIC='sink') AS
-          SELECT * FROM pageviews v JOIN clicks c WITHIN 5 SECONDS GRACE PERIOD 1 SECOND ON v.userid = c.userid
-          EMIT CHANGES;
+          SELECT * FROM pageviews v JOIN clicks c WITHIN 5 SECONDS GRACE PERIOD 1 SECOND
+          ON v.userid = c.userid EMIT CHANGES;
         """,
         views=2,
         clicks=1,
@@ -196,6 +217,7 @@ def test_streams_within(plans: Plans) -> None:
     assert (row["V_PAGEID"], row["C_BUTTON"]) == ("p", "ok")
 
 
+@pytest.mark.long
 def test_a_table_of_tables(plans: Plans) -> None:
     script = Script(
         plans,
@@ -204,7 +226,8 @@ def test_a_table_of_tables(plans: Plans) -> None:
         CREATE TABLE orders (id BIGINT PRIMARY KEY, user VARCHAR, total DECIMAL(10, 2))
           WITH (KAFKA_TOPIC='orders', KEY_FORMAT='JSON', VALUE_FORMAT='JSON');
         CREATE TABLE out WITH (KAFKA_TOPIC='sink') AS
-          SELECT o.id, u.name AS name, total * 2 AS twice FROM orders o JOIN users u ON o.user = u.id EMIT CHANGES;
+          SELECT o.id, u.name AS name, total * 2 AS twice
+          FROM orders o JOIN users u ON o.user = u.id EMIT CHANGES;
         """,
         users=1,
         orders=2,
@@ -219,12 +242,14 @@ def test_a_table_of_tables(plans: Plans) -> None:
         plans.until(script.sink, lambda found: latest(found) == expected, query)
 
 
+@pytest.mark.long
 def test_insert_into(plans: Plans) -> None:
     script = Script(
         plans,
         VIEWS
         + """
-        CREATE STREAM others (userid VARCHAR KEY, pageid VARCHAR) WITH (KAFKA_TOPIC='others', VALUE_FORMAT='AVRO', PARTITIONS=1);
+        CREATE STREAM others (userid VARCHAR KEY, pageid VARCHAR)
+          WITH (KAFKA_TOPIC='others', VALUE_FORMAT='AVRO', PARTITIONS=1);
         INSERT INTO others SELECT userid, pageid FROM pageviews WHERE viewtime > 1;
         """,
         views=1,
@@ -236,6 +261,7 @@ def test_insert_into(plans: Plans) -> None:
     assert (results[0].value or b"")[:1] == b"\x00"
 
 
+@pytest.mark.long
 def test_the_table_of_a_stream_by_session(plans: Plans) -> None:
     script = Script(
         plans,
@@ -252,3 +278,55 @@ def test_the_table_of_a_stream_by_session(plans: Plans) -> None:
     assert [(out.key, out.json) for out in results] == [
         (b"a" + (3_000).to_bytes(8, "big") + (1_000).to_bytes(8, "big"), {"VIEWS": 2, "ENDED": 3_000})
     ]
+
+
+@pytest.mark.parametrize("mode", ["micro-batch", "real-time"])
+def test_the_two_statements_of_the_events_pipeline(plans: Plans, mode: str) -> None:
+    script = Script(
+        plans,
+        """
+        CREATE STREAM source_json (Event_Type VARCHAR, Event_Version VARCHAR, User_ID VARCHAR,
+          Listing_ID VARCHAR, Server_Time VARCHAR, Device_Type VARCHAR)
+          WITH (KAFKA_TOPIC='events', VALUE_FORMAT='JSON');
+        CREATE STREAM target_json WITH (KAFKA_TOPIC='sink',REPLICAS=1,PARTITIONS=1,VALUE_FORMAT='AVRO') AS
+          SELECT *, SUBSTRING(Server_Time, 0, 10) as Server_Date FROM source_json;
+        """,
+        events=2,
+    )
+    script.produce(
+        "events", ("u", {"Event_Type": "View", "Server_Time": "2026-03-14T09:26:53Z", "User_ID": 5})
+    )
+    script.produce("events", ("u", b"{"))
+    results, dead = plans.results(script.plan, 1, mode=mode, dead=1)
+    schema_id, content = decoded(plans.registry.by_id[1], results[0].value or b"")
+    assert schema_id == 1
+    assert content == {
+        "EVENT_TYPE": "View",
+        "EVENT_VERSION": None,
+        "USER_ID": "5",
+        "LISTING_ID": None,
+        "SERVER_TIME": "2026-03-14T09:26:53Z",
+        "DEVICE_TYPE": None,
+        "SERVER_DATE": "2026-03-14",
+    }
+    assert (dead[0].key, dead[0].value) == (b"u", b"{")
+
+
+@pytest.mark.long
+def test_a_table_grouped_by_another_column(plans: Plans) -> None:
+    script = Script(
+        plans,
+        USERS
+        + """
+        CREATE TABLE out WITH (KAFKA_TOPIC='sink') AS
+          SELECT city->name AS town, COUNT(*) AS people FROM users WHERE name <> 'nobody' GROUP BY city->name;
+        """,
+        users=2,
+    )
+    town = {"city": {"name": "Bern"}}
+    script.produce("users", ("a", {"name": "Ann"} | town), ("b", {"name": "nobody"} | town))
+    script.produce("users", ("c", {"name": "Cid"} | town))
+    with plans.running(script.plan) as query:
+        plans.until(script.sink, lambda found: latest(found) == {b"Bern": {"PEOPLE": 2}}, query)
+        script.produce("users", ("a", {"name": "nobody"} | town))
+        plans.until(script.sink, lambda found: latest(found) == {b"Bern": {"PEOPLE": 1}}, query)

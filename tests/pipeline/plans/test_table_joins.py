@@ -66,6 +66,7 @@ def _join_plan(plans: Plans, join: TableJoin, key: str, *values: str) -> QueryPl
         ),
     ],
 )
+@pytest.mark.long
 def test_tables_by_their_keys(
     plans: Plans, kind: JoinKind, key: str, first: dict[bytes, Any], second: dict[bytes, Any]
 ) -> None:
@@ -124,6 +125,7 @@ def test_tables_by_a_foreign_key(plans: Plans) -> None:
         plans.until(the_plan.sink.topic, lambda found: shown(found) == expected, query)
 
 
+@pytest.mark.long
 def test_three_tables(plans: Plans) -> None:
     sources = [_table(plans.topic(name)) for name in ("one", "two", "three")]
     inner = TableJoin(
@@ -167,6 +169,7 @@ def _within(kind: JoinKind, left: Any, right: Any, left_key: str, right_key: str
     )
 
 
+@pytest.mark.long
 def test_three_streams(plans: Plans) -> None:
     sources = [_stream(plans.topic(name)) for name in ("one", "two", "three")]
     inner = _within(JoinKind.INNER, read(sources[0], "A"), read(sources[1], "B"), "`A.ID`", "`B.ID`")
@@ -207,6 +210,7 @@ def _counted(plans: Plans, step: Any, key: str) -> QueryPlan:
     return plan(Project(input=aggregate, keys=(named("K", "K"),), values=(named("N", "N", BIGINT),)), sink)
 
 
+@pytest.mark.long
 def test_an_aggregation_of_what_was_looked_up(plans: Plans) -> None:
     stream, table = _stream(plans.topic("views")), _table(plans.topic("pages"))
     lookup = TableLookup(
@@ -231,6 +235,7 @@ def test_an_aggregation_of_what_was_looked_up(plans: Plans) -> None:
         )
 
 
+@pytest.mark.long
 def test_an_aggregation_of_an_inner_join_of_streams(plans: Plans) -> None:
     left, right = _stream(plans.topic("left")), _stream(plans.topic("right"))
     join = _within(JoinKind.INNER, read(left, "L"), read(right, "R"), "`L.ID`", "`R.ID`")
@@ -250,6 +255,7 @@ def test_changes_of_an_aggregation_of_an_outer_join_are_refused(plans: Plans) ->
         plans.query(_counted(plans, join, "`L.V`"))
 
 
+@pytest.mark.long
 def test_the_times_of_three_streams_are_compared_by_the_joined_row(plans: Plans) -> None:
     """The third is near enough to the second, not to the first: the joined row has the later time."""
     sources = [_stream(plans.topic(name)) for name in ("one", "two", "three")]

@@ -1,5 +1,5 @@
-"""The pipeline process: one Spark session, the platform's flows and the queries of statements on it, kept
-running until told to stop.
+"""The pipeline process: one Spark session, the queries of statements and the one that fills the lake on it,
+kept running until told to stop.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.engine.cluster import Cluster
 from headrace.pipeline.engine.push_queries import PushWishes
 from headrace.pipeline.engine.rules_planner import RulesPlanner
-from headrace.pipeline.flows import lake_flow, transcode_flow
+from headrace.pipeline.flows import lake_flow
 from headrace.pipeline.registry_client import RegistryClient
 from headrace.pipeline.spark.keeper import QueryKeeper
-from headrace.pipeline.spark.queries import LakeQuery, Query, TranscodeQuery
+from headrace.pipeline.spark.queries import LakeQuery
 from headrace.pipeline.spark.session import create_session
-from headrace.pipeline.spark.statement_runner import StatementRunner
+from headrace.pipeline.spark.statement_runner import StatementRunner, plan_into
 from headrace.pipeline.spark.warm_up import warm_up
 from headrace.pipeline.statement_log import StatementLog
 from headrace.pipeline.status import QueryStatus, StatusLog
 from headrace.pipeline.topics import TopicDirectory
+from headrace.query.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def run(settings: Settings) -> int:
     registry = RegistryClient(f"http://{settings.host}:{settings.registry_port}")
     directory = TopicDirectory(settings.bootstrap)
     statuses = StatusLog(settings.bootstrap, directory)
-    transcode, lake = transcode_flow(settings), lake_flow(settings)
+    lake = lake_flow(settings)
 
     def on_batch(batch: int, written: WrittenBatch) -> None:
         statuses.write(
@@ -72,43 +73,36 @@ def run(settings: Settings) -> int:
 
     # Before the first event, so that a question asked early gets an empty answer and not an error.
     spark.sql(lake.table.definition())
-    if not directory.lookup([transcode.source_topic]):
-        announce(settings, "pipeline", state="starting", detail="warming up")
-        warm_up(spark, transcode, lake, settings=settings, stopping=stopping.is_set)
-    queries: tuple[Query, ...] = (
-        TranscodeQuery(spark, transcode, settings, registry),
-        LakeQuery(spark, lake, settings, registry, on_batch),
-    )
-    keepers = [
-        QueryKeeper(
-            query,
-            directory=directory,
-            on_status=statuses.write,
-            wall_clock_ms=_wall_clock_ms,
-        )
-        for query in queries
-    ]
     log = StatementLog(settings.bootstrap)
     log.start()
+    planner = RulesPlanner()
+    events = plan_into(lake.topic, log.catalogue, planner)
+    if events is not None and _nothing_waits(settings):
+        announce(settings, "pipeline", state="starting", detail="warming up")
+        warm_up(spark, events, lake, settings=settings, stopping=stopping.is_set)
+    filling = QueryKeeper(
+        LakeQuery(spark, lake, settings, registry, on_batch),
+        directory=directory,
+        on_status=statuses.write,
+        wall_clock_ms=_wall_clock_ms,
+    )
     wishes = PushWishes(Cluster(settings.bootstrap))
     runner = StatementRunner(
         spark,
         settings,
         statements=log,
         wishes=wishes,
-        planner=RulesPlanner(),
+        planner=planner,
         registry=registry,
         directory=directory,
         on_status=statuses.write,
         wall_clock_ms=_wall_clock_ms,
-        slots_held_elsewhere=lambda: sum(keeper.slots_held for keeper in keepers),
     )
     try:
-        _keep(settings, directory, keepers, runner, stopping)
+        _keep(settings, directory, filling, runner, stopping)
     finally:
-        for keeper in keepers:
-            keeper.stop()
         runner.stop()
+        filling.stop()
         wishes.close()
         log.stop()
         statuses.close()
@@ -120,7 +114,7 @@ def run(settings: Settings) -> int:
 def _keep(
     settings: Settings,
     directory: TopicDirectory,
-    flows: list[QueryKeeper],
+    filling: QueryKeeper,
     statements: StatementRunner,
     stopping: threading.Event,
 ) -> None:
@@ -128,7 +122,7 @@ def _keep(
     while not stopping.is_set():
         try:
             statements.reconcile()
-            keepers = (*flows, *statements.keepers)
+            keepers = (*statements.keepers, filling)
             topics = directory.lookup(sorted({name for keeper in keepers for name in keeper.topic_names}))
             for keeper in keepers:
                 keeper.tick(topics, time.monotonic())
@@ -137,13 +131,21 @@ def _keep(
                 raise
             # The log may be restarting; queries that run go on by themselves.
             logger.warning("%s", error)
-        detail = ", ".join(f"{keeper.state or 'starting'} {keeper.mode}".strip().lower() for keeper in flows)
-        if statements.keepers:
-            detail += f", {len(statements.keepers)} of statements"
+        detail = ", ".join(
+            f"{keeper.state or 'starting'} {keeper.mode}".strip().lower()
+            for keeper in (*statements.keepers, filling)
+        )
         if detail != announced:
             announce(settings, "pipeline", state="ready", detail=detail)
             announced = detail
         stopping.wait(_LOOK_SECONDS)
+
+
+def _nothing_waits(settings: Settings) -> bool:
+    """Whether no event is in the log yet."""
+    directory = LogDirectory(settings.bootstrap)
+    found = directory.describe([settings.events_topic]).values()
+    return not any(directory.latest(list(found)).values())
 
 
 def _wall_clock_ms() -> int:

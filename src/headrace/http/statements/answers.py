@@ -58,7 +58,7 @@ def posted(body: bytes) -> dict[str, Any]:
     """The object in a request. Raises RefusedError."""
     try:
         content = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RefusedError(BAD_REQUEST, f"The request is not JSON: {error}") from error
     if not isinstance(content, dict):
         raise RefusedError(BAD_REQUEST, "The request is not a JSON object.")

@@ -105,7 +105,7 @@ async def _inserted(inserter: Inserter, line: bytes) -> dict[str, Any] | None:
     """Why it was not, or None."""
     try:
         row = json.loads(line, parse_float=Decimal)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"error_code": BAD_REQUEST, "message": "Invalid JSON in inserts stream"}
     if not isinstance(row, dict):
         return {"error_code": BAD_REQUEST, "message": "Invalid JSON in inserts stream"}

@@ -102,7 +102,11 @@ async def pushed(query: PushQuery, queries: PushQueries, rows: RowFormat) -> Asy
     try:
         yield rows.begin(Header(query_id=query.id, columns=query.columns))
         async for batch in pump:
-            yield b"".join(rows.row(values) for values in batch)
+            # A chunk for each row, as ksqlDB sends them: there are clients that parse chunk by chunk. The
+            # server would put chunks together that come without a pause for it.
+            for values in batch:
+                yield rows.row(values)
+                await asyncio.sleep(0)
         if pump.failure is not None or query.failure is not None:
             yield rows.error(SERVER_ERROR, query.failure or str(pump.failure))
         else:

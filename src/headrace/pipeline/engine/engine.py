@@ -20,7 +20,7 @@ from headrace.pipeline.catalogue import Catalogue, Source
 from headrace.pipeline.engine.asserting import assert_schema, assert_topic
 from headrace.pipeline.engine.cluster import Cluster
 from headrace.pipeline.engine.definitions import Definition, Definitions, NothingToDoError
-from headrace.pipeline.engine.entities import Entity, command_status, warning
+from headrace.pipeline.engine.entities import Entity, command_status, entity, warning
 from headrace.pipeline.engine.errors import (
     BAD_REQUEST,
     BAD_STATEMENT,
@@ -47,6 +47,7 @@ from headrace.pipeline.statements.printing import sql
 from headrace.pipeline.statements.tree import (
     AssertSchema,
     AssertTopic,
+    ChangeQuery,
     Define,
     Describe,
     DescribeFunction,
@@ -56,6 +57,7 @@ from headrace.pipeline.statements.tree import (
     Parsed,
     Print,
     Query,
+    QueryAction,
     RunScript,
     SetProperty,
     Show,
@@ -87,7 +89,7 @@ class Engine:
         self._views = TableViews(cluster, schemas)
         self._pull = PullQueries(cluster=cluster, schemas=schemas, planner=planner, views=self._views)
         self.push = PushQueries(cluster, schemas, planner)
-        self._listing = Listing(cluster=cluster, planner=planner, states=states)
+        self._listing = Listing(cluster=cluster, planner=planner, states=states, pushed=self.push.statements)
         self._definitions = Definitions(
             planner=planner, cluster=cluster, infer=partial(inferred_columns, schemas=schemas)
         )
@@ -129,6 +131,8 @@ class Engine:
         self, parsed: Parsed, session: Session
     ) -> Entity | None:
         statement, text = parsed.statement, written(parsed)
+        if isinstance(statement, ChangeQuery) and self._ends_push_query(statement):
+            return entity("terminate_query", text, queryId=statement.query_id, wasTerminated=True)
         definition = self._definitions.definition(statement, text, session)
         if definition is not None:
             return self._define(definition, parsed, text)
@@ -161,6 +165,10 @@ class Engine:
             case _:
                 self._set(statement, session)
                 return None
+
+    def _ends_push_query(self, statement: ChangeQuery) -> bool:
+        named = statement.query_id
+        return statement.action is QueryAction.TERMINATE and named is not None and self.push.close(named)
 
     def _set(self, statement: object, session: Session) -> None:
         match statement:

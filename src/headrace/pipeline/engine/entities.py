@@ -119,6 +119,18 @@ def running_query(query: PersistentQuery, catalogue: Catalogue, state: str) -> d
     }
 
 
+def push_query(query_id: str, text: str) -> dict[str, Any]:
+    return {
+        "queryString": text,
+        "sinks": [],
+        "sinkKafkaTopics": [],
+        "id": query_id,
+        "statusCount": {"RUNNING": 1},
+        "queryType": "PUSH",
+        "state": "RUNNING:1",
+    }
+
+
 def source_description(
     source: Source, catalogue: Catalogue, states: Mapping[str, str], *, extended: bool, replicas: int
 ) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from headrace.pipeline.engine.cluster import Cluster
 from headrace.pipeline.engine.entities import (
     Entity,
     entity,
+    push_query,
     query_description,
     running_query,
     schema_info,
@@ -53,6 +54,8 @@ class Listing:
     planner: Planner
     # How queries are, as the pipeline process tells it; of those it does not name nothing is known.
     states: Callable[[], Mapping[str, str]]
+    # Push queries that are read here, by id.
+    pushed: Callable[[], Mapping[str, str]] = dict
 
     def show(  # noqa: PLR0911 - one for each list
         self, statement: Show, catalogue: Catalogue, session: Session, text: str
@@ -116,6 +119,7 @@ class Listing:
             described = [self._query(query, catalogue, states[query.id]) for query in queries]
             return entity("query_descriptions", text, queryDescriptions=described)
         listed = [running_query(query, catalogue, states[query.id]) for query in queries]
+        listed += [push_query(query_id, statement) for query_id, statement in self.pushed().items()]
         return entity("queries", text, queries=listed)
 
     def _states(self, catalogue: Catalogue) -> dict[str, str]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import re
 import threading
 import time
 import uuid
@@ -211,6 +212,11 @@ class PushQueries:
         for query_id in self.ids():
             self.end(query_id)
 
+    def statements(self) -> dict[str, str]:
+        """What is asked for now, by id."""
+        with self._lock:
+            return {wish.id: wish.statement for wish in self._wishes.values()}
+
     def ids(self) -> tuple[str, ...]:
         with self._lock:
             return tuple(self._queries)
@@ -218,12 +224,12 @@ class PushQueries:
     def begin(self, statement: Query, catalogue: Catalogue, text: str, session: Session) -> PushQuery:
         """Ask for the rows. Raises StatementError, log_unavailable."""
         plan = self._planner.plan_query(statement, catalogue, text=text)
-        identity = uuid.uuid4().hex
+        identity = uuid.uuid4()
         wish = PushWish(
-            id=identity,
+            id=_query_id(statement.select.source.name, identity),
             statement=text,
             properties=tuple(sorted(session.properties.items())),
-            topic=f"{ROWS_PREFIX}{identity}",
+            topic=f"{ROWS_PREFIX}{identity.hex}",
             alive_until=_alive_until(),
         )
         self._cluster.create_topic(wish.topic, partitions=1, config={"retention.ms": "3600000"})
@@ -291,6 +297,12 @@ class PushQueries:
         longest = time.monotonic() - 2 * ALIVE_SECONDS
         with self._lock:
             return [query.id for query in self._queries.values() if query.last_polled < longest]
+
+
+def _query_id(source: str, identity: uuid.UUID) -> str:
+    """As ksqlDB's, but in upper case, so that TERMINATE takes it without quotes."""
+    name = re.sub(r"[^A-Z0-9_]", "_", source.upper())
+    return f"TRANSIENT_{name}_{identity.int % 10**18}"
 
 
 def _alive_until() -> int:

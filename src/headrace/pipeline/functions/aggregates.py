@@ -1,8 +1,8 @@
 r"""Aggregate functions.
 
-Where ksqlDB's aggregate depends on the order of rows, it is by `` `__ORDER` ``, a column that the step provides.
-What a group keeps is bounded where Spark has something for it: `max_by` with a number keeps as many rows,
-`approx_top_k` a table of counts. A sum that does not fit is null (in ksqlDB it wraps around).
+Where ksqlDB's aggregate depends on the order of rows, it is by `` `__ORDER` ``, a column that the step
+provides. What a group keeps is bounded where Spark has something for it: `max_by` with a number keeps as many
+rows, `approx_top_k` a table of counts. A sum that does not fit is null (in ksqlDB it wraps around).
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def _in_order(value: str) -> str:
     """All values as an array, as their rows come."""
     return (
         f"transform(array_sort(collect_list(struct(`__ORDER` AS o, {value} AS v)), (__hr_l, __hr_r) ->"
-        " CASE WHEN __hr_l.o < __hr_r.o THEN -1 WHEN __hr_l.o > __hr_r.o THEN 1 ELSE 0 END), __hr_e -> __hr_e.v)"
+        " CASE WHEN __hr_l.o < __hr_r.o THEN -1 WHEN __hr_l.o > __hr_r.o THEN 1 ELSE 0 END),"
+        " __hr_e -> __hr_e.v)"
     )
 
 
@@ -94,7 +95,8 @@ def _sum_list(kind: str) -> Signature:
     )
     return signature(
         f"ARRAY<{kind}> list -> {kind}",
-        f"CASE WHEN count({{list}}) = 0 THEN CAST(0 AS {spark}) ELSE TRY_CAST(try_sum({of_list}) AS {spark}) END",
+        f"CASE WHEN count({{list}}) = 0 THEN CAST(0 AS {spark})"
+        f" ELSE TRY_CAST(try_sum({of_list}) AS {spark}) END",
     )
 
 
@@ -141,7 +143,7 @@ def _topk(call: Call) -> str:
         else:
             # Of equal values the earlier row: the smallest order among the smallest negated values.
             number = "{value}" if kind is DOUBLE else "CAST({value} AS DECIMAL(20,0))"
-            order = f"CASE WHEN {{value}} IS NOT NULL THEN struct(-{number}, `__ORDER`) END"
+            order = f"CASE WHEN {{value}} IS NOT NULL THEN struct(-({number}), `__ORDER`) END"
             found = f"min_by(struct({columns}), {order}, {count})"
     return f"coalesce({found}, CAST(array() AS {spark_type(call.result)}))"
 
@@ -161,8 +163,9 @@ def _decimal_array(arguments: Sequence[Argument]) -> DataType | None:
 _X: Final = "CASE WHEN {y} IS NOT NULL THEN CAST({x} AS DOUBLE) END"
 _Y: Final = "CASE WHEN {x} IS NOT NULL THEN CAST({y} AS DOUBLE) END"
 _CORRELATION: Final = (
-    f"coalesce(greatest(-1D, least(1D, try_divide(covar_pop({_X}, {_Y}), stddev_pop({_X}) * stddev_pop({_Y})))),"
-    " double('NaN'))"
+    f"element_at(transform(array(try_divide(covar_pop({_X}, {_Y}), stddev_pop({_X}) * stddev_pop({_Y}))),"
+    " __hr_r -> CASE WHEN __hr_r IS NULL THEN double('NaN') WHEN __hr_r < -1 THEN -1D"
+    " WHEN __hr_r > 1 AND NOT isnan(__hr_r) THEN 1D ELSE __hr_r END), 1)"
 )
 
 FUNCTIONS: Final[tuple[Function, ...]] = (

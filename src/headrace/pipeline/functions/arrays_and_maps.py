@@ -1,4 +1,7 @@
-"""Functions of arrays and maps. Maps keep the last of equal keys: the session's `mapKeyDedupPolicy` says so."""
+"""Functions of arrays and maps.
+
+Maps keep the last of equal keys: the session's `mapKeyDedupPolicy` says so.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ _SORTED: Final = (
 _SLICE: Final = (
     "CASE WHEN coalesce({first}, 1) >= 1 AND coalesce({last}, array_size({array})) <= array_size({array})"
     " AND coalesce({first}, 1) - 1 <= coalesce({last}, array_size({array}))"
-    " THEN slice({array}, coalesce({first}, 1), coalesce({last}, array_size({array})) - coalesce({first}, 1) + 1) END"
+    " THEN slice({array}, coalesce({first}, 1),"
+    " coalesce({last}, array_size({array})) - coalesce({first}, 1) + 1) END"
 )
 _ENTRIES: Final = "transform(map_entries({map}), __hr_e -> named_struct('K', __hr_e.key, 'V', __hr_e.value))"
 
@@ -62,7 +66,8 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         "The elements of both arrays, one after the other.",
         signature(
             "ARRAY<T> left, ARRAY<T> right -> ARRAY<T>",
-            "CASE WHEN {left} IS NULL THEN {right} WHEN {right} IS NULL THEN {left} ELSE concat({left}, {right}) END",
+            "CASE WHEN {left} IS NULL THEN {right} WHEN {right} IS NULL THEN {left}"
+            " ELSE concat({left}, {right}) END",
         ),
     ),
     scalar(
@@ -132,8 +137,9 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         "A map of keys and values; keys of null are left out.",
         signature(
             "ARRAY<VARCHAR> keys, ARRAY<T> values -> MAP<VARCHAR, T>",
-            "CASE WHEN {values} IS NOT NULL THEN map_from_entries(filter(transform({keys}, (__hr_k, __hr_i) ->"
-            " struct(__hr_k AS k, get({values}, __hr_i) AS v)), __hr_e -> __hr_e.k IS NOT NULL)) END",
+            "CASE WHEN {values} IS NOT NULL THEN map_from_entries(filter(transform({keys},"
+            " (__hr_k, __hr_i) -> struct(__hr_k AS k, get({values}, __hr_i) AS v)),"
+            " __hr_e -> __hr_e.k IS NOT NULL)) END",
         ),
     ),
     scalar(

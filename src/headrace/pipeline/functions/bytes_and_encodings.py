@@ -1,7 +1,7 @@
 """Bytes as texts and numbers: TO_BYTES, FROM_BYTES, ENCODE, and the numbers in big and little endian bytes.
 
-An encoding is `hex`, `utf8`, `ascii` or `base64`, in any case; another one gives null. Characters that are not
-in ASCII become `?` as bytes, and bytes that are not become U+FFFD as characters.
+An encoding is `hex`, `utf8`, `ascii` or `base64`, in any case; another one gives null. Characters that are
+not in ASCII become `?` as bytes, and bytes that are not become U+FFFD as characters.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ _DECODED: Final = {
     "ascii": _ASCII_BYTES,
     "base64": f"CASE WHEN {{value}} RLIKE {_BASE64} THEN unbase64({{value}}) END",
 }
-# ENCODE reads `0xAB` and `X'AB'` too, and base64 up to what is none, with what does not belong there left out.
+# ENCODE reads `0xAB` and `X'AB'` too, and leaves out what does not belong into base64.
 _STRIPPED_HEX: Final = (
     "CASE WHEN {value} LIKE '0x%' THEN concat(CASE WHEN length({value}) % 2 = 1 THEN '0' ELSE '' END,"
-    " substring({value}, 3)) WHEN {value} RLIKE r\"^[xX]'.*'$\" THEN substring({value}, 3, length({value}) - 3)"
+    " substring({value}, 3)) WHEN {value} RLIKE r\"^[xX]'.*'$\""
+    " THEN substring({value}, 3, length({value}) - 3)"
     " ELSE {value} END"
 )
 _CLEAN_BASE64: Final = (

@@ -1,7 +1,7 @@
 """Functions of DATE, TIME and TIMESTAMP.
 
-TIME is an INT of milliseconds since midnight. Zones that are not named are UTC, as the session's. Texts are read
-strictly: the 31st of June is none (in ksqlDB it is the 30th).
+TIME is an INT of milliseconds since midnight. Zones that are not named are UTC, as the session's. Texts are
+read strictly: the 31st of June is none (in ksqlDB it is the 30th).
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _Letters = frozenset[str]
 
 
 def _timestamp(milliseconds: str) -> str:
-    return f"CASE WHEN {milliseconds} BETWEEN -{_LARGEST} AND {_LARGEST} THEN timestamp_millis({milliseconds}) END"
+    fits = f"{milliseconds} BETWEEN -{_LARGEST} AND {_LARGEST}"
+    return f"CASE WHEN {fits} THEN timestamp_millis({milliseconds}) END"
 
 
 def _movable(timestamp: str) -> str:
@@ -60,7 +61,7 @@ def _midnight(date: str) -> str:
 
 
 def _zone(call: Call, name: str) -> str:
-    """The zone, or null where it is none. Java alone knows; asking it is spared where the answer is certain."""
+    """The zone, or null where it is none. Java is asked, unless the answer is certain."""
     constant = call.string(name)
     if constant is not None and (_CERTAIN_ZONE.fullmatch(constant) or constant in _regions()):
         return f"{{{name}}}"
@@ -93,8 +94,8 @@ def _formatted(value: str, allowed: _Letters) -> Callable[[Call], str]:
             return "CAST(NULL AS STRING)"
         offset = f"((unix_seconds({shifted}) - unix_seconds({value})) DIV 60)"
         found = _written(supported(runs, pattern), shifted, zone, offset)
-        # Null, also where the format has nothing of the value.
-        return f"CASE WHEN {value} IS NOT NULL THEN {found} END"
+        # Null of null, also where the format has nothing of the value.
+        return found if "date_format" in found else f"CASE WHEN {value} IS NOT NULL THEN {found} END"
 
     return spark
 

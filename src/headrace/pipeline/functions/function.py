@@ -1,9 +1,9 @@
 """What a function is: its forms, which of them a call means, and the Spark SQL of that form.
 
-`Function.resolve` chooses as ksqlDB does: a form that takes the arguments' very types, otherwise one that takes
-them after casts that happen by themselves (INTEGER → BIGINT → DECIMAL → DOUBLE, and constants of time from
-VARCHAR; not for aggregates); forms without a variable number of parameters, with more parameters, and with
-fewer open types go before others; where two are left the call is ambiguous, and refused.
+`Function.resolve` chooses as ksqlDB does: a form that takes the arguments' very types, otherwise one that
+takes them after casts that happen by themselves (INTEGER → BIGINT → DECIMAL → DOUBLE, and constants of time
+from VARCHAR; not for aggregates); forms without a variable number of parameters, with more parameters, and
+with fewer open types go before others; where two are left the call is ambiguous, and refused.
 
 The Spark SQL of a form never fails on data: where ksqlDB logs an error, it gives null. The texts of arguments
 are, besides plain expressions: for a lambda `` `X` -> body`` or `` (`K`, `V`) -> body``, for a unit its word,
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headrace.pipeline.functions.spark_text import (
-    boolean_value,
     filled,
     integer_value,
     spark_type,
@@ -99,9 +98,6 @@ class Call:
 
     def integer(self, name: str) -> int | None:
         return integer_value(self.texts[name])
-
-    def boolean(self, name: str) -> bool | None:
-        return boolean_value(self.texts[name])
 
 
 # A template, or how to make it for a call.

@@ -1,8 +1,8 @@
 r"""What is known of a regular expression before the query runs.
 
-Spark fails on a pattern that is none. Java alone can tell, so a pattern that is no constant, or one of which it
-is not certain here, is asked about when the query runs, with `try_reflect`. That is not deterministic to Spark
-and therefore refused in aggregates: patterns of the ordinary kind are spared it.
+Spark fails on a pattern that is none. Java alone can tell, so a pattern that is no constant, or one of which
+it is not certain here, is asked about when the query runs, with `try_reflect`. That is not deterministic to
+Spark and therefore refused in aggregates: patterns of the ordinary kind are spared it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ksqlDB's paths into JSON as Spark's.
 
-A path is `$` and then steps: `.name` of letters, digits, `_`, `:` and `@`, `[name]`, `["any text"]`, `[0]`. A step of
-digits is a position in an array and a name in an object; Spark wants to know which, so there are two paths to
-try for each.
+A path is `$` and then steps: `.name` of letters, digits, `_`, `:` and `@`, `[name]`, `["any text"]`, `[0]`. A
+step of digits is a position in an array and a name in an object; Spark wants to know which, so there are two
+paths to try for each.
 """
 
 from __future__ import annotations
@@ -64,5 +64,6 @@ _IS_PATH: Final = r"""r'^\$(\.[\p{{L}}\p{{Nd}}_:@]+|\[[\p{{L}}\p{{Nd}}_]+\]|\["[
 
 def extracted_at(path: str, value: str) -> str:
     """Spark SQL: what stands at a path that is known only when the query runs."""
-    names = rf"""regexp_replace({path}, r'\["([^"]*)"\]|\[([\p{{{{L}}}}_][\p{{{{L}}}}\p{{{{Nd}}}}_]*)\]', r"['$1$2']")"""
+    subscript = r"""r'\["([^"]*)"\]|\[([\p{{L}}_][\p{{L}}\p{{Nd}}_]*)\]'"""
+    names = f"""regexp_replace({path}, {subscript}, r"['$1$2']")"""
     return f"CASE WHEN {path} RLIKE {_IS_PATH} THEN get_json_object({value}, {names}) END"

@@ -70,7 +70,8 @@ def _array_contains(call: Call) -> str:
         is_kind, spark = _KINDS[kind]
         found = (
             f"coalesce(exists({_ELEMENTS}, __hr_e -> CASE WHEN schema_of_variant(__hr_e) {is_kind}"
-            f" THEN coalesce(try_variant_get(__hr_e, '$', '{spark}') = {{value}}, false) ELSE false END), false)"
+            f" THEN coalesce(try_variant_get(__hr_e, '$', '{spark}') = {{value}}, false)"
+            " ELSE false END), false)"
         )
     return f"CASE WHEN {{json}} IS NULL THEN NULL WHEN {{value}} IS NULL THEN {nothing} ELSE {found} END"
 
@@ -148,8 +149,8 @@ def _prepared(kind: DataType, value: str, depth: int) -> str:
             return f"transform({value}, {name} -> {_prepared(element, name, depth + 1)})"
         case MapType(_, element):
             entries = (
-                f"array_sort(map_entries({value}), (__hr_l, __hr_r) -> CASE WHEN __hr_l.key < __hr_r.key THEN -1"
-                " WHEN __hr_l.key > __hr_r.key THEN 1 ELSE 0 END)"
+                f"array_sort(map_entries({value}), (__hr_l, __hr_r) -> CASE"
+                " WHEN __hr_l.key < __hr_r.key THEN -1 WHEN __hr_l.key > __hr_r.key THEN 1 ELSE 0 END)"
             )
             return (
                 f"map_from_entries(transform({entries}, {name} -> struct({name}.key,"
@@ -175,7 +176,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "IS_JSON_STRING",
         "Whether the text is JSON.",
-        signature("VARCHAR json -> BOOLEAN", "get_json_object({json}, '$') IS NOT NULL"),
+        signature("VARCHAR json -> BOOLEAN", "(get_json_object({json}, '$') IS NOT NULL)"),
     ),
     scalar(
         "JSON_ARRAY_CONTAINS",

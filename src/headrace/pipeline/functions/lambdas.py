@@ -1,7 +1,7 @@
 """TRANSFORM, FILTER and REDUCE: lambdas over arrays and maps.
 
-A lambda of a map has a key and a value as parameters, where Spark's over entries has one: `transform_values` over
-a map of that one entry gives both their names.
+A lambda of a map has a key and a value as parameters, where Spark's over entries has one: `transform_values`
+over a map of that one entry gives both their names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from headrace.pipeline.functions.spark_text import lambda_parts, spark_type
 def _reduce_array(call: Call) -> str:
     (state, element), body = lambda_parts(call.texts["lambda"])
     reduced = f"({state}, {element}) -> CAST({_literally(body)} AS {spark_type(call.result)})"
-    return f"CASE WHEN {{array}} IS NULL OR {{state}} IS NULL THEN {{state}} ELSE aggregate({{array}}, {{state}}, {reduced}) END"
+    return (
+        "CASE WHEN {array} IS NULL OR {state} IS NULL THEN {state}"
+        f" ELSE aggregate({{array}}, {{state}}, {reduced}) END"
+    )
 
 
 def _reduce_map(call: Call) -> str:

@@ -60,7 +60,8 @@ def _sign(kind: str) -> Signature:
     not_a_number = " WHEN isnan({value}) THEN 0" if kind == "DOUBLE" else ""
     return signature(
         f"{kind} value -> INTEGER",
-        f"CASE{not_a_number} WHEN {{value}} > 0 THEN 1 WHEN {{value}} < 0 THEN -1 WHEN {{value}} = 0 THEN 0 END",
+        f"CASE{not_a_number} WHEN {{value}} > 0 THEN 1"
+        " WHEN {value} < 0 THEN -1 WHEN {value} = 0 THEN 0 END",
     )
 
 
@@ -78,8 +79,9 @@ def _most(name: str, description: str) -> Function:
 
 
 _LOG_OF_BASE: Final = (
-    f"CASE WHEN {{base}} IS NULL OR {{value}} IS NULL THEN NULL WHEN {{base}} <= 0 OR {{base}} = 1 OR {{value}} < 0"
-    f" THEN {_NAN} WHEN {{value}} = 0 THEN double('-Infinity') / ln({{base}}) ELSE ln({{value}}) / ln({{base}}) END"
+    "CASE WHEN {base} IS NULL OR {value} IS NULL THEN NULL"
+    f" WHEN {{base}} <= 0 OR {{base}} = 1 OR {{value}} < 0 THEN {_NAN}"
+    " WHEN {value} = 0 THEN double('-Infinity') / ln({base}) ELSE ln({value}) / ln({base}) END"
 )
 
 # Great circles by haversines, on a globe of this radius.

@@ -1,4 +1,4 @@
-"""What a function cannot be told to do here: arguments that have to be constants, or say what Spark has not."""
+"""What a function cannot be told to do: by arguments that are no constants, or mean what Spark has not."""
 
 from __future__ import annotations
 

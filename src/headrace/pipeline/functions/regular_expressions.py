@@ -67,7 +67,8 @@ def _replace(call: Call) -> str:
     padded = with_groups("{pattern}", "9")
     plain = "regexp_replace({value}, {pattern}, {replacement})"
     highest = (
-        r"coalesce(array_max(transform(regexp_extract_all(regexp_replace({replacement}, r'(?s)\\.', ''), r'\$(\d)', 1),"
+        r"coalesce(array_max(transform("
+        r"regexp_extract_all(regexp_replace({replacement}, r'(?s)\\.', ''), r'\$(\d)', 1),"
         r" __hr_g -> CAST(__hr_g AS INT))), 0)"
     )
     return (

@@ -1,8 +1,8 @@
 """CEIL, FLOOR, ROUND and TRUNC.
 
-ROUND takes a number in the middle up, towards the positive: -1.5 becomes -1, where Spark says -2. So it is made
-of Spark's `floor` after adding a half, in decimals, which have no error of their own. A double is taken by its
-shortest decimal form, as in Java; one too large for that has no places behind the point.
+ROUND takes a number in the middle up, towards the positive: -1.5 becomes -1, where Spark says -2. So it is
+made of Spark's `floor` after adding a half, in decimals, which have no error of their own. A double is taken
+by its shortest decimal form, as in Java; one too large for that has no places behind the point.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ def _places_of_double(rounded: _ByPlaces) -> Callable[[Call], str]:
             return "{value}" if places > 0 else "0D"
         exact = f"CAST({rounded(_DECIMAL, places)} AS DOUBLE)"
         large = "{value}" if places >= 0 else f"round({{value}}, {places})"
-        return f"CASE WHEN abs({{value}}) < 1E18D THEN {exact} WHEN abs({{value}}) < double('Infinity') THEN {large} END"
+        return (
+            f"CASE WHEN abs({{value}}) < 1E18D THEN {exact}"
+            f" WHEN abs({{value}}) < double('Infinity') THEN {large} END"
+        )
 
     return lambda call: _by_places(call, of)
 
@@ -124,7 +127,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     _whole("FLOOR", "The largest whole number that is not greater."),
     scalar(
         "ROUND",
-        "Rounded to that number of decimal places, or to a whole number; from the middle towards the positive.",
+        "Rounded to so many decimal places, or to a whole number; from the middle towards the positive.",
         *_forms(
             f"CASE WHEN abs({{value}}) < {_WHOLE} THEN floor({{value}})"
             " + CASE WHEN {value} - floor({value}) >= 0.5D THEN 1L ELSE 0L END ELSE floor({value}) END",

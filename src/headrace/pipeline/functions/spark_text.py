@@ -18,7 +18,6 @@ from headrace.pipeline.rules.literals import text
 from headrace.pipeline.rules.types_in_spark import spark_name, spark_type
 
 __all__ = [
-    "boolean_value",
     "filled",
     "integer_value",
     "lambda_parts",
@@ -86,10 +85,6 @@ def integer_value(spark: str) -> int | None:
     bare = re.sub(r"^-\s*\((\d+)\)$", r"-\1", bare)
     found = _INTEGER.fullmatch(bare)
     return None if found is None else int(found[1] + found[2])
-
-
-def boolean_value(spark: str) -> bool | None:
-    return {"true": True, "false": False}.get(spark.strip().lower())
 
 
 def lambda_parts(spark: str) -> tuple[tuple[str, ...], str]:

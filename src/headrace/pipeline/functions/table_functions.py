@@ -16,8 +16,9 @@ def _cube(call: Call) -> str:
     """By bits of a number that counts up, the first column being the highest; no bit for a column of null."""
     bit = "shiftleft(1, array_size({columns}) - 1 - __hr_i)"
     known = (
-        f"aggregate(transform({{columns}}, (__hr_c, __hr_i) -> CASE WHEN __hr_c IS NULL THEN 0 ELSE {bit} END),"
-        " 0, (__hr_a, __hr_b) -> __hr_a + __hr_b)"
+        "aggregate(transform({columns},"
+        f" (__hr_c, __hr_i) -> CASE WHEN __hr_c IS NULL THEN 0 ELSE {bit} END), 0,"
+        " (__hr_a, __hr_b) -> __hr_a + __hr_b)"
     )
     row = f"transform({{columns}}, (__hr_c, __hr_i) -> CASE WHEN (__hr_m & {bit}) <> 0 THEN __hr_c END)"
     rows = (

@@ -24,9 +24,6 @@ _ESCAPES: Final = (
     r"""CASE WHEN {code} RLIKE r'^\\u[0-9a-fA-F]{{4}}(\\u[0-9a-fA-F]{{4}}|\\[btnfr"\\]|[^"\\\x00-\x1f])*$' """
     """THEN from_json(concat('{{"v":"', {code}, '"}}'), 'v STRING').v END"""
 )
-_FROM: Final = (
-    "CASE WHEN {position} < 0 THEN greatest(length({value}) + {position}, 0) + 1 ELSE {position} END"
-)
 _PADDED: Final = f"CASE WHEN {{length}} BETWEEN 0 AND {_LONGEST} AND length({{padding}}) > 0 THEN %s END"
 
 
@@ -53,6 +50,22 @@ def _instr(position: str, occurrence: str) -> str:
 def quoted_pattern(name: str) -> str:
     """A regular expression that finds just the text, made when the query runs."""
     return rf"concat('\\Q', replace({{{name}}}, '\\E', '\\E\\\\E\\Q'), '\\E')"
+
+
+def _substring(call: Call) -> str:
+    """A position before the first character is that of the first one: Spark would count from there."""
+    constant = call.integer("position")
+    position = (
+        "{position}"
+        if constant is not None and constant >= 0
+        else "CASE WHEN {position} < 0 THEN greatest(length({value}) + {position}, 0) + 1 ELSE {position} END"
+    )
+    if "length" not in call.texts:
+        return f"substring({{value}}, {position})"
+    constant = call.integer("length")
+    is_sure = constant is not None and constant >= 0
+    length = "{length}" if is_sure else "CASE WHEN {length} < 0 THEN 0 ELSE {length} END"
+    return f"substring({{value}}, {position}, {length})"
 
 
 def _split(call: Call) -> str:
@@ -83,7 +96,8 @@ def _joined_bytes(call: Call) -> str:
     parts = ", ".join(["{first}", *call.all_of("values")])
     joined = (
         f"aggregate(filter(array({parts}), __hr_e -> __hr_e IS NOT NULL), CAST(NULL AS BINARY),"
-        " (__hr_a, __hr_e) -> CASE WHEN __hr_a IS NULL THEN __hr_e ELSE concat(__hr_a, {separator}, __hr_e) END)"
+        " (__hr_a, __hr_e) -> CASE WHEN __hr_a IS NULL THEN __hr_e"
+        " ELSE concat(__hr_a, {separator}, __hr_e) END)"
     )
     return f"CASE WHEN {{separator}} IS NOT NULL THEN coalesce({joined}, X'') END"
 
@@ -147,7 +161,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     ),
     scalar(
         "INSTR",
-        "The position of a text in another, from 1; 0 where it is not there. Before the end with a negative start.",
+        "The position of a text in another; 0 where it is not. A negative start searches from the end.",
         signature(
             "VARCHAR value, VARCHAR sought -> INTEGER",
             "CASE WHEN {value} = '' THEN 0 ELSE coalesce(instr({value}, {sought}), 0) END",
@@ -211,8 +225,9 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         "A map of the entries between the first delimiters, keys and values parted by the second.",
         signature(
             "VARCHAR value, VARCHAR entries, VARCHAR pairs -> MAP<VARCHAR, VARCHAR>",
-            "CASE WHEN {entries} <> '' AND {pairs} <> '' AND {entries} <> {pairs} THEN map_from_entries(transform("
-            f"filter(split({{value}}, {quoted_pattern('entries')}, -1), __hr_e -> contains(__hr_e, {{pairs}})),"
+            "CASE WHEN {entries} <> '' AND {pairs} <> '' AND {entries} <> {pairs} THEN"
+            " map_from_entries(transform(filter("
+            f"split({{value}}, {quoted_pattern('entries')}, -1), __hr_e -> contains(__hr_e, {{pairs}})),"
             " __hr_e -> struct(split_part(__hr_e, {pairs}, 1), split_part(__hr_e, {pairs}, 2)))) END",
         ),
     ),
@@ -220,15 +235,9 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         "SUBSTRING",
         "The part from that position, from the end with a negative one; to the end, or of that length.",
         *(
-            form
+            signature(f"{kind} value, INTEGER position{length} -> {kind}", _substring)
             for kind in ("VARCHAR", "BYTES")
-            for form in (
-                signature(f"{kind} value, INTEGER position -> {kind}", f"substring({{value}}, {_FROM})"),
-                signature(
-                    f"{kind} value, INTEGER position, INTEGER length -> {kind}",
-                    f"substring({{value}}, {_FROM}, greatest({{length}}, CASE WHEN {{length}} IS NOT NULL THEN 0 END))",
-                ),
-            )
+            for length in ("", ", INTEGER length")
         ),
     ),
     scalar(

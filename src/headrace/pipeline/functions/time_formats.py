@@ -1,8 +1,8 @@
 """Java's formats of dates and times, as far as Spark can follow them.
 
 A format is read into runs of letters and literal text. Spark knows most of Java's letters; those of zones are
-written out here instead, since Spark knows the session's zone only. A constant format that Java would not take
-makes every call null, as in ksqlDB; one that Java takes and Spark cannot is refused. A format that is no
+written out here instead, since Spark knows the session's zone only. A constant format that Java would not
+take makes every call null, as in ksqlDB; one that Java takes and Spark cannot is refused. A format that is no
 constant is checked when the query runs, and is null where Spark cannot follow.
 """
 

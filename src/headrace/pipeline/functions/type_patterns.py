@@ -104,7 +104,11 @@ Bound = dict[str, DataType]
 
 # From narrow to wide: each fits where a later one is asked for.
 _NUMBERS: Final = (INTEGER, BIGINT, DecimalType, DOUBLE)
-_DECIMAL_OF: Final = {INTEGER: DecimalType(10, 0), BIGINT: DecimalType(19, 0)}
+_DECIMAL_OF: Final[dict[Argument, DecimalType]] = {
+    INTEGER: DecimalType(10, 0),
+    BIGINT: DecimalType(19, 0),
+}
+_LARGE_DECIMAL: Final = DecimalType(38, 18)
 _FROM_TEXT: Final = (DATE, TIME, TIMESTAMP, BYTES)
 
 
@@ -164,7 +168,7 @@ def matches(pattern: Pattern, argument: Argument, bound: Bound, *, casts: bool) 
     return _type_matches(pattern, argument, bound, casts=casts)
 
 
-def _type_matches(pattern: Pattern, given: DataType, bound: Bound, *, casts: bool) -> bool:
+def _type_matches(pattern: Pattern, given: DataType, bound: Bound, *, casts: bool) -> bool:  # noqa: PLR0911
     match pattern, given:
         case Special.ANY, _:
             return True
@@ -197,17 +201,13 @@ def _width(given: DataType) -> int | None:
     return _NUMBERS.index(given) if given in _NUMBERS else None
 
 
-def concrete(pattern: Pattern, bound: Bound, given: Argument = None) -> DataType | None:
+def concrete(pattern: Pattern, bound: Bound, given: Argument = None) -> DataType | None:  # noqa: PLR0911
     """The type that a matched pattern stands for; `given` decides where the pattern leaves it open."""
     match pattern:
         case ScalarType():
             return pattern
         case Special.DECIMAL:
-            if isinstance(given, DecimalType):
-                return given
-            return (
-                _DECIMAL_OF.get(given, DecimalType(38, 18)) if given in _DECIMAL_OF else DecimalType(38, 18)
-            )
+            return given if isinstance(given, DecimalType) else _DECIMAL_OF.get(given, _LARGE_DECIMAL)
         case Special():
             return given if not isinstance(given, LambdaShape | LambdaResult | Unit) else None
         case Open(name):

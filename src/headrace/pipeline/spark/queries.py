@@ -1,4 +1,4 @@
-"""The two kinds of query that Spark runs here, each made from a plan and the identities of its topics.
+"""What a query is to its keeper, and the query that fills the lake.
 
 A query's checkpoint belongs to the incarnations of its topics: their ids are part of its folder's name. So a
 topic that was deleted and made again is read from its beginning, and a derived topic that was is filled
@@ -11,31 +11,25 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headrace.core.settings import Settings
 from headrace.lake.writer import WrittenBatch
-from headrace.pipeline.incarnations import TakenRange, taken_under_former_ids
-from headrace.pipeline.plan import LakeFlow, TranscodeFlow
+from headrace.pipeline.plan import LakeFlow
 from headrace.pipeline.registry_client import RegistryClient
 from headrace.pipeline.spark.lake_rows import lake_rows
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
-from headrace.pipeline.spark.transcode import transcoded
 from headrace.pipeline.spark.writer_lock import hold_writer_lock
 from headrace.pipeline.topics import TopicDirectory, TopicIdentity, largest_message
 
 logger = logging.getLogger(__name__)
 
-# Slots that stay free for the lake's micro-batches when a real-time query holds the others for good.
-_SLOTS_FOR_BATCHES = 2
 _LARGEST_BATCH = 200_000
 
 BatchListener = Callable[[int, WrittenBatch], None]
@@ -75,92 +69,6 @@ class RunningQuery:
     def stop(self) -> None:
         with self._between_batches:
             self.handle.stop()
-
-
-class TranscodeQuery:
-    """JSON to Avro: in real-time mode, or in micro-batches where the settings say so or the slots do not
-    suffice.
-    """
-
-    def __init__(
-        self, spark: SparkSession, flow: TranscodeFlow, settings: Settings, registry: RegistryClient
-    ) -> None:
-        self.name = flow.query
-        self.source_topics = (flow.source_topic,)
-        self.written_topics = (flow.sink_topic, flow.dead_letter_topic)
-        self._spark = spark
-        self._flow = flow
-        self._settings = settings
-        self._registry = registry
-
-    def make_topics(self, directory: TopicDirectory) -> None:
-        _make_topics(directory, self.written_topics, self._settings)
-
-    def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
-        flow = self._flow
-        source, sink = topics[flow.source_topic], topics[flow.sink_topic]
-        schema_id = self._registry.register(flow.subject, flow.avro_schema)
-        records = _kafka_records(self._spark, source, self._settings).load()
-        for taken in self._taken(topics):
-            in_range = (F.col("partition") == taken.partition) & F.col("offset").between(
-                taken.first, taken.last
-            )
-            records = records.filter(~in_range)
-        writer = (
-            transcoded(records, flow, source=source, sink=sink, schema_id=schema_id)
-            .writeStream.queryName(flow.query)
-            .format("kafka")
-            .outputMode("update")
-            .option("kafka.bootstrap.servers", self._settings.bootstrap)
-            .option("kafka.max.request.size", largest_message(self._settings))
-            .option("checkpointLocation", str(_checkpoint(self._settings, flow.query, source, sink)))
-        )
-        mode = self._mode(source)
-        if mode == "real-time":
-            # The stubs of PySpark 4.2 do not know this trigger yet; its code does.
-            writer = writer.trigger(realTime=f"{self._settings.real_time_batch_seconds} seconds")  # type: ignore[call-overload]
-        else:
-            writer = writer.trigger(processingTime="0 seconds")
-        # A real-time batch that is cut short is repeated; there is no moment between batches to wait for.
-        return RunningQuery(writer.start(), mode, nullcontext())
-
-    def _taken(self, topics: Mapping[str, TopicIdentity]) -> tuple[TakenRange, ...]:
-        """What was passed on under a former id of the source; found out once per incarnation, then
-        remembered.
-        """
-        flow = self._flow
-        source, sink = topics[flow.source_topic], topics[flow.sink_topic]
-        memory = _checkpoint(self._settings, flow.query, source, sink).with_suffix(".taken.json")
-        if memory.exists():
-            return msgspec.json.decode(memory.read_bytes(), type=tuple[TakenRange, ...])
-        taken = taken_under_former_ids(
-            self._settings.bootstrap,
-            query=flow.query,
-            source=source,
-            derived=[topics[t] for t in self.written_topics],
-        )
-        if taken:
-            logger.warning(
-                "Query %s leaves out what it took under a former id of its source: %s", self.name, taken
-            )
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        memory.write_bytes(msgspec.json.encode(taken))
-        return taken
-
-    def _mode(self, source: TopicIdentity) -> str:
-        slots = self._settings.pipeline_slots - _SLOTS_FOR_BATCHES
-        if self._settings.pipeline_mode == "real-time" and source.partitions > slots:
-            logger.warning(
-                "Query %s runs in micro-batches: real-time mode holds a slot for each of %d partitions of "
-                "%s, and %d are to be had. Raise pipeline_slots to at least %d.",
-                self.name,
-                source.partitions,
-                source.name,
-                slots,
-                source.partitions + _SLOTS_FOR_BATCHES,
-            )
-            return "micro-batch"
-        return self._settings.pipeline_mode
 
 
 class LakeQuery:

@@ -21,13 +21,13 @@ from pyspark.sql import SparkSession
 
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
-from headrace.pipeline.catalogue import Catalogue, PersistentQuery
+from headrace.pipeline.catalogue import Catalogue, Format, PersistentQuery
 from headrace.pipeline.engine.planner import Planner
 from headrace.pipeline.engine.push_queries import PushWish, sink_of
-from headrace.pipeline.query_plan import QueryPlan
+from headrace.pipeline.query_plan import Aggregate, QueryPlan
 from headrace.pipeline.spark.keeper import QueryKeeper, StatusListener
 from headrace.pipeline.spark.plan_query import PlanQuery, SchemaRegistry
-from headrace.pipeline.spark.steps.modes import reads_of
+from headrace.pipeline.spark.steps.modes import reads_of, steps_of
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateAs, InsertSelect, Query
 from headrace.pipeline.status import QueryStatus
@@ -79,7 +79,6 @@ class StatementRunner:
         directory: TopicDirectory,
         on_status: StatusListener,
         wall_clock_ms: Callable[[], int],
-        slots_held_elsewhere: Callable[[], int],
     ) -> None:
         self._spark = spark
         self._settings = settings
@@ -90,7 +89,6 @@ class StatementRunner:
         self._directory = directory
         self._on_status = on_status
         self._wall_clock_ms = wall_clock_ms
-        self._slots_held_elsewhere = slots_held_elsewhere
         self._running: dict[str, tuple[Asked, QueryKeeper]] = {}
         # What could not be planned, and with which catalogue.
         self._refused: dict[str, tuple[Asked, Catalogue]] = {}
@@ -178,7 +176,7 @@ class StatementRunner:
 
     def _free_slots(self) -> int:
         held = sum(keeper.slots_held for keeper in self.keepers)
-        return self._settings.pipeline_slots - held - self._slots_held_elsewhere()
+        return self._settings.pipeline_slots - held
 
     def _refuse(self, asked: Asked, catalogue: Catalogue, reason: str) -> None:
         self._refused[asked.id] = (asked, catalogue)
@@ -201,6 +199,19 @@ def planned(asked: Asked, catalogue: Catalogue, planner: Planner) -> QueryPlan:
     if asked.wish is not None:
         return dataclasses.replace(plan, sink=sink_of(asked.wish, plan))
     return plan
+
+
+def plan_into(topic: str, catalogue: Catalogue, planner: Planner) -> QueryPlan | None:
+    """The plan of the query that makes Avro in a topic of one stream's records, if there is one."""
+    for query in catalogue.queries.values():
+        if catalogue.sources[query.sink].topic == topic:
+            asked = Asked(id=query.id, statement=query.statement, properties=query.properties)
+            plan = planned(asked, catalogue, planner)
+            is_stateless = not any(isinstance(step, Aggregate) for step in steps_of(plan.root))
+            is_avro = plan.sink.value_encoding.format is Format.AVRO
+            if len(reads_of(plan.root)) == 1 and is_stateless and is_avro:
+                return plan
+    return None
 
 
 def _before(statement: CreateAs | InsertSelect | Query, query_id: str, catalogue: Catalogue) -> Catalogue:

@@ -20,10 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.core.settings import Settings
-from headrace.pipeline.plan import LakeFlow, TranscodeFlow
+from headrace.pipeline.plan import LakeFlow
+from headrace.pipeline.query_plan import QueryPlan
 from headrace.pipeline.spark.lake_rows import lake_rows
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
-from headrace.pipeline.spark.transcode import transcoded
+from headrace.pipeline.spark.stateless import projected, value_schema
+from headrace.pipeline.spark.steps.modes import reads_of
 from headrace.pipeline.topics import TopicIdentity
 
 logger = logging.getLogger(__name__)
@@ -35,33 +37,43 @@ _SCHEMA_ID: Final = 1
 
 def warm_up(
     spark: SparkSession,
-    transcode: TranscodeFlow,
+    events: QueryPlan,
     lake: LakeFlow,
     *,
     settings: Settings,
     stopping: Callable[[], bool],
 ) -> None:
-    """Send made-up events through both flows, as batches."""
+    """Send made-up events through the query that turns them into Avro, and into a lake, as batches."""
     began = time.monotonic()
     path = settings.data_dir / "pipeline" / "warm-up"
     shutil.rmtree(path, ignore_errors=True)
     flow = dataclasses.replace(lake, table=dataclasses.replace(lake.table, path=path))
-    source = TopicIdentity(name=transcode.source_topic, topic_id="warm-up", partitions=1)
-    sink = TopicIdentity(name=transcode.sink_topic, topic_id="warm-up", partitions=1)
+    (read,) = reads_of(events.root)
+    source = TopicIdentity(name=read.source.topic, topic_id="warm-up", partitions=1)
+    sink = TopicIdentity(name=events.sink.topic, topic_id="warm-up", partitions=1)
+    columns = [column.name for column in read.source.value]
+    schemas = {_SCHEMA_ID: value_schema(events)}
     writer = DeltaLakeWriter(spark, flow, topic=sink, settings=settings, learn_schema=lambda _: False)
     for number in range(_ROUNDS):
         if stopping():
             break
-        events = _events(spark, transcode, first_offset=number * _RECORDS)
-        avro = transcoded(events, transcode, source=source, sink=sink, schema_id=_SCHEMA_ID)
-        writer.write(lake_rows(_as_read(avro), flow, topic=sink, schemas={_SCHEMA_ID: transcode.avro_schema}))
+        avro = projected(
+            _events(spark, columns, first_offset=number * _RECORDS),
+            events,
+            query="warm-up",
+            source=source,
+            sink=sink,
+            schema_id=_SCHEMA_ID,
+            dead_letter_topic=lake.dead_letter_topic,
+        )
+        writer.write(lake_rows(_as_read(avro), flow, topic=sink, schemas=schemas))
     shutil.rmtree(path, ignore_errors=True)
     logger.info("warmed up in %.1f s", time.monotonic() - began)
 
 
-def _events(spark: SparkSession, flow: TranscodeFlow, *, first_offset: int) -> DataFrame:
+def _events(spark: SparkSession, columns: list[str], *, first_offset: int) -> DataFrame:
     """JSON records as the Kafka source gives them."""
-    template = json.dumps(dict.fromkeys(flow.columns, "value"))
+    template = json.dumps(dict.fromkeys(columns, "value"))
     # A dozen partitions of the table, as a busy batch has.
     value = F.regexp_replace(
         F.lit(template),
@@ -74,6 +86,7 @@ def _events(spark: SparkSession, flow: TranscodeFlow, *, first_offset: int) -> D
         F.lit(0).alias("partition"),
         F.col("id").alias("offset"),
         F.current_timestamp().alias("timestamp"),
+        F.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
@@ -59,6 +60,9 @@ def _plain(value: Any) -> Any:
         return milliseconds_of_day(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        # JSON has no numbers for these; Java's writers make texts of them.
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
 
 
@@ -69,7 +73,7 @@ def _key_text(key: Any) -> str:
 def deserialized(data: bytes, columns: tuple[Column, ...], *, wrapped: bool) -> list[Any]:
     try:
         content = json.loads(data, parse_float=Decimal)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueProblemError(f"not JSON: {error}") from error
     if not wrapped:
         return [read(content, columns[0].type)]

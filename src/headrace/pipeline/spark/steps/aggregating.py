@@ -14,7 +14,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.core.errors import HeadraceError
 from headrace.pipeline.query_plan import Aggregate, Filter, Read, Step
 from headrace.pipeline.spark.steps import rows as names
 from headrace.pipeline.spark.steps.rows import Rows, column, columns, good
@@ -26,12 +25,7 @@ _WINDOW: Final = "__window"
 
 
 def aggregate_rows(step: Aggregate, rows: Rows) -> Rows:
-    if rows.is_table:
-        raise HeadraceError(
-            "pipeline_failed",
-            "A table cannot be aggregated here: Spark's aggregates cannot take back a row's former value.",
-            remedy="Aggregate the stream that the table is made of.",
-        )
+    assert not rows.is_table, "changes of a table are no rows to count: see table_aggregating.py"
     keyed = _with_keys(step, rows)
     key_names = [_key(number) for number in range(len(step.keys))]
     grouping = columns(key_names)

@@ -27,6 +27,7 @@ from headrace.pipeline.spark.steps.filtering import filter_rows
 from headrace.pipeline.spark.steps.projecting import project_rows, rekey_rows
 from headrace.pipeline.spark.steps.rows import Rows
 from headrace.pipeline.spark.steps.stream_joining import join_streams
+from headrace.pipeline.spark.steps.table_aggregating import aggregated_table
 from headrace.pipeline.spark.steps.table_joining import Table, changes_of, join_tables, read_table
 from headrace.pipeline.spark.steps.table_lookup import look_up_rows
 
@@ -38,6 +39,10 @@ class Inputs(Protocol):
 
     def standing(self, read: Read, *, is_global: bool) -> Rows:
         """The rows of a table as it stands whenever a batch asks."""
+        ...
+
+    def table_groups(self, step: Aggregate) -> Rows:
+        """What an aggregation of a table gives for the batch at hand."""
         ...
 
 
@@ -53,6 +58,8 @@ def built(step: Step, inputs: Inputs) -> Rows:  # noqa: PLR0911 - one for each s
             return rekey_rows(step, built(step.input, inputs))
         case Project():
             return project_rows(step, built(step.input, inputs))
+        case Aggregate() if aggregated_table(step) is not None:
+            return inputs.table_groups(step)
         case Aggregate():
             return aggregate_rows(step, built(step.input, inputs))
         case StreamJoin():

@@ -20,7 +20,10 @@ from headrace.pipeline.query_plan import (
     TableJoin,
     TableLookup,
     inputs_of,
+    reads_of,
 )
+
+__all__ = ["MICRO_BATCH", "REAL_TIME", "SLOTS_FOR_BATCHES", "Mode", "mode_of", "reads_of", "steps_of"]
 
 REAL_TIME: Final = "real-time"
 MICRO_BATCH: Final = "micro-batch"

@@ -1,4 +1,4 @@
-"""JSON to Avro: what a record becomes, whatever it holds."""
+"""JSON to Avro by the platform's own statements: what a record becomes, whatever it holds."""
 
 from __future__ import annotations
 
@@ -9,18 +9,42 @@ from pyspark.sql import Row, SparkSession
 
 from headrace.core.settings import Settings
 from headrace.lake.coordinates import SourceCoordinates, parse_source
-from headrace.pipeline.flows import transcode_flow
-from headrace.pipeline.spark.transcode import transcoded
+from headrace.pipeline.catalogue import Catalogue
+from headrace.pipeline.engine.startup import session_of, startup_statements
+from headrace.pipeline.query_plan import QueryPlan
+from headrace.pipeline.rules.planning import plan_query, plan_source
+from headrace.pipeline.spark.stateless import projected, value_schema
+from headrace.pipeline.statements.parser import parse
+from headrace.pipeline.statements.tree import CreateAs, CreateSource
 from headrace.pipeline.topics import TopicIdentity
 from tests.pipeline.records import POSTED, Record, decoded, frame
 
-FLOW = transcode_flow(Settings())
+
+def _plan() -> QueryPlan:
+    """What the platform's own statements ask for."""
+    _, source, query = parse(startup_statements(), variables=session_of(Settings()).variables)
+    assert isinstance(source.statement, CreateSource)
+    assert isinstance(query.statement, CreateAs)
+    events = plan_source(source.statement, Catalogue(), text=source.text)
+    return plan_query(query.statement, Catalogue(sources={events.name: events}), text=query.text)
+
+
+PLAN = _plan()
+SCHEMA = value_schema(PLAN)
 SOURCE = TopicIdentity(name="events", topic_id="sourceid", partitions=4)
 SINK = TopicIdentity(name="events_avro", topic_id="sinkid", partitions=3)
 
 
 def _transcode(spark: SparkSession, *records: Record) -> list[Row]:
-    result = transcoded(frame(spark, list(records)), FLOW, source=SOURCE, sink=SINK, schema_id=258)
+    result = projected(
+        frame(spark, list(records)),
+        PLAN,
+        query="CSAS_EVENTS_AVRO_1",
+        source=SOURCE,
+        sink=SINK,
+        schema_id=258,
+        dead_letter_topic="events_dlq",
+    )
     return result.collect()
 
 
@@ -28,7 +52,7 @@ def _values(spark: SparkSession, *events: Any) -> list[dict[str, Any]]:
     """The Avro content of each event; fails if one became a dead letter."""
     rows = _transcode(spark, *(Record(value=_json(event), offset=n) for n, event in enumerate(events)))
     assert {row["topic"] for row in rows} == {"events_avro"}
-    return [decoded(FLOW.avro_schema, row["value"])[1] for row in rows]
+    return [decoded(SCHEMA, row["value"])[1] for row in rows]
 
 
 def _json(event: Any) -> bytes:
@@ -45,7 +69,7 @@ def test_an_event_becomes_an_avro_record_with_its_date(spark: SparkSession) -> N
         "Device_Type": "ios",
     }
     (row,) = _transcode(spark, Record(value=_json(event), offset=41, partition=3, key=b"u1"))
-    schema_id, content = decoded(FLOW.avro_schema, row["value"])
+    schema_id, content = decoded(SCHEMA, row["value"])
     assert schema_id == 258
     assert content == {name.upper(): value for name, value in event.items()} | {"SERVER_DATE": "2026-03-14"}
     assert bytes(row["key"]) == b"u1"
@@ -56,7 +80,7 @@ def test_every_record_says_where_it_comes_from(spark: SparkSession) -> None:
     (row,) = _transcode(spark, Record(value=b"{}", offset=41, partition=3))
     headers = {header["key"]: bytes(header["value"]) for header in row["headers"]}
     assert parse_source(headers["headrace-source"]) == SourceCoordinates(
-        query="events-to-avro", topic_id="sourceid", partition=3, offset=41, ordinal=0
+        query="CSAS_EVENTS_AVRO_1", topic_id="sourceid", partition=3, offset=41, ordinal=0
     )
     assert int(headers["headrace-posted-at"]) == int(POSTED.timestamp() * 1000)
 
@@ -97,14 +121,19 @@ def test_text_of_any_script_survives(spark: SparkSession) -> None:
 
 
 def test_what_is_no_json_object_goes_to_the_dead_letters_with_the_reason(spark: SparkSession) -> None:
-    bad = [b"", b"{", b"nonsense", b"[1, 2]", b'"text"', b"5", b"null", b"\xff\xfe", b'{"a": 1', None]
+    bad = [b"", b"{", b"nonsense", b"[1, 2]", b'"text"', b"5", b"null", b"\xff\xfe", b'{"a": 1']
     rows = _transcode(spark, *(Record(value=value, offset=n, key=b"k") for n, value in enumerate(bad)))
     assert [row["topic"] for row in rows] == ["events_dlq"] * len(bad)
-    assert [row["value"] if row["value"] is None else bytes(row["value"]) for row in rows] == bad
+    assert [bytes(row["value"]) for row in rows] == bad
     for number, row in enumerate(rows):
         headers = {header["key"]: bytes(header["value"]).decode() for header in row["headers"]}
-        assert ("null" if bad[number] is None else "not a JSON object") in headers["headrace-error"]
+        assert "not a JSON object" in headers["headrace-error"]
         assert parse_source(headers["headrace-source"].encode()).offset == number
+
+
+def test_a_record_without_a_value_passes_without_one(spark: SparkSession) -> None:
+    (row,) = _transcode(spark, Record(value=None, offset=0, key=b"k"))
+    assert (row["topic"], row["value"]) == ("events_avro", None)
 
 
 def test_records_without_a_key_stay_in_their_lane(spark: SparkSession) -> None:

@@ -1,0 +1,85 @@
+"""Aggregate of a table: a row for each group of the table's rows as they stand.
+
+Spark's aggregates cannot take a row's former value back. So a copy of the table is kept (`table_copy.py`),
+and a batch of changes says which groups may have changed: those that the changed rows were in, and those that
+they are in now. Just these groups are counted anew. A group without rows is a deletion.
+
+Crash behaviour: the results are written before the copy takes the batch in, so a batch that is repeated finds
+the copy as it was, or finds its rows in it already and gives the same results once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from headrace.pipeline.query_plan import Aggregate, Filter, Read, Step
+from headrace.pipeline.spark.steps import rows as names
+from headrace.pipeline.spark.steps.aggregating import aggregate_rows
+from headrace.pipeline.spark.steps.filtering import filter_rows
+from headrace.pipeline.spark.steps.rows import Rows, column
+from headrace.pipeline.statements.tree import SourceKind
+
+_CHANGED = "__changed"
+
+Decode = Callable[[Read, DataFrame], Rows]
+
+
+def aggregated_table(step: Step) -> Read | None:
+    """The table that an aggregation is of, if it is of a table."""
+    if not isinstance(step, Aggregate):
+        return None
+    source = step.input
+    while isinstance(source, Filter):
+        source = source.input
+    return source if isinstance(source, Read) and source.source.kind is SourceKind.TABLE else None
+
+
+def aggregate_table(
+    step: Aggregate, *, before: DataFrame, after: DataFrame, batch: DataFrame, decode: Decode
+) -> Rows:
+    """Groups that a batch of a table's records concerns, from the table's records before and after it."""
+    changed = batch.filter(F.col("key").isNotNull()).select(F.col("key").alias(_CHANGED)).distinct()
+    now = _standing(step.input, after, decode)
+    groups = _groups(step, _standing(step.input, before, decode), changed).union(_groups(step, now, changed))
+    concerned = groups.distinct()
+    keys = [F.expr(key.value.spark) for key in step.keys]
+    same = F.lit(True)
+    for number, key in enumerate(keys):
+        same = same & (key == column(_group(number)))
+    counted = aggregate_rows(step, Rows(frame=now.frame.join(concerned, same, "left_semi"), is_table=False))
+    found = F.lit(True)
+    for number, named in enumerate(step.keys):
+        found = found & (column(_group(number)) == column(named.name))
+    joined = concerned.join(counted.frame, found, "left_outer")
+    is_gone = column(names.ROWTIME).isNull()
+    key_names = [key.name for key in step.keys]
+    made = [column(_group(number)).alias(name) for number, name in enumerate(key_names)]
+    made += [column(name) for name in counted.visible if name not in key_names]
+    time = F.coalesce(column(names.ROWTIME), F.unix_millis(F.current_timestamp()))
+    frame = joined.select(*made, time.alias(names.ROWTIME), is_gone.alias(names.DELETED))
+    return Rows(frame=frame, is_table=True)
+
+
+def _standing(step: Step, records: DataFrame, decode: Decode) -> Rows:
+    if isinstance(step, Filter):
+        return filter_rows(step, _standing(step.input, records, decode))
+    assert isinstance(step, Read)
+    rows = decode(step, records)
+    # From here on they are rows, not changes: what is filtered goes.
+    present = names.good(rows).filter(~column(names.DELETED))
+    return Rows(frame=present, is_table=False)
+
+
+def _groups(step: Aggregate, rows: Rows, changed: DataFrame) -> DataFrame:
+    concerned = rows.frame.join(changed, column(names.KEY) == column(_CHANGED), "left_semi")
+    groups = concerned.select(
+        *(F.expr(key.value.spark).alias(_group(number)) for number, key in enumerate(step.keys))
+    )
+    return groups.dropna()
+
+
+def _group(number: int) -> str:
+    return f"__group_{number}"

@@ -1,0 +1,75 @@
+"""A copy of a table in files: the newest record of each key, as Kafka has it.
+
+Two use one. A global table is broadcast from its copy: a query of its own reads the table's topic and brings
+the copy up to date batch by batch, and the query that joins with it takes the newest snapshot at the start of
+each of its batches. An aggregation of a table (`table_aggregating.py`) finds in its copy what a changed row
+was before. The copy is a Delta table, so every snapshot is whole, and is decoded by whoever reads it.
+
+One copy for each query that uses it, beside the query's checkpoint: it is named after the topic's id and
+starts anew with the topic. Losing it together with the checkpoint costs time only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+# Every batch leaves the file of the former one behind. Whoever still reads it is done long before an hour.
+_TIDY_AFTER: Final = 100
+_KEPT_HOURS: Final = 1
+_SCHEMA: Final = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+
+
+class TableCopy:
+    """`readable` leaves out the records that cannot be read."""
+
+    def __init__(self, folder: Path, *, readable: Callable[[DataFrame], DataFrame]) -> None:
+        self._folder = folder
+        self._readable = readable
+        self._replaced = 0
+
+    def make(self, session: SparkSession) -> None:
+        """Make the copy, empty, unless it is there."""
+        if not (self._folder / "_delta_log").exists():
+            session.createDataFrame([], _SCHEMA).write.format("delta").save(str(self._folder))
+
+    def records(self, session: SparkSession) -> DataFrame:
+        """The table's records, one for each key."""
+        return session.read.format("delta").load(str(self._folder))
+
+    def with_batch(self, batch: DataFrame) -> DataFrame:
+        """The records as they stand after a batch of the topic's. Taken in twice it changes nothing."""
+        record = F.struct(*_COLUMNS)
+        newest = (
+            self._readable(batch)
+            .filter(F.col("key").isNotNull())
+            .groupBy("key")
+            .agg(F.max_by(record, "offset").alias("record"))
+            .select("record.*")
+        )
+        standing = self.records(batch.sparkSession)
+        kept = standing.join(newest.select("key"), "key", "left_anti").select(*_COLUMNS)
+        return kept.unionByName(newest.filter(F.col("value").isNotNull()).select(*_COLUMNS))
+
+    def replace(self, records: DataFrame) -> None:
+        self._replaced += 1
+        if self._replaced % _TIDY_AFTER == 0:
+            self.tidy(records.sparkSession, hours=_KEPT_HOURS)
+        records.coalesce(1).write.format("delta").mode("overwrite").save(str(self._folder))
+
+    def refresh(self, batch: DataFrame, _batch_id: int) -> None:
+        self.replace(self.with_batch(batch))
+
+    def tidy(self, session: SparkSession, *, hours: int) -> None:
+        """Remove files that no snapshot of the last hours has."""
+        # Delta refuses less than a week unless told: its own readers may take longer than ours.
+        session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+        session.sql(f"VACUUM delta.`{self._folder}` RETAIN {hours} HOURS")

@@ -1,0 +1,214 @@
+-- records of two streams meet within a span of time
+-- quick
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT L.ID AS ID, L.V AS LV, R.V AS RV FROM L JOIN R WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+<<< left
+"a" | {"v": "l1"} | @20000
+"b" | {"v": "l2"} | @20000
+null | {"v": "l3"} | @20000
+<<< right
+"a" | {"v": "r1"} | @10000
+"a" | {"v": "r2"} | @30000
+"a" | {"v": "r3"} | @30001
+"a" | {"v": "r4"} | @9999
+null | {"v": "r5"} | @20000
+>>> J in any order
+"a" | {"LV": "l1", "RV": "r1"} | @20000
+"a" | {"LV": "l1", "RV": "r2"} | @30000
+----
+-- a star names columns after their stream
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT * FROM L JOIN R WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+<<< left
+"a" | {"v": "l1"} | @20000
+<<< right
+"a" | {"v": "r1"} | @20000
+>>> J
+"a" | {"L_V": "l1", "R_ID": "a", "R_V": "r1"}
+----
+-- before and after have spans of their own
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT L.ID AS ID, L.V AS LV, R.V AS RV FROM L JOIN R WITHIN (2 SECONDS, 5 SECONDS) GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+<<< left
+"a" | {"v": "l"} | @20000
+<<< right
+"a" | {"v": "too early"} | @17999
+"a" | {"v": "before"} | @18000
+"a" | {"v": "after"} | @25000
+"a" | {"v": "too late"} | @25001
+>>> J in any order
+"a" | {"LV": "l", "RV": "before"} | @20000
+"a" | {"LV": "l", "RV": "after"} | @25000
+----
+-- LEFT JOIN gives what found nobody when its time is over
+-- quick
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT L.ID AS ID, L.V AS LV, R.V AS RV FROM L LEFT JOIN R WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+<<< left
+"a" | {"v": "l1"} | @20000
+"b" | {"v": "l2"} | @21000
+<<< right
+"a" | {"v": "r1"} | @22000
+"c" | {"v": "r2"} | @22000
+>>> J
+"a" | {"LV": "l1", "RV": "r1"} | @22000
+<<< left
+"z" | {"v": "z"} | @100000
+<<< right
+"z" | {"v": "z"} | @100000
+>>> J in any order
+"b" | {"LV": "l2", "RV": null} | @21000
+"z" | {"LV": "z", "RV": "z"} | @100000
+----
+-- FULL OUTER JOIN gives both sides that found nobody
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT ROWKEY AS ID, L.V AS LV, R.V AS RV FROM L FULL OUTER JOIN R WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+<<< left
+"a" | {"v": "l1"} | @20000
+"b" | {"v": "l2"} | @21000
+<<< right
+"a" | {"v": "r1"} | @22000
+"c" | {"v": "r2"} | @22000
+>>> J
+"a" | {"LV": "l1", "RV": "r1"} | @22000
+<<< left
+"z" | {"v": "z"} | @100000
+<<< right
+"z" | {"v": "z"} | @100000
+>>> J in any order
+"b" | {"LV": "l2", "RV": null} | @21000
+"c" | {"LV": null, "RV": "r2"} | @22000
+"z" | {"LV": "z", "RV": "z"} | @100000
+----
+-- RIGHT JOIN gives what found nobody on the right
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT R.ID AS ID, L.V AS LV, R.V AS RV FROM L RIGHT JOIN R WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+<<< left
+"b" | {"v": "l2"} | @21000
+"z" | {"v": "z"} | @100000
+<<< right
+"c" | {"v": "r2"} | @22000
+"z" | {"v": "z"} | @100000
+>>> J in any order
+"c" | {"LV": null, "RV": "r2"} | @22000
+"z" | {"LV": "z", "RV": "z"} | @100000
+----
+-- duplicates meet as often as they come
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT L.ID AS ID, L.V AS LV, R.V AS RV FROM L JOIN R WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+<<< left
+"a" | {"v": "l"} | @20000
+"a" | {"v": "l"} | @20000
+<<< right
+"a" | {"v": "r"} | @20000
+>>> J in any order
+"a" | {"LV": "l", "RV": "r"}
+"a" | {"LV": "l", "RV": "r"}
+<<< right
+"a" | {"v": "r"} | @21000
+>>> J in any order
+"a" | {"LV": "l", "RV": "r"}
+"a" | {"LV": "l", "RV": "r"}
+----
+-- a late record within the grace period meets, one behind it does not
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT L.ID AS ID, L.V AS LV, R.V AS RV FROM L JOIN R WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+<<< left
+"a" | {"v": "l1"} | @20000
+"z" | {"v": "z"} | @24000
+<<< right
+"y" | {"v": "y"} | @24000
+>>> J
+<<< right
+"a" | {"v": "late"} | @19500
+>>> J
+"a" | {"LV": "l1", "RV": "late"} | @20000
+<<< left
+"z" | {"v": "z"} | @100000
+<<< right
+"y" | {"v": "y"} | @100000
+=== settled
+<<< right
+"a" | {"v": "too late"} | @20000
+"z" | {"v": "last"} | @100000
+>>> J
+"z" | {"LV": "z", "RV": "last"} | @100000
+----
+-- records without a value meet nobody
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT L.ID AS ID, L.V AS LV, R.V AS RV FROM L JOIN R WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+<<< left
+"a" | null | @20000
+"b" | {"v": null} | @20000
+<<< right
+"a" | {"v": "r1"} | @20000
+"b" | {"v": "r2"} | @20000
+>>> J
+"b" | {"LV": null, "RV": "r2"}
+----
+-- a join on columns that are no keys, with different partitions
+CREATE STREAM O (ID VARCHAR KEY, USERID INT, ITEM VARCHAR) WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='JSON', PARTITIONS=2);
+CREATE STREAM P (PID VARCHAR KEY, WHO INT, AMOUNT INT) WITH (KAFKA_TOPIC='payments', VALUE_FORMAT='JSON', PARTITIONS=3);
+CREATE STREAM J AS SELECT O.USERID AS USERID, O.ID AS ORDERID, P.AMOUNT AS AMOUNT FROM O JOIN P WITHIN 1 HOUR GRACE PERIOD 1 MINUTE ON O.USERID = P.WHO;
+<<< orders
+"o1" | {"userid": 7, "item": "tea"} | @1000
+"o2" | {"userid": 8, "item": "cup"} | @1000
+"o3" | {"userid": null, "item": "pot"} | @1000
+<<< payments
+"p1" | {"who": 7, "amount": 5} | @2000
+"p2" | {"who": 9, "amount": 6} | @2000
+"p3" | {"who": null, "amount": 6} | @2000
+>>> J
+7 | {"ORDERID": "o1", "AMOUNT": 5}
+----
+-- a condition behind the join, and expressions of both sides
+CREATE STREAM L (ID VARCHAR KEY, N INT) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, N INT) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='AVRO');
+CREATE STREAM J WITH (VALUE_FORMAT='JSON') AS SELECT L.ID AS ID, L.N + R.N AS TOTAL FROM L JOIN R WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID WHERE L.N > R.N;
+<<< left
+"a" | {"n": 5} | @20000
+"b" | {"n": 1} | @20000
+<<< right
+"a" | {"N": 2} | @20000
+"b" | {"N": 2} | @20000
+>>> J
+"a" | {"TOTAL": 7}
+----
+-- three streams
+CREATE STREAM A (ID VARCHAR KEY, V INT) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON');
+CREATE STREAM B (ID VARCHAR KEY, V INT) WITH (KAFKA_TOPIC='b', VALUE_FORMAT='JSON');
+CREATE STREAM C (ID VARCHAR KEY, V INT) WITH (KAFKA_TOPIC='c', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT A.ID AS ID, A.V AS AV, B.V AS BV, C.V AS CV FROM A JOIN B WITHIN 10 SECONDS GRACE PERIOD 1 SECOND ON A.ID = B.ID JOIN C WITHIN 10 SECONDS GRACE PERIOD 1 SECOND ON A.ID = C.ID;
+<<< a
+"x" | {"v": 1} | @20000
+"y" | {"v": 9} | @20000
+<<< b
+"x" | {"v": 2} | @21000
+<<< c
+"x" | {"v": 3} | @22000
+"y" | {"v": 3} | @22000
+>>> J
+"x" | {"AV": 1, "BV": 2, "CV": 3} | @22000
+----
+-- what was joined is counted by a query of its own
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT L.ID AS ID, L.V AS LV, R.V AS RV FROM L JOIN R WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+CREATE TABLE N AS SELECT RV, COUNT(*) AS N FROM J GROUP BY RV;
+<<< left
+"a" | {"v": "l1"} | @20000
+"b" | {"v": "l2"} | @20000
+<<< right
+"a" | {"v": "x"} | @20000
+"b" | {"v": "x"} | @20000
+>>> N as a table
+"x" | {"N": 2}
