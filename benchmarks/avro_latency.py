@@ -28,13 +28,12 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
+from headrace.assembly.demo import make_pipeline
 from headrace.assembly.preparation import prepare
 from headrace.assembly.supervisor import Supervisor
 from headrace.core.settings import Settings
-from headrace.pipeline.topics import TopicDirectory
 
 SENDERS = 8
-PARTITIONS = 4
 MODES = ("real-time", "micro-batch")
 
 
@@ -123,12 +122,11 @@ def measure(engine: str, mode: str, *, events: int, rate: float, warm_up: float)
         supervisor = Supervisor(settings, on_change=lambda _: None)
         stack.callback(supervisor.stop)
         supervisor.start()
-        TopicDirectory(settings.bootstrap).ensure(settings.events_topic, partitions=PARTITIONS)
+        make_pipeline(settings)
         sender = Sender(settings)
         stack.callback(sender.close)
         sender.send("first", 1, rate)
         avro_topic = f"{settings.events_topic}_avro"
-        TopicDirectory(settings.bootstrap).ensure(avro_topic, partitions=1)
         reader = Reader(settings.bootstrap, avro_topic)
         stack.callback(reader.stop)
         _wait_for(reader, {"first-0": 0.0})
@@ -149,7 +147,7 @@ def _wait_for(reader: Reader, due: dict[str, float]) -> None:
 def _settings(folder: Path, engine: str, mode: str) -> Settings:
     with ExitStack() as stack:
         ports = []
-        for _ in range(4):
+        for _ in range(5):
             listener = stack.enter_context(socket.socket())
             listener.bind(("127.0.0.1", 0))
             ports.append(listener.getsockname()[1])
@@ -162,6 +160,7 @@ def _settings(folder: Path, engine: str, mode: str) -> Settings:
         ingest_port=ports[1],
         registry_port=ports[2],
         console_port=ports[3],
+        statements_port=ports[4],
         spark_ui_port=0,
         pipeline_mode=mode,
     )

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from headrace.assembly.demo import make_pipeline
 from tests.browser import browser, chromium_path  # noqa: F401 - fixtures
 from tests.running_platform import Platform, running_platform
 
 
 @pytest.fixture(scope="session")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    with running_platform(tmp_path_factory.mktemp("platform"), default_partitions=4) as running:
+    with running_platform(tmp_path_factory.mktemp("platform")) as running:
+        make_pipeline(running.settings)
         yield running

@@ -6,6 +6,7 @@ Topics get a prefix for each case, so that cases can run side by side; what the 
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 import uuid
 from collections import defaultdict
@@ -58,6 +59,18 @@ class Shown:
     def __str__(self) -> str:
         parts = (f"{self.key} {self.window}".strip(), self.value, self.time)
         return " | ".join(part for part in parts if part)
+
+
+class SharedRegistry(MemoryRegistry):
+    """A registry that cases use at the same time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def register(self, subject: str, schema: str) -> int:
+        with self._lock:
+            return super().register(subject, schema)
 
 
 class _PrefixedSchemas:
@@ -251,7 +264,8 @@ class _RunningCase:
         if action.how != "in order":
             found, expected = sorted(found), sorted(expected)
         if found != expected:
-            raise AssertionError(_difference(action.topic, found, expected))
+            dead = [] if is_dead else [_dead(message) for message in self._read(self._dead_letter_topic)]
+            raise AssertionError(_difference(action.topic, found, expected, dead))
 
     def _changes(self, topic: str, found: list[Shown]) -> list[Shown]:
         last = {(each.key, each.window): each for each in found}
@@ -337,9 +351,9 @@ def _expected(line: Line, *, with_time: bool) -> Shown:
     )
 
 
-def _difference(topic: str, found: list[Shown], expected: list[Shown]) -> str:
-    lines = [f"{topic} has:", *(f"  {each}" for each in found)]
-    return "\n".join([*lines, "instead of:", *(f"  {each}" for each in expected)])
+def _difference(topic: str, found: list[Shown], expected: list[Shown], dead: list[Shown]) -> str:
+    parts = {f"{topic} has:": found, "instead of:": expected, "dead letters:": dead}
+    return "\n".join(line for title, records in parts.items() for line in (title, *(f"  {each}" for each in records)))
 
 
 def _dead(message: Any) -> Shown:

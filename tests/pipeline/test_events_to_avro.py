@@ -1,4 +1,4 @@
-"""JSON to Avro by the platform's own statements: what a record becomes, whatever it holds."""
+"""JSON to Avro by the statements of the example: what a record becomes, whatever it holds."""
 
 from __future__ import annotations
 
@@ -7,29 +7,13 @@ from typing import Any
 
 from pyspark.sql import Row, SparkSession
 
-from headrace.core.settings import Settings
 from headrace.lake.coordinates import SourceCoordinates, parse_source
-from headrace.pipeline.catalogue import Catalogue
-from headrace.pipeline.engine.startup import session_of, startup_statements
-from headrace.pipeline.query_plan import QueryPlan
-from headrace.pipeline.rules.planning import plan_query, plan_source
+from headrace.pipeline import marketplace
 from headrace.pipeline.spark.stateless import projected, value_schema
-from headrace.pipeline.statements.parser import parse
-from headrace.pipeline.statements.tree import CreateAs, CreateSource
 from headrace.pipeline.topics import TopicIdentity
 from tests.pipeline.records import POSTED, Record, decoded, frame
 
-
-def _plan() -> QueryPlan:
-    """What the platform's own statements ask for."""
-    _, source, query = parse(startup_statements(), variables=session_of(Settings()).variables)
-    assert isinstance(source.statement, CreateSource)
-    assert isinstance(query.statement, CreateAs)
-    events = plan_source(source.statement, Catalogue(), text=source.text)
-    return plan_query(query.statement, Catalogue(sources={events.name: events}), text=query.text)
-
-
-PLAN = _plan()
+PLAN = marketplace.plan("events")
 SCHEMA = value_schema(PLAN)
 SOURCE = TopicIdentity(name="events", topic_id="sourceid", partitions=4)
 SINK = TopicIdentity(name="events_avro", topic_id="sinkid", partitions=3)

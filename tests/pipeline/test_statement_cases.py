@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.testing import EmbeddedBroker
-from tests.pipeline.case_running import Around, run
-from tests.pipeline.plans.harness import MemoryRegistry
+from tests.pipeline.case_running import Around, SharedRegistry, run
 from tests.statements.case_files import Case, cases
 
 AT_THE_SAME_TIME = 3
@@ -37,7 +36,7 @@ def outcomes(
     ]
     folder = tmp_path_factory.mktemp("cases")
     with EmbeddedBroker(folder / "broker") as broker:
-        around = Around(spark=spark, bootstrap=broker.bootstrap, folder=folder, registry=MemoryRegistry())
+        around = Around(spark=spark, bootstrap=broker.bootstrap, folder=folder, registry=SharedRegistry())
         pool = ThreadPoolExecutor(AT_THE_SAME_TIME)
         try:
             yield {case.id: pool.submit(run, case, around) for case in chosen}

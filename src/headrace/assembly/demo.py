@@ -17,6 +17,7 @@ import httpx
 from headrace.assembly.demo_traffic import Traffic, marketplace_traffic
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
+from headrace.pipeline import marketplace
 from headrace.pipeline.topics import TopicDirectory
 from headrace.query.sql import LakeQuery, QueryResult
 
@@ -65,6 +66,19 @@ class Flow:
 FlowListener = Callable[[Flow], None]
 
 
+def make_pipeline(settings: Settings) -> None:
+    """The topic with its partitions, and the statements of the example; what is there already stays."""
+    TopicDirectory(settings.bootstrap).ensure(settings.events_topic, partitions=PARTITIONS)
+    answer = httpx.post(
+        f"http://{settings.host}:{settings.statements_port}/ksql",
+        json={"ksql": marketplace.statements(settings.events_topic)},
+        timeout=60,
+        trust_env=False,
+    )
+    if answer.status_code != httpx.codes.OK:
+        raise HeadraceError("process_failed", f"The statements of the example fail: {answer.text}")
+
+
 class Demo:
     """One run of the demo on a platform that is up."""
 
@@ -80,11 +94,8 @@ class Demo:
         )
 
     def begin(self) -> None:
-        """Make the topic with its partitions, wait until all that was there before is counted, start the
-        traffic.
-        """
-        directory = TopicDirectory(self._settings.bootstrap)
-        directory.ensure(self._settings.events_topic, partitions=PARTITIONS)
+        """Make topic and queries, wait until all that was there before is counted, start the traffic."""
+        make_pipeline(self._settings)
         before = self._wait_drained(lambda flow: flow)
         self._before = before
         self.traffic.start()

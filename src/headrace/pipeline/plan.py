@@ -1,5 +1,5 @@
-"""The frozen plan of the flow into the lake: what is to run, apart from how Spark runs it. Plans of statements
-are in `query_plan.py`.
+"""The frozen plan of the flow into the lake: what is to run, apart from how Spark runs it. Those of
+statements are in `query_plan.py`.
 
 It names topics and columns; it holds no identity of a running topic (ids and partition counts are looked up
 when a flow starts) and no Spark object.

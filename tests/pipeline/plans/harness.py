@@ -28,7 +28,7 @@ from headrace.pipeline.statements.types import VARCHAR, DataType
 from headrace.pipeline.topics import TopicDirectory
 
 AT = Position(3, 14)
-SECONDS = 40.0
+SECONDS = 60.0
 
 
 def computed(spark: str, kind: DataType = VARCHAR) -> Computed:

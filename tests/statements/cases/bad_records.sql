@@ -78,7 +78,7 @@ CREATE STREAM COPY WITH (VALUE_FORMAT='JSON') AS SELECT * FROM S;
 "a" | {"N": 1}
 "c" | {"N": 2}
 >>> dead letters
-~b | ~no avro | The value does not begin with Avro's magic byte 0 and a schema id.
+~b | ~no avro | The value is not in Confluent's wire format: it has no zero byte and schema id in front.
 ----
 -- an aggregation leaves bad records out and reports them
 CREATE STREAM S (ID VARCHAR KEY, N INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');

@@ -39,7 +39,6 @@ from headrace.pipeline.engine.cluster import Cluster
 from headrace.pipeline.engine.engine import Engine
 from headrace.pipeline.engine.registry_schemas import RegistrySchemas
 from headrace.pipeline.engine.rules_planner import RulesPlanner
-from headrace.pipeline.engine.startup import run_startup_statements
 from headrace.pipeline.statement_log import StatementLog
 from headrace.query.flow import FlowWatcher
 from headrace.query.sql import LakeQuery
@@ -165,7 +164,6 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, Engine, Qu
             states=lambda: {status.query: _QUERY_STATES[status.state] for status in flow.snapshot().queries},
         )
         await asyncio.to_thread(engine.start)
-        await asyncio.to_thread(run_startup_statements, engine, settings)
         yield registry, engine, QueryServices(sql=sql, topics=topics, flow=flow)
 
 

@@ -15,6 +15,7 @@ from headrace.core.settings import Settings
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import find_java
 from headrace.lake.writer import WrittenBatch
+from headrace.pipeline import marketplace
 from headrace.pipeline.engine.cluster import Cluster
 from headrace.pipeline.engine.push_queries import PushWishes
 from headrace.pipeline.engine.rules_planner import RulesPlanner
@@ -23,7 +24,7 @@ from headrace.pipeline.registry_client import RegistryClient
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.queries import LakeQuery
 from headrace.pipeline.spark.session import create_session
-from headrace.pipeline.spark.statement_runner import StatementRunner, plan_into
+from headrace.pipeline.spark.statement_runner import StatementRunner
 from headrace.pipeline.spark.warm_up import warm_up
 from headrace.pipeline.statement_log import StatementLog
 from headrace.pipeline.status import QueryStatus, StatusLog
@@ -75,11 +76,10 @@ def run(settings: Settings) -> int:
     spark.sql(lake.table.definition())
     log = StatementLog(settings.bootstrap)
     log.start()
-    planner = RulesPlanner()
-    events = plan_into(lake.topic, log.catalogue, planner)
-    if events is not None and _nothing_waits(settings):
+    if _nothing_waits(settings):
         announce(settings, "pipeline", state="starting", detail="warming up")
-        warm_up(spark, events, lake, settings=settings, stopping=stopping.is_set)
+        example = marketplace.plan(settings.events_topic)
+        warm_up(spark, example, lake, settings=settings, stopping=stopping.is_set)
     filling = QueryKeeper(
         LakeQuery(spark, lake, settings, registry, on_batch),
         directory=directory,
@@ -92,7 +92,7 @@ def run(settings: Settings) -> int:
         settings,
         statements=log,
         wishes=wishes,
-        planner=planner,
+        planner=RulesPlanner(),
         registry=registry,
         directory=directory,
         on_status=statuses.write,

@@ -1,9 +1,9 @@
 -- Events as they are posted, and as Avro, with the date by which the lake is partitioned.
--- The platform runs these statements when its log has none yet. ${events_topic} is the setting `events_topic`.
 
+DEFINE events_topic = 'events';
 SET 'auto.offset.reset' = 'earliest';
 
-CREATE STREAM events (
+CREATE STREAM IF NOT EXISTS events (
   user_key VARCHAR KEY,
   event_type VARCHAR,
   event_version VARCHAR,
@@ -13,6 +13,6 @@ CREATE STREAM events (
   device_type VARCHAR
 ) WITH (KAFKA_TOPIC = '${events_topic}', VALUE_FORMAT = 'JSON');
 
-CREATE STREAM events_avro WITH (KAFKA_TOPIC = '${events_topic}_avro', VALUE_FORMAT = 'AVRO') AS
+CREATE STREAM IF NOT EXISTS events_avro WITH (KAFKA_TOPIC = '${events_topic}_avro', VALUE_FORMAT = 'AVRO') AS
   SELECT *, SUBSTRING(server_time, 0, 10) AS server_date
   FROM events;

@@ -1,6 +1,6 @@
 """Functions of JSON in texts. What is no JSON gives null, as does what is not the kind that is asked for.
 
-Numbers lose zeros at their ends (`1.50` is read as `1.5`), as Spark reads them.
+Numbers with a fraction are doubles to Spark: `1.50` is read as `1.5`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A plan of one stream that keeps no state, as a projection: Kafka records in, Kafka records out.
 
-For records that are there already, such as those that warm the JVM up; `plan_query.py` does the same for those
-that come.
+For records that are there already, such as those that warm the JVM up; `plan_query.py` does the same for
+those that come.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class _Given:
             value_schemas=nothing,
         )
 
-    def standing(self, read: Read, *, is_global: bool) -> Rows:
+    def standing(self, read: Read, *, is_global: bool) -> Rows:  # noqa: ARG002 - not needed
         raise HeadraceError("pipeline_failed", f"{read.source.name} is looked up in, which needs its topic.")
 
-    def table_groups(self, step: Aggregate) -> Rows:
+    def table_groups(self, step: Aggregate) -> Rows:  # noqa: ARG002 - not needed
         raise HeadraceError("pipeline_failed", "An aggregation keeps state, which needs a running query.")
 
 

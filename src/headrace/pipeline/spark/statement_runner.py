@@ -1,8 +1,8 @@
 """Runs what statements ask for: the queries of the catalogue, and push queries while somebody listens.
 
 `reconcile` is called again and again and never waits: it compares what is asked for with what runs, and
-starts, stops or replaces. The statement log and the wishes are the only things that it goes by, so a restart brings
-every query back; where it was is in its checkpoint.
+starts, stops or replaces. It goes by the statement log and the wishes alone, so a restart brings every query
+back; where it was is in its checkpoint.
 
 Invariants: a query has one keeper, named by its id. A statement that cannot be planned is said to have failed
 and harms no other; it is tried again when its statement or the catalogue changes. A paused query is stopped
@@ -21,13 +21,13 @@ from pyspark.sql import SparkSession
 
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
-from headrace.pipeline.catalogue import Catalogue, Format, PersistentQuery
+from headrace.pipeline.catalogue import Catalogue, PersistentQuery
 from headrace.pipeline.engine.planner import Planner
 from headrace.pipeline.engine.push_queries import PushWish, sink_of
-from headrace.pipeline.query_plan import Aggregate, QueryPlan
+from headrace.pipeline.query_plan import QueryPlan
 from headrace.pipeline.spark.keeper import QueryKeeper, StatusListener
 from headrace.pipeline.spark.plan_query import PlanQuery, SchemaRegistry
-from headrace.pipeline.spark.steps.modes import reads_of, steps_of
+from headrace.pipeline.spark.steps.modes import reads_of
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateAs, InsertSelect, Query
 from headrace.pipeline.status import QueryStatus
@@ -199,19 +199,6 @@ def planned(asked: Asked, catalogue: Catalogue, planner: Planner) -> QueryPlan:
     if asked.wish is not None:
         return dataclasses.replace(plan, sink=sink_of(asked.wish, plan))
     return plan
-
-
-def plan_into(topic: str, catalogue: Catalogue, planner: Planner) -> QueryPlan | None:
-    """The plan of the query that makes Avro in a topic of one stream's records, if there is one."""
-    for query in catalogue.queries.values():
-        if catalogue.sources[query.sink].topic == topic:
-            asked = Asked(id=query.id, statement=query.statement, properties=query.properties)
-            plan = planned(asked, catalogue, planner)
-            is_stateless = not any(isinstance(step, Aggregate) for step in steps_of(plan.root))
-            is_avro = plan.sink.value_encoding.format is Format.AVRO
-            if len(reads_of(plan.root)) == 1 and is_stateless and is_avro:
-                return plan
-    return None
 
 
 def _before(statement: CreateAs | InsertSelect | Query, query_id: str, catalogue: Catalogue) -> Catalogue:
