@@ -49,7 +49,8 @@ class Reader:
                 "fetch.wait.max.ms": 50,
             }
         )
-        self._consumer.assign([TopicPartition(topic, 0, 0)])
+        partitions = self._consumer.list_topics(topic, 30).topics[topic].partitions
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.seen: dict[str, float] = {}

@@ -135,7 +135,7 @@ def sql_shell(
     settings: Settings,
     url: Annotated[
         str | None,
-        typer.Argument(help="A server with ksqlDB's API; the platform's own if left out.", show_default=False),
+        typer.Argument(help="A server with ksqlDB's API; the platform if left out.", show_default=False),
     ] = None,
     execute: Annotated[
         str | None, typer.Option("--execute", "-e", help="Run these statements and leave.", show_default=False)

@@ -50,6 +50,10 @@ class QueryKeeper:
         self._started_at = 0.0
 
     @property
+    def name(self) -> str:
+        return self._query.name
+
+    @property
     def topic_names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self._query.source_topics, *self._query.written_topics)))
 

@@ -1,0 +1,169 @@
+"""Which queries run, by the catalogue and the wishes; nothing here starts Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from headrace.core.settings import Settings
+from headrace.pipeline import marketplace
+from headrace.pipeline.catalogue import Catalogue, PersistentQuery, QueryKind
+from headrace.pipeline.engine.push_queries import PushWish
+from headrace.pipeline.engine.rules_planner import RulesPlanner
+from headrace.pipeline.rules.planning import plan_source
+from headrace.pipeline.spark.keeper import QueryKeeper
+from headrace.pipeline.spark.statement_runner import StatementRunner
+from headrace.pipeline.statements.parser import parse
+from headrace.pipeline.statements.tree import CreateSource
+from headrace.pipeline.status import QueryStatus
+
+COPY = "CREATE STREAM copy AS SELECT * FROM events;"
+
+
+class Log:
+    """The catalogue as the statement log has it."""
+
+    def __init__(self) -> None:
+        (create,) = (
+            each
+            for each in parse(marketplace.statements("events"))
+            if isinstance(each.statement, CreateSource)
+        )
+        assert isinstance(create.statement, CreateSource)
+        events = plan_source(create.statement, Catalogue(), text=create.text)
+        self.catalogue = Catalogue(sources={events.name: events})
+
+    def add(self, query_id: str, statement: str, *, sink: str = "COPY", paused: bool = False) -> None:
+        query = PersistentQuery(
+            id=query_id,
+            kind=QueryKind.CREATE_STREAM,
+            sink=sink,
+            sources=("EVENTS",),
+            statement=statement,
+            paused=paused,
+        )
+        copy = dataclasses.replace(self.catalogue.sources["EVENTS"], name=sink, topic=sink)
+        self.catalogue = dataclasses.replace(
+            self.catalogue,
+            sources={**self.catalogue.sources, sink: copy},
+            queries={**self.catalogue.queries, query_id: query},
+        )
+
+    def remove(self, query_id: str) -> None:
+        queries = {name: each for name, each in self.catalogue.queries.items() if name != query_id}
+        self.catalogue = dataclasses.replace(self.catalogue, queries=queries)
+
+
+class Wishes:
+    def __init__(self) -> None:
+        self.known: dict[str, PushWish] = {}
+        self.ended: list[tuple[str, str]] = []
+
+    def poll(self, _timeout: float) -> dict[str, PushWish]:
+        return dict(self.known)
+
+    def end(self, wish: PushWish, reason: str) -> None:
+        self.ended.append((wish.id, reason))
+
+    def ask(self, name: str, statement: str, alive_until: int = 1) -> None:
+        self.known[name] = PushWish(
+            id=name, statement=statement, properties=(), topic=f"rows_{name}", alive_until=alive_until
+        )
+
+
+@dataclasses.dataclass
+class Set:
+    log: Log
+    wishes: Wishes
+    runner: StatementRunner
+    said: list[QueryStatus]
+
+    def reconciled(self) -> dict[str, QueryKeeper]:
+        self.runner.reconcile()
+        return {keeper.name: keeper for keeper in self.runner.keepers}
+
+
+@pytest.fixture
+def running() -> Set:
+    log, wishes, said = Log(), Wishes(), list[QueryStatus]()
+    nothing: Any = None
+    runner = StatementRunner(
+        nothing,
+        Settings(),
+        statements=log,
+        wishes=wishes,
+        planner=RulesPlanner(),
+        registry=nothing,
+        directory=nothing,
+        on_status=said.append,
+        wall_clock_ms=lambda: 1,
+    )
+    return Set(log, wishes, runner, said)
+
+
+def test_every_query_of_the_catalogue_has_a_keeper_while_it_is_there(running: Set) -> None:
+    running.log.add("CSAS_COPY_1", COPY)
+    running.log.add(
+        "CSAS_OTHER_2", "CREATE STREAM other AS SELECT user_key, user_id FROM events;", sink="OTHER"
+    )
+    first = running.reconciled()
+    assert first.keys() == {"CSAS_COPY_1", "CSAS_OTHER_2"}
+    assert running.reconciled() == first, "what runs and is asked for is left alone"
+    assert first["CSAS_COPY_1"].topic_names == ("events", "COPY", "events_dlq")
+    running.log.remove("CSAS_COPY_1")
+    assert running.reconciled().keys() == {"CSAS_OTHER_2"}
+    assert first["CSAS_COPY_1"].state == "STOPPED"
+
+
+def test_a_paused_query_is_stopped_and_comes_back(running: Set) -> None:
+    running.log.add("CSAS_COPY_1", COPY)
+    before = running.reconciled()["CSAS_COPY_1"]
+    running.log.add("CSAS_COPY_1", COPY, paused=True)
+    assert not running.reconciled()
+    assert before.state == "STOPPED"
+    running.log.add("CSAS_COPY_1", COPY)
+    assert running.reconciled()["CSAS_COPY_1"] is not before
+
+
+def test_a_replaced_statement_replaces_its_query(running: Set) -> None:
+    running.log.add("CSAS_COPY_1", COPY)
+    before = running.reconciled()["CSAS_COPY_1"]
+    running.log.add("CSAS_COPY_1", f"{COPY[:-1]} WHERE user_id = '1';")
+    after = running.reconciled()["CSAS_COPY_1"]
+    assert after is not before
+    assert before.state == "STOPPED"
+
+
+def test_what_cannot_be_planned_is_said_once_and_harms_no_other(running: Set) -> None:
+    running.log.add("CSAS_BAD_1", "CREATE STREAM bad AS SELECT nothing FROM events;", sink="BAD")
+    running.log.add("CSAS_COPY_2", COPY)
+    assert running.reconciled().keys() == {"CSAS_COPY_2"}
+    assert running.reconciled().keys() == {"CSAS_COPY_2"}
+    failed = [status for status in running.said if status.state == "FAILED"]
+    assert [(status.query, "NOTHING" in status.message) for status in failed] == [("CSAS_BAD_1", True)]
+    running.log.add("CSAS_BAD_1", "CREATE STREAM bad AS SELECT user_key, user_id FROM events;", sink="BAD")
+    assert running.reconciled().keys() == {"CSAS_BAD_1", "CSAS_COPY_2"}
+
+
+def test_a_push_query_runs_while_somebody_wishes_it(running: Set) -> None:
+    running.wishes.ask("w", "SELECT user_id FROM events EMIT CHANGES;")
+    first = running.reconciled()["w"]
+    assert "rows_w" in first.topic_names
+    running.wishes.ask("w", "SELECT user_id FROM events EMIT CHANGES;", alive_until=2)
+    assert running.reconciled()["w"] is first, "renewing a wish changes nothing"
+    running.wishes.known.clear()
+    assert not running.reconciled()
+    assert first.state == "STOPPED"
+
+
+def test_a_push_query_that_cannot_run_is_told_so_and_not_tried_again(running: Set) -> None:
+    running.wishes.ask("w", "SELECT nothing FROM events EMIT CHANGES;")
+    assert not running.reconciled()
+    running.log.add("CSAS_COPY_1", COPY)
+    assert running.reconciled().keys() == {"CSAS_COPY_1"}
+    ((name, reason),) = running.wishes.ended
+    assert name == "w"
+    assert "NOTHING" in reason
+    assert not [status for status in running.said if status.query == "w"]
