@@ -28,7 +28,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("untimed")
 
-_RUN_SPARK = ("tests/end_to_end/", "tests/pipeline/")
+_RUN_SPARK = ("tests/acceptance/", "tests/end_to_end/", "tests/pipeline/")
 
 
 def pytest_configure() -> None:
