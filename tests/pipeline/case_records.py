@@ -1,6 +1,6 @@
 """Keys and values of cases, from their text to bytes and back, in the format of their topic.
 
-Written on its own, without the formats of the pipeline: what both got wrong in the same way would not be seen.
+Written without the formats of the pipeline: what both got wrong in the same way would not be seen.
 Everything comes down to text that can be compared: JSON with sorted fields, or `~text`.
 """
 
@@ -48,7 +48,9 @@ def to_bytes(
             return text.encode()
 
 
-def to_text(raw: bytes | None, encoding: Encoding, columns: tuple[Column, ...], registry: MemoryRegistry) -> str:
+def to_text(
+    raw: bytes | None, encoding: Encoding, columns: tuple[Column, ...], registry: MemoryRegistry
+) -> str:
     if raw is None:
         return "null"
     match encoding.format:
@@ -60,7 +62,9 @@ def to_text(raw: bytes | None, encoding: Encoding, columns: tuple[Column, ...], 
         case Format.AVRO:
             assert raw[0] == 0, raw
             schema = _without_times(json.loads(registry.by_id[int.from_bytes(raw[1:5], "big")]))
-            return canonical(fastavro.schemaless_reader(io.BytesIO(raw[5:]), fastavro.parse_schema(schema), None))
+            return canonical(
+                fastavro.schemaless_reader(io.BytesIO(raw[5:]), fastavro.parse_schema(schema), None)
+            )
         case _:
             try:
                 return canonical(json.loads(raw))

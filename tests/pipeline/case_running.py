@@ -270,9 +270,7 @@ class _RunningCase:
     def _changes(self, topic: str, found: list[Shown]) -> list[Shown]:
         last = {(each.key, each.window): each for each in found}
         live = self._live[topic]
-        changes = [
-            each for where, each in last.items() if each.value != "null" or where in live
-        ]
+        changes = [each for where, each in last.items() if each.value != "null" or where in live]
         live |= set(last)
         live -= {where for where, each in last.items() if each.value == "null"}
         return changes
@@ -311,7 +309,10 @@ class _RunningCase:
         deadline = time.monotonic() + SECONDS
         try:
             consumer.assign(
-                [TopicPartition(topic, number, self._positions[topic, number]) for number in range(partitions)]
+                [
+                    TopicPartition(topic, number, self._positions[topic, number])
+                    for number in range(partitions)
+                ]
             )
             while len(at_end) < partitions:
                 assert time.monotonic() < deadline, f"{topic} cannot be read"
@@ -353,7 +354,9 @@ def _expected(line: Line, *, with_time: bool) -> Shown:
 
 def _difference(topic: str, found: list[Shown], expected: list[Shown], dead: list[Shown]) -> str:
     parts = {f"{topic} has:": found, "instead of:": expected, "dead letters:": dead}
-    return "\n".join(line for title, records in parts.items() for line in (title, *(f"  {each}" for each in records)))
+    return "\n".join(
+        line for title, records in parts.items() for line in (title, *(f"  {each}" for each in records))
+    )
 
 
 def _dead(message: Any) -> Shown:

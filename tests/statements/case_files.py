@@ -13,17 +13,17 @@ and order, blocks of records:
     <<< topic               records that a client writes
     >>> topic               what the queries have added to a topic, in this order
     >>> topic in any order
-    >>> topic as a table    the last record of each key that was added, in any order; deletions of what was not
-                            there do not count
+    >>> topic as a table    the last record of each key that was added, in any order; deletions of what was
+                            not there do not count
     >>> dead letters        what could not be read, in any order: key, value, reason
     <<< schema of topic-value     an Avro schema for a subject of the registry
     === settled             all that was written has been taken in by the queries
 
 A record is a line of `key | value | more`. Keys and values are JSON, written and read in the format that the
 topic's stream or table has: for DELIMITED the line is a JSON string. `~text` is the text as it stands and
-`x'00ff'` are bytes, whatever the format. A windowed key is followed by its window: `"a" [1000..2000]`. More is
-`@1000`, the record's time in milliseconds (checked only where it is there); for records that go in also `p1`,
-the partition, and `h:name=text`, a header.
+`x'00ff'` are bytes, whatever the format. A windowed key is followed by its window: `"a" [1000..2000]`. More
+is `@1000`, the record's time in milliseconds (checked only where it is there; 0 would be now, to a client);
+for records that go in also `p1`, the partition, and `h:name=text`, a header.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ def case_of(file: str, lines: list[str]) -> Case:
     while body and body[0].startswith("-- "):
         flags.append(body.pop(0).removeprefix("-- ").strip())
     name, *marks = flags
-    unknown = [mark for mark in marks if mark not in ("quick", "real-time") and not mark.startswith("fails: ")]
+    unknown = [
+        mark for mark in marks if mark not in ("quick", "real-time") and not mark.startswith("fails: ")
+    ]
     assert not unknown, f"{file}, {name}: {unknown} says nothing to the runner"
     first = next(number for number, line in enumerate(body) if _is_action(line))
     return Case(

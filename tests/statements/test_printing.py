@@ -52,7 +52,8 @@ from headrace.pipeline.statements.types import (
 )
 
 names = st.one_of(
-    st.sampled_from(["A", "B1", "_C", "SELECT", "FROM", "x", "mixed Case", "back`quote", 'q"uote', "KEY"]),
+    st.sampled_from(["A", "B1", "_C", "x", "mixed Case", "back`quote", 'q"uote']),
+    st.sampled_from(["SELECT", "FROM", "KEY", "DAYS", "MAP", "NULL"]),
     st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=6),
 )
 types: st.SearchStrategy[DataType] = st.recursive(

@@ -138,7 +138,8 @@ def sql_shell(
         typer.Argument(help="A server with ksqlDB's API; the platform if left out.", show_default=False),
     ] = None,
     execute: Annotated[
-        str | None, typer.Option("--execute", "-e", help="Run these statements and leave.", show_default=False)
+        str | None,
+        typer.Option("--execute", "-e", help="Run these statements and leave.", show_default=False),
     ] = None,
 ) -> None:
     """Type statements, as in ksqlDB's shell; from a pipe they are read and run."""

@@ -86,11 +86,13 @@ def form_key(example: Example) -> str:
     return f"{example.name}({', '.join(parts)})"
 
 
-def evaluated(spark: SparkSession, calls: Sequence[tuple[str, DataType]]) -> list[Found | Failure]:
-    """Of calls with constants."""
+def evaluated(
+    spark: SparkSession, calls: Sequence[tuple[str, DataType]], frame: DataFrame | None = None
+) -> list[Found | Failure]:
+    """Of calls with constants, and with the columns of the frame."""
     found: list[Found | Failure] = []
     for start in range(0, len(calls), _AT_ONCE):
-        found.extend(_evaluated(spark.range(1), calls[start : start + _AT_ONCE]))
+        found.extend(_evaluated(frame or spark.range(1), calls[start : start + _AT_ONCE]))
     return found
 
 

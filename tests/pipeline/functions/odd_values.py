@@ -268,3 +268,41 @@ def _type(pattern: Pattern, choice: DataType, decimal: DecimalType) -> DataType:
             return MapType(_type(key, choice, decimal), _type(value, choice, decimal))
         case _:
             return choice
+
+
+def odd_constants(function: Function, rows: int) -> Iterator[list[Value]]:
+    """Arguments of which one is an odd constant, and the others are columns named `c_TYPE`."""
+    for number, form in enumerate(function.signatures):
+        if form.is_variadic or any(isinstance(each.type, LambdaOf) for each in form.parameters):
+            continue
+        values = _form(function, form, INTEGER, DECIMAL)
+        for place, odd in enumerate(values):
+            if odd.is_fixed:
+                continue
+            pool = _pool(odd.argument)  # type: ignore[arg-type]
+            for chosen in random.Random(f"{function.name} {number} {place}").sample(
+                pool, min(rows, len(pool))
+            ):
+                yield [
+                    Value(each.argument, chosen)
+                    if index == place
+                    else each
+                    if each.is_fixed
+                    else Value(each.argument, column_of(each))
+                    for index, each in enumerate(values)
+                ]
+
+
+def column_of(value: Value) -> str:
+    return f"`c_{value.argument}`"
+
+
+def ordinary_columns() -> list[str]:
+    """A column of each type, with the last of its odd values that is not null."""
+    kinds = (
+        *_POOLS,
+        DECIMAL,
+        *map(ArrayType, (INTEGER, *_POOLS, DECIMAL)),
+        *(MapType(VARCHAR, kind) for kind in _POOLS),
+    )
+    return [f"{_pool(kind)[-2]} AS {column_of(Value(kind, ''))}" for kind in dict.fromkeys(kinds)]

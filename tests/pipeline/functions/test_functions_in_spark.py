@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from decimal import Decimal
 from typing import Any
@@ -10,11 +11,13 @@ from pyspark.sql import SparkSession
 
 from headrace.pipeline.functions.function import FunctionKind
 from headrace.pipeline.functions.table import ALL
+from headrace.pipeline.statements.errors import UnsupportedError
 
 from . import examples_of_collections, examples_of_numbers, examples_of_texts, examples_of_times
 from .evaluating import (
     Failure,
     Found,
+    call,
     constant_call,
     declared,
     evaluated,
@@ -23,7 +26,7 @@ from .evaluating import (
     forms_of,
     looks_at_constants,
 )
-from .odd_values import nothing_of, odd_forms
+from .odd_values import nothing_of, odd_constants, odd_forms, ordinary_columns
 from .values import Example
 
 ANYWHERE = (
@@ -106,6 +109,20 @@ def test_odd_values_never_fail(spark: SparkSession) -> None:
         for form, found in zip(forms, evaluated_forms(spark, forms), strict=True)
         if not isinstance(found, Found)
     ]
+    assert not failures, f"{len(failures)} fail:\n" + "\n".join(failures)
+
+
+def test_odd_constants_never_fail(spark: SparkSession) -> None:
+    """Of functions that look at constants; what they refuse, they refuse before the query runs."""
+    looking = {example.name for example in EXAMPLES if looks_at_constants(example)}
+    calls = []
+    for name in sorted(looking):
+        for values in odd_constants(ALL[name], rows=2):
+            with contextlib.suppress(UnsupportedError):
+                calls.append(call(name, [each.argument for each in values], [each.spark for each in values]))
+    assert len(calls) > 100
+    frame = spark.range(1).selectExpr(*ordinary_columns()).localCheckpoint()
+    failures = [found.reason for found in evaluated(spark, calls, frame) if isinstance(found, Failure)]
     assert not failures, f"{len(failures)} fail:\n" + "\n".join(failures)
 
 

@@ -9,7 +9,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -47,6 +47,25 @@ def test_outer_joins_of_streams_have_no_changes_behind_them(spark: SparkSession,
     joined = _rows(spark, "a").join(_rows(spark, "b"), F.expr(WITHIN), "left_outer")
     with pytest.raises(AnalysisException, match="not supported in Update output mode"):
         _start(joined.groupBy("ak").count(), "update", tmp_path)
+
+
+def test_what_a_join_gives_has_no_watermark_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    """So a window behind a join of streams is refused, and times behind it go on as they were."""
+    joined = _rows(spark, "a").join(_rows(spark, "b"), F.expr(WITHIN))
+    later = joined.select("ak", F.expr("greatest(at, bt)").alias("jt")).withWatermark("jt", "1 seconds")
+    query = (
+        later.groupBy(F.window("jt", "5 seconds"), "ak")
+        .count()
+        .writeStream.format("noop")
+        .outputMode("append")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        with pytest.raises(StreamingQueryException, match="Redefining watermark is disallowed"):
+            query.awaitTermination(60)
+    finally:
+        query.stop()
 
 
 def test_an_aggregation_of_everything_is_never_final(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,5 +1,4 @@
 -- counts and sums by a column, then changes of one group only
--- quick
 CREATE STREAM SALES (ID VARCHAR KEY, SHOP VARCHAR, AMOUNT INT) WITH (KAFKA_TOPIC='sales', VALUE_FORMAT='JSON');
 CREATE TABLE SHOPS AS SELECT SHOP, COUNT(*) AS N, SUM(AMOUNT) AS TOTAL FROM SALES GROUP BY SHOP EMIT CHANGES;
 <<< sales
@@ -269,3 +268,24 @@ CREATE TABLE CITIES AS SELECT CITY, COUNT(*) AS N FROM T GROUP BY CITY;
 >>> CITIES as a table
 "Bern" | {"N": 1}
 "Rome" | {"N": 1}
+----
+-- sums and lists over a table follow its changes and deletions
+CREATE TABLE T (ID VARCHAR PRIMARY KEY, CITY VARCHAR, N INT) WITH (KAFKA_TOPIC='table', VALUE_FORMAT='JSON');
+CREATE TABLE CITIES AS SELECT CITY, SUM(N) AS TOTAL, COUNT(*) AS ROWS_THERE FROM T GROUP BY CITY;
+<<< table
+"a" | {"city": "Bern", "n": 1}
+"b" | {"city": "Bern", "n": 2}
+"c" | {"city": "Rome", "n": 4}
+>>> CITIES as a table
+"Bern" | {"TOTAL": 3, "ROWS_THERE": 2}
+"Rome" | {"TOTAL": 4, "ROWS_THERE": 1}
+<<< table
+"a" | {"city": "Bern", "n": 10}
+"c" | {"city": "Bern", "n": 4}
+>>> CITIES as a table
+"Bern" | {"TOTAL": 16, "ROWS_THERE": 3}
+"Rome" | {"TOTAL": 0, "ROWS_THERE": 0}
+<<< table
+"b" | null
+>>> CITIES as a table
+"Bern" | {"TOTAL": 14, "ROWS_THERE": 2}

@@ -42,6 +42,7 @@ CREATE STREAM COPY AS SELECT * FROM S;
 ~c | ~{"d": 123.4} | Column D of the value is no DECIMAL(4, 2): 123.4.
 ----
 -- a key of the wrong length
+-- real-time
 CREATE STREAM S (ID INT KEY, N INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM COPY AS SELECT * FROM S;
 <<< numbers

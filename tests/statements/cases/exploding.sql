@@ -14,6 +14,7 @@ CREATE STREAM LINES AS SELECT ID, EXPLODE(ITEMS) AS ITEM FROM S;
 "4" | {"ITEM": "pot"} | @2000
 ----
 -- two arrays side by side: the shorter is filled with nulls
+-- real-time
 CREATE STREAM S (ID VARCHAR KEY, A ARRAY<VARCHAR>, B ARRAY<INT>) WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='JSON');
 CREATE STREAM LINES AS SELECT ID, EXPLODE(A) AS A, EXPLODE(B) AS B FROM S;
 <<< orders

@@ -1,5 +1,4 @@
 -- whole numbers divide to whole numbers, and by nought to null
--- quick
 CREATE STREAM S (ID VARCHAR KEY, A INT, B INT, L BIGINT, D DOUBLE) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, A + B AS PLUS, A - B AS MINUS, A / B AS DIVIDED, A % B AS REST, A * L AS TIMES, A / D AS RATIO, -A AS NEGATED FROM S;
 <<< numbers

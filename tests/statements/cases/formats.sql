@@ -12,6 +12,7 @@ CREATE STREAM A WITH (VALUE_FORMAT='AVRO') AS SELECT * FROM S;
 "c" | null
 ----
 -- AVRO becomes JSON
+-- real-time
 CREATE STREAM S (ID VARCHAR KEY, NAME VARCHAR, AGE INT, P STRUCT<X DOUBLE, Y BIGINT>) WITH (KAFKA_TOPIC='people', VALUE_FORMAT='AVRO');
 CREATE STREAM J WITH (VALUE_FORMAT='JSON') AS SELECT * FROM S;
 <<< people
@@ -22,6 +23,20 @@ CREATE STREAM J WITH (VALUE_FORMAT='JSON') AS SELECT * FROM S;
 "b" | {"NAME": "Bob", "AGE": null, "P": null}
 ----
 -- columns come from the schema in the registry
+CREATE STREAM S (ID VARCHAR KEY) WITH (KAFKA_TOPIC='people', VALUE_FORMAT='AVRO');
+CREATE STREAM J WITH (VALUE_FORMAT='JSON') AS SELECT * FROM S WHERE AGE > 20;
+<<< schema of people-value
+{"type": "record", "name": "Person", "fields": [{"name": "NAME", "type": "string"}, {"name": "AGE", "type": ["null", "int"]}]}
+<<< people
+"a" | {"NAME": "Ann", "AGE": 30}
+"b" | {"NAME": "Bob", "AGE": null}
+"c" | {"NAME": "Cat", "AGE": 25}
+>>> J
+"a" | {"NAME": "Ann", "AGE": 30}
+"c" | {"NAME": "Cat", "AGE": 25}
+----
+-- fields of AVRO match without case
+-- fails: spark/formats/avro_schemas.py: fields of another case are read as null where the writer's record has no namespace
 CREATE STREAM S (ID VARCHAR KEY) WITH (KAFKA_TOPIC='people', VALUE_FORMAT='AVRO');
 CREATE STREAM J WITH (VALUE_FORMAT='JSON') AS SELECT * FROM S WHERE AGE > 20;
 <<< schema of people-value

@@ -1,5 +1,4 @@
 -- texts: case, parts, lengths
--- quick
 CREATE STREAM S (ID VARCHAR KEY, T VARCHAR) WITH (KAFKA_TOPIC='texts', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, UCASE(T) AS U, LCASE(T) AS L, INITCAP(T) AS I, LEN(T) AS N, TRIM(T) AS T, SUBSTRING(T, 2) AS S2, SUBSTRING(T, 2, 3) AS S23, SUBSTRING(T, -3, 2) AS SM FROM S;
 <<< texts
@@ -12,6 +11,7 @@ CREATE STREAM R AS SELECT ID, UCASE(T) AS U, LCASE(T) AS L, INITCAP(T) AS I, LEN
 "3" | {"U": null, "L": null, "I": null, "N": null, "T": null, "S2": null, "S23": null, "SM": null}
 ----
 -- texts: padding, replacing, finding
+-- real-time
 CREATE STREAM S (ID VARCHAR KEY, T VARCHAR) WITH (KAFKA_TOPIC='texts', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, LPAD(T, 5, 'xy') AS L, RPAD(T, 5, '.') AS R, LPAD(T, 2, '.') AS CUT, REPLACE(T, 'a', 'o') AS REPLACED, INSTR(T, 'a') AS FOUND, INSTR(T, 'a', -1) AS FROM_END, INSTR(T, 'z') AS LACKING FROM S;
 <<< texts
@@ -68,7 +68,6 @@ CREATE STREAM R AS SELECT ID, SQRT(D) AS Q, POWER(D, 2) AS P, CBRT(8.0) AS C, EX
 "1" | {"Q": 2.0, "P": 16.0, "C": 2.0, "E": 1.0, "L": 0.0, "S": 0.0, "DEG": 180.0, "G": 4.0, "LE": 2.0}
 ----
 -- dates and times are read from texts and written as texts
--- quick
 CREATE STREAM S (ID VARCHAR KEY, T VARCHAR) WITH (KAFKA_TOPIC='times', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, PARSE_TIMESTAMP(T, 'yyyy-MM-dd HH:mm:ss') AS TS, FORMAT_TIMESTAMP(PARSE_TIMESTAMP(T, 'yyyy-MM-dd HH:mm:ss'), 'dd.MM.yyyy HH:mm') AS AS_TEXT, STRINGTOTIMESTAMP(T, 'yyyy-MM-dd HH:mm:ss') AS MS, PARSE_DATE(SUBSTRING(T, 1, 10), 'yyyy-MM-dd') AS DAY FROM S;
 <<< times

@@ -1,4 +1,5 @@
 -- a header as a column: the last one of its name
+-- real-time
 CREATE STREAM S (ID VARCHAR KEY, N INT, H BYTES HEADER('trace')) WITH (KAFKA_TOPIC='events', VALUE_FORMAT='JSON');
 CREATE STREAM COPY AS SELECT ID, N, FROM_BYTES(H, 'utf8') AS TRACE FROM S;
 <<< events

@@ -1,5 +1,4 @@
 -- records of two streams meet within a span of time
--- quick
 CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
 CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
 CREATE STREAM J AS SELECT L.ID AS ID, L.V AS LV, R.V AS RV FROM L JOIN R WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
@@ -212,3 +211,190 @@ CREATE TABLE N AS SELECT RV, COUNT(*) AS N FROM J GROUP BY RV;
 "b" | {"v": "x"} | @20000
 >>> N as a table
 "x" | {"N": 2}
+----
+-- the documentation's table of stream-stream joins: INNER JOIN
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT L.ID AS ID, L.V AS LV, R.V AS RV FROM L JOIN R WITHIN 15 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+<<< left
+"k" | null | @1000
+"k" | {"v": "A"} | @3000
+"k" | {"v": "B"} | @5000
+"k" | null | @7000
+"k" | {"v": "C"} | @9000
+"k" | null | @12000
+"k" | {"v": "D"} | @15000
+<<< right
+"k" | null | @2000
+"k" | {"v": "a"} | @4000
+"k" | {"v": "b"} | @6000
+"k" | null | @8000
+"k" | {"v": "c"} | @10000
+"k" | null | @11000
+"k" | null | @13000
+"k" | {"v": "d"} | @14000
+>>> J in any order
+"k" | {"LV": "A", "RV": "a"}
+"k" | {"LV": "B", "RV": "a"}
+"k" | {"LV": "A", "RV": "b"}
+"k" | {"LV": "B", "RV": "b"}
+"k" | {"LV": "C", "RV": "a"}
+"k" | {"LV": "C", "RV": "b"}
+"k" | {"LV": "A", "RV": "c"}
+"k" | {"LV": "B", "RV": "c"}
+"k" | {"LV": "C", "RV": "c"}
+"k" | {"LV": "A", "RV": "d"}
+"k" | {"LV": "B", "RV": "d"}
+"k" | {"LV": "C", "RV": "d"}
+"k" | {"LV": "D", "RV": "a"}
+"k" | {"LV": "D", "RV": "b"}
+"k" | {"LV": "D", "RV": "c"}
+"k" | {"LV": "D", "RV": "d"}
+<<< left
+"k" | {"v": "E"} | @40000
+"k" | {"v": "F"} | @60000
+"k" | {"v": "G"} | @100000
+<<< right
+"k" | {"v": "f"} | @80000
+=== settled
+<<< left
+"z" | {"v": "z"} | @200000
+<<< right
+"z" | {"v": "z"} | @200000
+>>> J in any order
+"z" | {"LV": "z", "RV": "z"}
+----
+-- the documentation's table of stream-stream joins: LEFT JOIN
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT L.ID AS ID, L.V AS LV, R.V AS RV FROM L LEFT JOIN R WITHIN 15 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+<<< left
+"k" | null | @1000
+"k" | {"v": "A"} | @3000
+"k" | {"v": "B"} | @5000
+"k" | null | @7000
+"k" | {"v": "C"} | @9000
+"k" | null | @12000
+"k" | {"v": "D"} | @15000
+<<< right
+"k" | null | @2000
+"k" | {"v": "a"} | @4000
+"k" | {"v": "b"} | @6000
+"k" | null | @8000
+"k" | {"v": "c"} | @10000
+"k" | null | @11000
+"k" | null | @13000
+"k" | {"v": "d"} | @14000
+>>> J in any order
+"k" | {"LV": "A", "RV": "a"}
+"k" | {"LV": "B", "RV": "a"}
+"k" | {"LV": "A", "RV": "b"}
+"k" | {"LV": "B", "RV": "b"}
+"k" | {"LV": "C", "RV": "a"}
+"k" | {"LV": "C", "RV": "b"}
+"k" | {"LV": "A", "RV": "c"}
+"k" | {"LV": "B", "RV": "c"}
+"k" | {"LV": "C", "RV": "c"}
+"k" | {"LV": "A", "RV": "d"}
+"k" | {"LV": "B", "RV": "d"}
+"k" | {"LV": "C", "RV": "d"}
+"k" | {"LV": "D", "RV": "a"}
+"k" | {"LV": "D", "RV": "b"}
+"k" | {"LV": "D", "RV": "c"}
+"k" | {"LV": "D", "RV": "d"}
+<<< left
+"k" | {"v": "E"} | @40000
+"k" | {"v": "F"} | @60000
+"k" | {"v": "G"} | @100000
+<<< right
+"k" | {"v": "f"} | @80000
+=== settled
+<<< left
+"z" | {"v": "z"} | @200000
+<<< right
+"z" | {"v": "z"} | @200000
+>>> J in any order
+"z" | {"LV": "z", "RV": "z"}
+"k" | {"LV": "E", "RV": null}
+"k" | {"LV": "F", "RV": null}
+"k" | {"LV": "G", "RV": null}
+----
+-- the documentation's table of stream-stream joins: OUTER JOIN
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT ROWKEY AS ID, L.V AS LV, R.V AS RV FROM L FULL OUTER JOIN R WITHIN 15 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+<<< left
+"k" | null | @1000
+"k" | {"v": "A"} | @3000
+"k" | {"v": "B"} | @5000
+"k" | null | @7000
+"k" | {"v": "C"} | @9000
+"k" | null | @12000
+"k" | {"v": "D"} | @15000
+<<< right
+"k" | null | @2000
+"k" | {"v": "a"} | @4000
+"k" | {"v": "b"} | @6000
+"k" | null | @8000
+"k" | {"v": "c"} | @10000
+"k" | null | @11000
+"k" | null | @13000
+"k" | {"v": "d"} | @14000
+>>> J in any order
+"k" | {"LV": "A", "RV": "a"}
+"k" | {"LV": "B", "RV": "a"}
+"k" | {"LV": "A", "RV": "b"}
+"k" | {"LV": "B", "RV": "b"}
+"k" | {"LV": "C", "RV": "a"}
+"k" | {"LV": "C", "RV": "b"}
+"k" | {"LV": "A", "RV": "c"}
+"k" | {"LV": "B", "RV": "c"}
+"k" | {"LV": "C", "RV": "c"}
+"k" | {"LV": "A", "RV": "d"}
+"k" | {"LV": "B", "RV": "d"}
+"k" | {"LV": "C", "RV": "d"}
+"k" | {"LV": "D", "RV": "a"}
+"k" | {"LV": "D", "RV": "b"}
+"k" | {"LV": "D", "RV": "c"}
+"k" | {"LV": "D", "RV": "d"}
+<<< left
+"k" | {"v": "E"} | @40000
+"k" | {"v": "F"} | @60000
+"k" | {"v": "G"} | @100000
+<<< right
+"k" | {"v": "f"} | @80000
+=== settled
+<<< left
+"z" | {"v": "z"} | @200000
+<<< right
+"z" | {"v": "z"} | @200000
+>>> J in any order
+"z" | {"LV": "z", "RV": "z"}
+"k" | {"LV": "E", "RV": null}
+"k" | {"LV": "F", "RV": null}
+"k" | {"LV": "G", "RV": null}
+"k" | {"LV": null, "RV": "f"}
+----
+-- keys of other formats on both sides
+CREATE STREAM L (ID INT KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', KEY_FORMAT='JSON', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID INT KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', KEY_FORMAT='AVRO', VALUE_FORMAT='DELIMITED');
+CREATE STREAM J AS SELECT L.ID AS ID, L.V AS LV, R.V AS RV FROM L JOIN R WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON L.ID = R.ID;
+<<< left
+1 | {"v": "l"} | @20000
+<<< right
+1 | "r" | @20000
+2 | "s" | @20000
+>>> J
+1 | {"LV": "l", "RV": "r"} | @20000
+----
+-- a join on expressions of both sides
+CREATE STREAM L (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE STREAM R (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE STREAM J AS SELECT UCASE(L.V) AS K, L.ID AS LID, R.ID AS RID FROM L JOIN R WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON UCASE(L.V) = R.V;
+<<< left
+"l1" | {"v": "x"} | @20000
+<<< right
+"r1" | {"v": "X"} | @20000
+"r2" | {"v": "x"} | @20000
+>>> J
+"X" | {"LID": "l1", "RID": "r1"}

@@ -1,5 +1,4 @@
 -- records of a stream with the rows of a table
--- quick
 CREATE STREAM ORDERS (ID VARCHAR KEY, USERID VARCHAR, N INT) WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='JSON');
 CREATE TABLE USERS (ID VARCHAR PRIMARY KEY, NAME VARCHAR) WITH (KAFKA_TOPIC='users', VALUE_FORMAT='JSON');
 CREATE STREAM J AS SELECT O.USERID AS USERID, O.ID AS ORDERID, U.NAME AS NAME, O.N AS N FROM ORDERS O JOIN USERS U ON O.USERID = U.ID;
@@ -277,3 +276,126 @@ CREATE TABLE J AS SELECT O.ID AS ID, N, NAME FROM ORDERS O JOIN USERS U ON O.USE
 1 | {"N": 5, "NAME": "Anna"}
 2 | null
 3 | {"N": 7, "NAME": "Will"}
+----
+-- the documentation's table of stream-table joins
+CREATE STREAM S (ID VARCHAR KEY, V VARCHAR) WITH (KAFKA_TOPIC='stream', VALUE_FORMAT='JSON');
+CREATE TABLE T (ID VARCHAR PRIMARY KEY, V VARCHAR) WITH (KAFKA_TOPIC='table', VALUE_FORMAT='JSON');
+CREATE STREAM I AS SELECT S.ID AS ID, S.V AS LV, T.V AS RV FROM S JOIN T ON S.ID = T.ID;
+CREATE STREAM L AS SELECT S.ID AS ID, S.V AS LV, T.V AS RV FROM S LEFT JOIN T ON S.ID = T.ID;
+<<< table
+"k" | null
+<<< stream
+"k" | null
+"k" | {"v": "A"}
+>>> I
+>>> L
+"k" | {"LV": "A", "RV": null}
+<<< table
+"k" | {"v": "a"}
+=== settled
+<<< stream
+"k" | {"v": "B"}
+>>> I
+"k" | {"LV": "B", "RV": "a"}
+>>> L
+"k" | {"LV": "B", "RV": "a"}
+<<< table
+"k" | {"v": "b"}
+"k" | null
+<<< stream
+"k" | null
+=== settled
+<<< stream
+"k" | {"v": "C"}
+>>> I
+>>> L
+"k" | {"LV": "C", "RV": null}
+<<< table
+"k" | {"v": "c"}
+"k" | null
+"k" | {"v": "d"}
+=== settled
+<<< stream
+"k" | {"v": "D"}
+>>> I
+"k" | {"LV": "D", "RV": "d"}
+>>> L
+"k" | {"LV": "D", "RV": "d"}
+----
+-- the documentation's table of table-table joins
+CREATE TABLE A (ID VARCHAR PRIMARY KEY, V VARCHAR) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
+CREATE TABLE B (ID VARCHAR PRIMARY KEY, V VARCHAR) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
+CREATE TABLE I AS SELECT A.ID AS ID, A.V AS LV, B.V AS RV FROM A JOIN B ON A.ID = B.ID;
+CREATE TABLE L AS SELECT A.ID AS ID, A.V AS LV, B.V AS RV FROM A LEFT JOIN B ON A.ID = B.ID;
+CREATE TABLE F AS SELECT ROWKEY AS ID, A.V AS LV, B.V AS RV FROM A FULL OUTER JOIN B ON A.ID = B.ID;
+<<< left
+"k" | null
+"k" | {"v": "A"}
+<<< right
+"k" | null
+>>> I as a table
+>>> L as a table
+"k" | {"LV": "A", "RV": null}
+>>> F as a table
+"k" | {"LV": "A", "RV": null}
+<<< right
+"k" | {"v": "a"}
+>>> I as a table
+"k" | {"LV": "A", "RV": "a"}
+>>> L as a table
+"k" | {"LV": "A", "RV": "a"}
+>>> F as a table
+"k" | {"LV": "A", "RV": "a"}
+<<< left
+"k" | null
+>>> I as a table
+"k" | null
+>>> L as a table
+"k" | null
+>>> F as a table
+"k" | {"LV": null, "RV": "a"}
+<<< right
+"k" | null
+>>> I as a table
+>>> L as a table
+>>> F as a table
+"k" | null
+----
+-- a join on an expression of the stream, and rows that found nobody by IS NULL
+CREATE STREAM S (ID VARCHAR KEY, REF VARCHAR) WITH (KAFKA_TOPIC='stream', VALUE_FORMAT='JSON');
+CREATE TABLE T (ID VARCHAR PRIMARY KEY, NAME VARCHAR) WITH (KAFKA_TOPIC='table', VALUE_FORMAT='JSON');
+CREATE STREAM LOST AS SELECT UCASE(S.REF) AS REF, S.ID AS ID FROM S LEFT JOIN T ON UCASE(S.REF) = T.ID WHERE T.ID IS NULL;
+<<< table
+"X" | {"name": "x"}
+<<< stream
+"1" | {"ref": "x"}
+"2" | {"ref": "y"}
+>>> LOST
+"Y" | {"ID": "2"}
+----
+-- a windowed aggregation behind a join with a table
+CREATE STREAM S (ID VARCHAR KEY, REF VARCHAR, N INT) WITH (KAFKA_TOPIC='stream', VALUE_FORMAT='JSON');
+CREATE TABLE T (ID VARCHAR PRIMARY KEY, CITY VARCHAR) WITH (KAFKA_TOPIC='table', VALUE_FORMAT='JSON');
+CREATE TABLE CITIES AS SELECT T.CITY AS CITY, SUM(S.N) AS TOTAL FROM S JOIN T ON S.REF = T.ID WINDOW TUMBLING (SIZE 10 SECONDS) GROUP BY T.CITY;
+<<< table
+"u" | {"city": "Bern"}
+"v" | {"city": "Bern"}
+<<< stream
+"1" | {"ref": "u", "n": 1} | @1000
+"2" | {"ref": "v", "n": 2} | @2000
+"3" | {"ref": "v", "n": 4} | @12000
+>>> CITIES as a table
+"Bern" [0..10000] | {"TOTAL": 3}
+"Bern" [10000..20000] | {"TOTAL": 4}
+----
+-- keys of another format on the side of the table
+CREATE STREAM S (ID INT KEY, N INT) WITH (KAFKA_TOPIC='stream', VALUE_FORMAT='JSON');
+CREATE TABLE T (ID INT PRIMARY KEY, NAME VARCHAR) WITH (KAFKA_TOPIC='table', KEY_FORMAT='AVRO', VALUE_FORMAT='AVRO');
+CREATE STREAM J AS SELECT S.ID AS ID, N, NAME FROM S JOIN T ON S.ID = T.ID;
+<<< table
+1 | {"NAME": "one"}
+<<< stream
+1 | {"n": 5}
+2 | {"n": 6}
+>>> J
+1 | {"N": 5, "NAME": "one"}

@@ -1,5 +1,4 @@
 -- the time of a record from a column of milliseconds
--- quick
 CREATE STREAM S (ID VARCHAR KEY, WHEN_IT_WAS BIGINT, N INT) WITH (KAFKA_TOPIC='events', VALUE_FORMAT='JSON', TIMESTAMP='WHEN_IT_WAS');
 CREATE STREAM COPY AS SELECT ID, N, ROWTIME AS T FROM S;
 <<< events
@@ -10,6 +9,7 @@ CREATE STREAM COPY AS SELECT ID, N, ROWTIME AS T FROM S;
 "b" | {"N": 2, "T": 4000} | @4000
 ----
 -- the time of a record from a text with a format
+-- real-time
 CREATE STREAM S (ID VARCHAR KEY, WHEN_IT_WAS VARCHAR) WITH (KAFKA_TOPIC='events', VALUE_FORMAT='JSON', TIMESTAMP='WHEN_IT_WAS', TIMESTAMP_FORMAT='yyyy-MM-dd''T''HH:mm:ssX');
 CREATE STREAM COPY AS SELECT * FROM S;
 <<< events

@@ -20,7 +20,9 @@ _FORMATTING: Final = (
     "The letters Y w W e c A n N B p are refused in a constant format, and give null in another; so are names"
     " of zones (z) in zones other than GMT."
 )
-_NUMBERS: Final = "Numbers with a fraction are read as doubles: 1.50 is 1.5, and digits beyond the 17th are lost."
+_NUMBERS: Final = (
+    "Numbers with a fraction are read as doubles: 1.50 is 1.5, and digits from the 18th on are lost."
+)
 _NO_WRAPPING: Final = "A sum that does not fit is null; ksqlDB's wraps around."
 
 DIFFERENCES: Final[Mapping[str, str]] = MappingProxyType(

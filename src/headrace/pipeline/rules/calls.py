@@ -99,7 +99,11 @@ def resolved_call(call: FunctionCall, scope: Scope, compile_argument: Compile) -
     resolution = function.resolve(tuple(arguments))
     if resolution is None:
         raise _no_such_form(call, function, arguments)
-    return Typed(resolution.spark(tuple(sparks)), resolution.type)
+    try:
+        return Typed(resolution.spark(tuple(sparks)), resolution.type)
+    except UnsupportedError as error:
+        # A function knows what it cannot do, not where it was asked to.
+        raise UnsupportedError(error.message, call.at, remedy=error.remedy) from error
 
 
 def _check_parameters(node: Lambda, scope: Scope) -> None:

@@ -21,6 +21,8 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
     # JSON fields are matched without case, so `a` and `A` in one event are one column: the last one counts,
     # as in ksqlDB.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    # Or Spark would fill in ${…} in the texts of statements, the environment's variables among them.
+    "spark.sql.variable.substitute": "false",
     # Defaults of 200 and 50 are for clusters; here every task beyond the cores is overhead.
     "spark.sql.shuffle.partitions": "2",
     # Adaptive execution splits every small query into a job per stage; batches here are small and their plans

@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import singledispatch
 from typing import Final
 
+from headrace.pipeline.statements.expression_parser import ARGUMENT_UNITS
 from headrace.pipeline.statements.expressions import (
     Arithmetic,
     ArrayConstructor,
@@ -46,6 +47,8 @@ from headrace.pipeline.statements.tokens import RESERVED
 from headrace.pipeline.statements.types import ArrayType, DataType, MapType, StructType
 
 _PLAIN_NAME: Final = re.compile(r"[A-Z_][A-Z0-9_@]*")
+# Words that mean something else somewhere: units of time among arguments, what builds a collection.
+_QUOTED: Final = RESERVED | ARGUMENT_UNITS.keys() | {"ARRAY", "MAP", "STRUCT"}
 # What needs no parentheses wherever it stands.
 _ALONE: Final = (
     NullLiteral,
@@ -67,7 +70,7 @@ _ALONE: Final = (
 
 def name(text: str) -> str:
     """A name as a statement writes it."""
-    if _PLAIN_NAME.fullmatch(text) and text not in RESERVED:
+    if _PLAIN_NAME.fullmatch(text) and text not in _QUOTED:
         return text
     return f"`{text.replace('`', '``')}`"
 
@@ -163,10 +166,9 @@ def _(node: Arithmetic) -> str:
 
 @expression_text.register
 def _(node: Negation) -> str:
-    # Before a number in parentheses, or the sign would be the number's.
-    if isinstance(node.operand, IntegerLiteral | DecimalLiteral | DoubleLiteral):
-        return f"-({expression_text(node.operand)})"
-    return f"-{_inner(node.operand)}"
+    text = _inner(node.operand)
+    # Before a digit in parentheses, or the sign would be the number's, and `--` would begin a comment.
+    return f"-({expression_text(node.operand)})" if text[0].isdigit() else f"-{text}"
 
 
 @expression_text.register
@@ -224,9 +226,7 @@ def _(node: Cast) -> str:
 
 @expression_text.register
 def _(node: FunctionCall) -> str:
-    # A reserved word before a parenthesis is a function: quoting it would do no harm, but nobody writes so.
-    function = node.name if _PLAIN_NAME.fullmatch(node.name) else name(node.name)
-    return f"{function}({'*' if node.star else _listed(node.arguments)})"
+    return f"{name(node.name)}({'*' if node.star else _listed(node.arguments)})"
 
 
 @expression_text.register
