@@ -289,3 +289,39 @@ CREATE TABLE CITIES AS SELECT CITY, SUM(N) AS TOTAL, COUNT(*) AS ROWS_THERE FROM
 "b" | null
 >>> CITIES as a table
 "Bern" | {"TOTAL": 14, "ROWS_THERE": 2}
+----
+-- an aggregate without a name
+CREATE STREAM S (ID VARCHAR KEY, N INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
+CREATE TABLE R AS SELECT ID, COUNT(*), SUM(N + 1) FROM S GROUP BY ID;
+<<< numbers
+"a" | {"n": 1}
+"a" | {"n": null}
+>>> R as a table
+"a" | {"KSQL_COL_0": 2, "KSQL_COL_1": 2}
+----
+-- a struct as a key
+CREATE STREAM S (ID VARCHAR KEY, P STRUCT<X INT, Y VARCHAR>, V INT) WITH (KAFKA_TOPIC='values', VALUE_FORMAT='JSON');
+CREATE TABLE R WITH (KEY_FORMAT='JSON') AS SELECT P, SUM(V) AS TOTAL FROM S GROUP BY P;
+<<< values
+"a" | {"p": {"x": 1, "y": "z"}, "v": 1}
+"b" | {"p": {"x": 1, "y": "z"}, "v": 2}
+"c" | {"p": {"x": 2, "y": "z"}, "v": 4}
+>>> R as a table
+{"X": 1, "Y": "z"} | {"TOTAL": 3}
+{"X": 2, "Y": "z"} | {"TOTAL": 4}
+----
+-- a table of three partitions is filtered on its key
+CREATE TABLE T (ID INT PRIMARY KEY, N INT) WITH (KAFKA_TOPIC='table', VALUE_FORMAT='JSON', PARTITIONS=3);
+CREATE TABLE R AS SELECT ID, N FROM T WHERE ID > 1;
+<<< table
+1 | {"n": 1}
+2 | {"n": 2}
+3 | {"n": 3}
+>>> R as a table
+2 | {"N": 2}
+3 | {"N": 3}
+<<< table
+2 | null
+1 | {"n": 5}
+>>> R as a table
+2 | null

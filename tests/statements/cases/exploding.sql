@@ -67,3 +67,13 @@ CREATE TABLE COUNTS AS SELECT WORD, COUNT(*) AS N FROM WORDS GROUP BY WORD;
 "be" | {"N": 2}
 "or" | {"N": 1}
 "not" | {"N": 1}
+----
+-- a filter before the rows are exploded
+CREATE STREAM S (ID VARCHAR KEY, L ARRAY<VARCHAR>) WITH (KAFKA_TOPIC='lists', VALUE_FORMAT='JSON');
+CREATE STREAM E AS SELECT ID, EXPLODE(L) AS T, ARRAY_LENGTH(L) AS N FROM S WHERE ARRAY_LENGTH(L) > 1;
+<<< lists
+"a" | {"l": ["x"]}
+"b" | {"l": ["y", "z"]}
+>>> E
+"b" | {"T": "y", "N": 2}
+"b" | {"T": "z", "N": 2}

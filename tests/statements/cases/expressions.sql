@@ -109,3 +109,13 @@ CREATE STREAM R AS SELECT ID, 1e2 AS HUNDRED, 12345678901 AS LONG, 1.5 AS DEC, '
 "1" | {"a": 1}
 >>> R
 "1" | {"HUNDRED": 100.0, "LONG": 12345678901, "DEC": 1.5, "QUOTED": "it's", "YES": true, "A": 1}
+----
+-- branches of a CASE of different numbers
+CREATE STREAM S (ID VARCHAR KEY, N INT, D DOUBLE, L BIGINT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
+CREATE STREAM R AS SELECT ID, CASE WHEN N > 1 THEN D ELSE 0e0 END AS A, CASE WHEN N > 1 THEN L END AS B FROM S;
+<<< numbers
+"a" | {"n": 1, "d": 1.5, "l": 7}
+"b" | {"n": 2, "d": 1.5, "l": 7}
+>>> R
+"a" | {"A": 0.0, "B": null}
+"b" | {"A": 1.5, "B": 7}

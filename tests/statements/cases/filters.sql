@@ -134,3 +134,14 @@ CREATE STREAM KEPT AS SELECT ID, A FROM S WHERE CASE WHEN A < 10 THEN 'small' WH
 "3" | {"a": 500}
 >>> KEPT
 "2" | {"A": 50}
+----
+-- LIKE takes no regular expressions, and lines do not end it
+CREATE STREAM S (ID VARCHAR KEY, T VARCHAR) WITH (KAFKA_TOPIC='texts', VALUE_FORMAT='JSON');
+CREATE STREAM R AS SELECT ID, T FROM S WHERE T LIKE 'a.c%';
+<<< texts
+"1" | {"t": "abc"}
+"2" | {"t": "a.c\nd"}
+"3" | {"t": "a.c"}
+>>> R
+"2" | {"T": "a.c\nd"}
+"3" | {"T": "a.c"}

@@ -207,3 +207,36 @@ CREATE STREAM COPY AS SELECT * FROM S;
 "a" | {"p": {"l": [{"m": {"x": 1}}, {"m": null}, null]}, "b": true, "n": "1.25"}
 >>> COPY
 "a" | {"P": {"L": [{"M": {"x": 1}}, {"M": null}, null]}, "B": true, "N": 1.25}
+----
+-- keys that are booleans, decimals and times in JSON
+CREATE STREAM S (ID VARCHAR KEY, B BOOLEAN, N DECIMAL(5,2), T TIMESTAMP, V INT) WITH (KAFKA_TOPIC='values', VALUE_FORMAT='JSON');
+CREATE STREAM BOOLEANS WITH (KEY_FORMAT='JSON') AS SELECT B, V FROM S PARTITION BY B;
+CREATE STREAM DECIMALS WITH (KEY_FORMAT='JSON') AS SELECT N, V FROM S PARTITION BY N;
+CREATE TABLE BY_TIME WITH (KEY_FORMAT='JSON') AS SELECT T, COUNT(*) AS N FROM S GROUP BY T;
+<<< values
+"a" | {"b": true, "n": 1.25, "t": 1617498123000, "v": 1}
+>>> BOOLEANS
+true | {"V": 1}
+>>> DECIMALS
+1.25 | {"V": 1}
+>>> BY_TIME as a table
+1617498123000 | {"N": 1}
+----
+-- a value written with a schema of another name
+CREATE STREAM S (ID VARCHAR KEY, N INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
+CREATE STREAM A WITH (VALUE_FORMAT='AVRO', VALUE_SCHEMA_FULL_NAME='org.example.Number') AS SELECT * FROM S;
+CREATE STREAM B WITH (VALUE_FORMAT='JSON') AS SELECT ID, N + 1 AS N FROM A;
+<<< numbers
+"a" | {"n": 1}
+>>> A
+"a" | {"N": 1}
+>>> B
+"a" | {"N": 2}
+----
+-- dates and times in DELIMITED
+CREATE STREAM S (ID VARCHAR KEY, T TIMESTAMP, D DATE, C TIME) WITH (KAFKA_TOPIC='times', VALUE_FORMAT='DELIMITED');
+CREATE STREAM J WITH (VALUE_FORMAT='JSON') AS SELECT * FROM S;
+<<< times
+"a" | "1617498123000,18721,3661000"
+>>> J
+"a" | {"T": 1617498123000, "D": 18721, "C": 3661000}

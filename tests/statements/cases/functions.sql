@@ -185,3 +185,21 @@ CREATE STREAM R AS SELECT ID, ROUND(GEO_DISTANCE(LAT, LON, 37.4439, -122.1663)) 
 "1" | {"lat": 51.5257, "lon": -0.1122}
 >>> R
 "1" | {"KM": 8635, "MILES": 5366}
+----
+-- lambdas see the columns around them, and each other
+CREATE STREAM S (ID VARCHAR KEY, A INT, L ARRAY<ARRAY<INT>>) WITH (KAFKA_TOPIC='lists', VALUE_FORMAT='JSON');
+CREATE STREAM R AS SELECT ID, TRANSFORM(L, x => TRANSFORM(x, y => y + A)) AS T, TRANSFORM(L, x => REDUCE(x, A, (s, y) => s + y)) AS SUMS FROM S;
+<<< lists
+"a" | {"a": 10, "l": [[1, 2], []]}
+>>> R
+"a" | {"T": [[11, 12], []], "SUMS": [13, 10]}
+----
+-- a key that holds no letters, and texts of other scripts
+CREATE STREAM S (ID VARCHAR KEY, T VARCHAR) WITH (KAFKA_TOPIC='texts', VALUE_FORMAT='JSON');
+CREATE STREAM R AS SELECT ID, LEN(T) AS N, UCASE(T) AS T FROM S;
+<<< texts
+"" | {"t": "straße"}
+"茶 🍵" | {"t": "čaj"}
+>>> R
+"" | {"N": 6, "T": "STRASSE"}
+"茶 🍵" | {"N": 3, "T": "ČAJ"}

@@ -46,3 +46,12 @@ INSERT INTO OUT SELECT S.ID AS ID, S.N AS N, T.NAME AS NAME FROM S JOIN T ON S.I
 "a" | {"n": 1}
 >>> out
 "a" | {"N": 1, "NAME": "x"}
+----
+-- INSERT INTO a stream with keys and values in AVRO
+CREATE STREAM A (ID INT KEY, N INT) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON');
+CREATE STREAM B (ID INT KEY, N INT) WITH (KAFKA_TOPIC='b', FORMAT='AVRO', PARTITIONS=1);
+INSERT INTO B SELECT ID, N FROM A;
+<<< a
+1 | {"n": 5}
+>>> b
+1 | {"N": 5}

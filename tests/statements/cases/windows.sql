@@ -261,3 +261,15 @@ CREATE TABLE R AS SELECT G, COUNT(*) AS N FROM S WINDOW TUMBLING (SIZE 10 SECOND
 "4" | {"g": "x"} | @25000 | p1
 >>> R in any order
 "x" [0..10000] | {"N": 2}
+----
+-- a filter above and below an aggregation with a window
+CREATE STREAM S (ID VARCHAR KEY, N INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
+CREATE TABLE R AS SELECT ID, SUM(N) AS TOTAL, MAX(ROWTIME) AS LAST FROM S WINDOW TUMBLING (SIZE 1 MINUTE) WHERE N > 0 GROUP BY ID HAVING SUM(N) BETWEEN 2 AND 9;
+<<< numbers
+"a" | {"n": 1} | @1000
+"a" | {"n": -9} | @2000
+"a" | {"n": 4} | @3000
+"b" | {"n": 1} | @1000
+"c" | {"n": 10} | @1000
+>>> R as a table
+"a" [0..60000] | {"TOTAL": 5, "LAST": 3000}

@@ -44,5 +44,5 @@ def refuse_what_spark_cannot(plan: QueryPlan) -> None:
             "pipeline_failed",
             "An aggregation behind an outer join of streams cannot give changes: Spark has both of them only "
             "for results that are final.",
-            remedy="Write the join to a stream of its own and aggregate that, or say EMIT FINAL.",
+            remedy="Write the join to a stream of its own, and aggregate that.",
         )
