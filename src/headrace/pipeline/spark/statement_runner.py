@@ -4,9 +4,10 @@
 starts, stops or replaces. It goes by the statement log and the wishes alone, so a restart brings every query
 back; where it was is in its checkpoint.
 
-Invariants: a query has one keeper, named by its id. A statement that cannot be planned is said to have failed
-and harms no other; it is tried again when its statement or the catalogue changes. A paused query is stopped
-and keeps its checkpoint. Never changes the catalogue.
+Invariants: a query has one keeper, named by its id. Where a query was is forgotten when it is gone for good;
+one that is paused or replaced goes on from there. A statement that cannot be planned is said to have failed
+and harms no other; it is tried again when its statement or the catalogue changes. Never changes the
+catalogue.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import dataclasses
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from pyspark.sql import SparkSession
 
@@ -64,6 +65,12 @@ class Asked:
     wish: PushWish | None = None
 
 
+class _Running(NamedTuple):
+    asked: Asked
+    query: PlanQuery
+    keeper: QueryKeeper
+
+
 class StatementRunner:
     """The keepers of one pipeline process's statements."""
 
@@ -89,22 +96,25 @@ class StatementRunner:
         self._directory = directory
         self._on_status = on_status
         self._wall_clock_ms = wall_clock_ms
-        self._running: dict[str, tuple[Asked, QueryKeeper]] = {}
+        self._running: dict[str, _Running] = {}
         # What could not be planned, and with which catalogue.
         self._refused: dict[str, tuple[Asked, Catalogue]] = {}
 
     @property
     def keepers(self) -> tuple[QueryKeeper, ...]:
-        return tuple(keeper for _, keeper in self._running.values())
+        return tuple(each.keeper for each in self._running.values())
 
     def reconcile(self) -> None:
         """Have a keeper for each query that is asked for, and no others."""
         catalogue = self._statements.catalogue
         asked = {each.id: each for each in self._asked(catalogue)}
-        for query_id, (running, keeper) in list(self._running.items()):
-            if asked.get(query_id) != running or query_id in self._refused:
-                keeper.stop()
+        for query_id, running in list(self._running.items()):
+            if asked.get(query_id) != running.asked or query_id in self._refused:
+                running.keeper.stop()
                 del self._running[query_id]
+                # A paused or replaced query goes on from where it was, one that is gone never comes back.
+                if query_id not in asked and query_id not in catalogue.queries:
+                    running.query.forget()
         for query_id in [known for known in self._refused if known not in asked]:
             del self._refused[query_id]
         for query_id, each in asked.items():
@@ -115,8 +125,8 @@ class StatementRunner:
                 self._begin(each, catalogue)
 
     def stop(self) -> None:
-        for _, keeper in self._running.values():
-            keeper.stop()
+        for running in self._running.values():
+            running.keeper.stop()
         self._running.clear()
 
     def _asked(self, catalogue: Catalogue) -> list[Asked]:
@@ -150,7 +160,7 @@ class StatementRunner:
             on_status=self._on_status if asked.wish is None else self._heard_of(asked, catalogue),
             wall_clock_ms=self._wall_clock_ms,
         )
-        self._running[asked.id] = (asked, keeper)
+        self._running[asked.id] = _Running(asked, query, keeper)
 
     def _heard_of(self, asked: Asked, catalogue: Catalogue) -> StatusListener:
         """A push query that fails is not tried again: whoever asked for it is told."""
