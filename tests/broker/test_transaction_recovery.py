@@ -248,8 +248,12 @@ def test_transactions_over_sigkill(broker_process: BrokerProcess) -> None:
     }
     wait_for(lambda: clients["timed"].state() == "CompleteAbort")
     assert clients["open"].end() == "none"
-    for partition in range(4):
-        assert latest(broker, TOPIC, COMMITTED, partition) == latest(broker, TOPIC, ALL, partition) == 2
+    for partition, name in enumerate(("open", "timed", "committed", "aborted")):
+        end = latest(broker, TOPIC, ALL, partition)
+        assert latest(broker, TOPIC, COMMITTED, partition) == end
+        # EndTxn is answered before the marker is written: if the kill comes between the marker and the note
+        # that it is there, it is written once more.
+        assert end in ((2, 3) if name in ("committed", "aborted") else (2,))
     assert clients["empty"].send(TOPIC, 0) == "none"
     assert clients["empty"].end() == "none"
 

@@ -1,4 +1,4 @@
-"""One platform for all end-to-end tests of the run."""
+"""One platform for all end-to-end tests; gone when they are over, as it needs the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.browser import browser, chromium_path  # noqa: F401 - fixtures
 from tests.running_platform import Platform, running_platform
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     with running_platform(tmp_path_factory.mktemp("platform")) as running:
         make_pipeline(running.settings)

@@ -1,7 +1,7 @@
 """Makes `docs/compatibility.md` from the code: `python -m headrace.cli.compatibility_page FILE`.
 
-Invariant: the page is a pure function of the APIs, the config tables and the list of differences; a test
-fails when the file in the repository differs from it.
+Invariant: the page is a pure function of the APIs, the config tables, the functions and the lists of
+differences; a test fails when the file in the repository differs from it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,18 @@ from headrace.broker.configs.broker_table import BROKER_CONFIGS
 from headrace.broker.configs.definition import Config
 from headrace.broker.configs.topic_table import TOPIC_CONFIGS
 from headrace.broker.differences import BEYOND_ANSWERS, DIFFERENCES, NOT_OFFERED
+from headrace.pipeline import differences as statement_differences
+from headrace.pipeline.functions import differences as function_differences
+from headrace.pipeline.functions.function import FunctionKind
+from headrace.pipeline.functions.table import ALL as FUNCTIONS
 
-_INTRODUCTION = """# Compatibility of the embedded broker
+_INTRODUCTION = """# Compatibility
 
 <!-- Made from the code: python -m headrace.cli.compatibility_page docs/compatibility.md -->
+
+[The embedded broker](#the-embedded-broker) and Apache Kafka; [streaming SQL](#streaming-sql) and ksqlDB.
+
+# The embedded broker
 
 What the embedded broker understands of Kafka's protocol, and where it answers otherwise than Apache Kafka
 4.3.1. The same conformance tests (`tests/conformance/`) run against both.
@@ -48,8 +56,24 @@ def compatibility_page() -> str:
         _table(
             ("name", "type", "default", "effect"), (_config_row(config) for config in BROKER_CONFIGS.values())
         ),
+        *_streaming_sql(),
     ]
     return "\n".join(parts)
+
+
+def _streaming_sql() -> list[str]:
+    kinds = {
+        kind: sorted(each.name for each in FUNCTIONS.values() if each.kind is kind) for kind in FunctionKind
+    }
+    return [
+        "# Streaming SQL\n",
+        "Statements are ksqlDB's, run by Spark. Where they do otherwise:\n",
+        _table(("what", "ksqlDB", "here, and why"), statement_differences.DIFFERENCES),
+        "## Functions\n",
+        *(f"**{kind.name.capitalize()}**: {', '.join(names)}.\n" for kind, names in kinds.items()),
+        "Where they differ:\n",
+        _table(("function", "how"), function_differences.DIFFERENCES.items()),
+    ]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

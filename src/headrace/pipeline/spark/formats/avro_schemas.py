@@ -235,7 +235,10 @@ class _Pairing:
         return schema
 
     def _fresh(self, name: str) -> str:
-        """A name that no other type has: Avro refuses to define one twice."""
+        """A name that no other type has: Avro refuses to define one twice.
+
+        Without a namespace: Avro would take it for that of an alias which has none, and read nulls.
+        """
         self._given += 1
         letters = "".join(letter if letter.isalnum() else "_" for letter in name)
-        return f"headrace.Read{self._given}_{letters}"
+        return f"HeadraceRead{self._given}_{letters}"

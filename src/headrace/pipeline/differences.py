@@ -1,0 +1,65 @@
+"""Where statements do otherwise than ksqlDB's, and why; `docs/compatibility.md` says it to users. Those of
+functions are in `functions/differences.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# What, in ksqlDB, here and why.
+DIFFERENCES: Final = (
+    (
+        "A record's timestamp",
+        "The row's time.",
+        "When it was written: Spark's Kafka sink cannot set it. The row's time is in the header "
+        "`headrace-rowtime`, and queries that read the topic go by that.",
+    ),
+    (
+        "Session windows, EMIT CHANGES",
+        "A row for each change.",
+        "Refused, as Spark gives sessions when they are closed; EMIT FINAL works.",
+    ),
+    (
+        "Updates of a table",
+        "One for each record, as far as its cache lets through.",
+        "One for each key and batch.",
+    ),
+    (
+        "When a window is closed",
+        "By the time of the records of its partition.",
+        "By the time of the records of all partitions, between batches.",
+    ),
+    (
+        "A window or a join behind a join of streams, a further join onto a FULL one",
+        "Works.",
+        "Refused: Spark allows no second watermark there. Two queries do it.",
+    ),
+    (
+        "A group of a table that has lost all its rows",
+        "Stays, with a count of 0.",
+        "Is deleted.",
+    ),
+    (
+        "HAVING, and joins of tables",
+        "A tombstone only where there was a row.",
+        "There may be tombstones for keys that were never there.",
+    ),
+    ("Hopping windows near 1970", "None begins before the epoch.", "They do."),
+    ("Overflow, division by zero", "Whole numbers wrap around; DOUBLEs become infinite.", "Null."),
+    (
+        "A topic that is not there, without PARTITIONS",
+        "Refused.",
+        "Made with the log's own number of partitions, with a warning.",
+    ),
+    (
+        "Pull queries",
+        "Of tables made by a query; all functions.",
+        "Of all tables; 22 functions, others are refused by name.",
+    ),
+    ("Delivery of aggregates and joins after a crash", "At least once by default.", "At least once."),
+    (
+        "PROTOBUF, JSON_SR, variables of ALTER SYSTEM, connectors in statements, /ws/query, /ksql/terminate",
+        "There.",
+        "Not there; refused by name where they are statements.",
+    ),
+)
