@@ -14,6 +14,7 @@ import json
 import re
 import readline
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -282,6 +283,8 @@ def run_shell(
             shell.run(text)
         elif sys.stdin.isatty():
             print(f"Headrace SQL, talking to {url}. `help` says more, `exit` leaves.")
+            # Whoever started it may ignore Ctrl-C, which is inherited; but here somebody sits and types.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             with _line_editing(shell, (history or HISTORY_FILE).expanduser()):
                 shell.talk()
         else:
