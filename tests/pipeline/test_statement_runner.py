@@ -187,3 +187,18 @@ def test_where_a_query_was_is_kept_until_it_is_gone_for_good(running: Set) -> No
     running.wishes.known.clear()
     assert not running.reconciled()
     assert not [name for name, folder in folders.items() if folder.exists()]
+
+
+def test_a_defect_in_planning_one_query_harms_no_other(running: Set, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan_query = RulesPlanner.plan_query
+
+    def broken(self: RulesPlanner, statement: Any, catalogue: Catalogue, *, text: str) -> Any:
+        if "other" in text:
+            raise RuntimeError("a defect")
+        return plan_query(self, statement, catalogue, text=text)
+
+    monkeypatch.setattr(RulesPlanner, "plan_query", broken)
+    running.log.add("CSAS_COPY_1", COPY)
+    running.log.add("CSAS_OTHER_2", "CREATE STREAM other AS SELECT * FROM events;", sink="OTHER")
+    assert running.reconciled().keys() == {"CSAS_COPY_1"}
+    assert [(each.query, "a defect" in each.message) for each in running.said] == [("CSAS_OTHER_2", True)]

@@ -153,6 +153,11 @@ class StatementRunner:
         except HeadraceError as error:
             self._refuse(asked, catalogue, str(error))
             return
+        except Exception as error:
+            # A defect of ours in planning one statement must not end the process, and with it all queries.
+            logger.exception("Query %s cannot be planned.", asked.id)
+            self._refuse(asked, catalogue, f"It cannot be planned: {error!r}")
+            return
         self._refused.pop(asked.id, None)
         keeper = QueryKeeper(
             query,
