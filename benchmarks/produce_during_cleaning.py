@@ -1,8 +1,9 @@
 """Produce latency while a compacted topic is being cleaned, and without: does a producer notice?
 
 Kafka's producer-perf-test sends records of 200 bytes at a fixed rate, acks=all, to a topic of its own, first
-alone, then while a compacted topic of a million records on the same broker is cleaned over and over: a record
-that closes a segment, twice a second, makes it dirty again. What both engines need to clean at once is set
+alone, then while a compacted topic of a million records on the same broker is cleaned over and over: a
+thousand new values for any of its keys and a record that closes a segment, twice a second, make it dirty
+again, so that every segment has to be written anew. What both engines need to clean at once is set
 alike (`min.cleanable.dirty.ratio`, `log.cleaner.backoff.ms`). The first seconds of the tool warm it up and do
 not count. `slowdown` is the latency during cleaning over that without; `cleaned` says how often a round came
 to its end meanwhile. To reach: latency during cleaning no higher than Apache Kafka's.
@@ -37,6 +38,8 @@ BACKOFF_MS: Final = 100
 NUDGE_SECONDS: Final = 0.5
 # By this much later than the one before, a record closes the segment.
 NUDGE_MS: Final = 2000
+# So many keys get a new value each time; each segment has some of them.
+NUDGED_KEYS: Final = 1000
 WARM_UP_SECONDS: Final = 5
 ALONE: Final = Figure(name="p99 alone", unit="ms")
 CLEANING: Final = Figure(name="p99 during cleaning", unit="ms")
@@ -52,6 +55,8 @@ class Dirt:
 
     def __init__(self, broker: Broker, topic: str, records: int) -> None:
         self._topic = topic
+        self._records = records
+        self._chance = random.Random(1)
         self._checkpoint = broker.folder / "data" / "cleaner-offset-checkpoint"
         self._timestamp = int(time.time() * 1000) - 86_400_000
         # It says at its end what it did not get to; nobody needs to know.
@@ -64,27 +69,28 @@ class Dirt:
         node = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[backoff])
         admin.incremental_alter_configs([node])[node].result(60)
         self._producer = Producer({**client, "linger.ms": 20, "queue.buffering.max.messages": 200_000})
-        self._fill(records)
+        self._produce(records)
+        self._flush()
 
-    def _fill(self, records: int) -> None:
-        chance = random.Random(1)
+    def _produce(self, records: int) -> None:
         for number in range(records):
             while True:
                 try:
-                    key, value = b"key-%012d" % chance.randrange(records), chance.randbytes(180)
+                    key = b"key-%012d" % self._chance.randrange(self._records)
+                    value = self._chance.randbytes(180)
                     self._producer.produce(self._topic, value, key, timestamp=self._timestamp)
                     break
                 except BufferError:
                     self._producer.poll(0.05)
             if not number % 1000:
                 self._producer.poll(0)
-        self._flush()
 
     def _flush(self) -> None:
         if self._producer.flush(120):
             raise RuntimeError("the compacted topic cannot be filled")
 
     def _nudge(self) -> None:
+        self._produce(NUDGED_KEYS)
         self._timestamp += NUDGE_MS
         self._producer.produce(self._topic, b"again", b"nudge", timestamp=self._timestamp)
         self._flush()

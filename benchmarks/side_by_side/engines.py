@@ -116,6 +116,7 @@ class Broker(ABC):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            env=_environment(),
         )
         threading.Thread(target=self._read_output, args=(self._process,), daemon=True).start()
 
@@ -238,6 +239,11 @@ class ApacheKafka(Broker):
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
             ),
         )
+
+
+def _environment() -> dict[str, str]:
+    """This process's, but for another allocator: that is for the client, which is in this process."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
 def java(main_class: str, *arguments: str, flags: tuple[str, ...] = ()) -> list[str]:

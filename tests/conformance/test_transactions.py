@@ -203,7 +203,7 @@ def test_producer_perf_test_in_transactions(
     topic = new_topic()
     done = java_tools.run(
         "kafka-producer-perf-test",
-        *("--topic", topic, "--num-records", "2000", "--record-size", "50", "--throughput", "-1"),
+        *("--topic", topic, "--num-records", "2000", "--record-size", "50", "--throughput", "5000"),
         *("--transactional-id", topic, "--transaction-duration-ms", "5"),
         *("--bootstrap-server", engine.bootstrap),
     )
@@ -211,7 +211,7 @@ def test_producer_perf_test_in_transactions(
     assert done.output.startswith("2000 records sent")
     settle(raw, topic)
     assert len(read_with_librdkafka(engine.bootstrap, topic, COMMITTED)) == 2000
-    # Each transaction has left a marker.
+    # Each transaction has left a marker. At 5,000 records a second there are several on any machine.
     assert latest(raw, topic, 1) > 2001
 
 

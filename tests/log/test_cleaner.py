@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,8 +180,9 @@ def test_the_last_batch_of_a_round_stays_even_if_it_is_empty(tmp_path: Path) -> 
     log.flush()
     # Nothing is dirty, so the tombstone's time does not matter.
     assert not Cleaner(folder).clean(NOW + 10)
-    (tmp_path / "data" / "cleaner-offset-checkpoint").unlink()
     end = log.end_offset
+    folder.close()
+    (tmp_path / "data" / "cleaner-offset-checkpoint").unlink()
     folder, log = reopened(folder, log)
     assert Cleaner(folder).clean(NOW + 10)
     assert [(header.next_offset, header.record_count) for header in headers_of(log)] == [(end, 0)]
@@ -335,6 +337,34 @@ def test_segments_that_go_during_a_round_are_not_brought_back(tmp_path: Path) ->
     assert not [name for name in names_in(log) if name.endswith((".cleaned", ".swap"))]
     assert cleaner.clean(NOW)
     assert offsets_of(log) == [27, 28, 29]
+    folder.close()
+
+
+def test_a_segment_of_which_nothing_goes_is_not_written(tmp_path: Path) -> None:
+    config = replace(CONFIG, segment_bytes=4000)
+    folder, log = open_log(tmp_path / "data", config)
+    for number in range(200):
+        append(log, (b"once%d" % number, bytes(40)))
+    assert clean(folder, log)
+    before = {name: (Path(log.path) / name).stat().st_ino for name in names_in(log) if name.endswith(".log")}
+    assert len(before) > 3
+    # This supersedes a record in the second half of one segment; the segments before and behind it stay.
+    append(log, (b"once50", b"new"))
+    log.roll(now_ms=NOW)
+    log.flush()
+    job = Cleaner(folder).begin(NOW)
+    assert job is not None
+    said = list(carried_out(job.task, folder))
+    done = said[-1]
+    assert isinstance(done, RoundDone)
+    assert 0 < done.bytes_written < 3 * config.segment_bytes
+    assert clean(folder, log, roll=False)
+    assert offsets_of(log) == [offset for offset in range(201) if offset != 50]
+    after = {name: (Path(log.path) / name).stat().st_ino for name in names_in(log) if name.endswith(".log")}
+    rewritten = {name for name, number in before.items() if after.get(name) != number}
+    assert 1 <= len(rewritten) <= 3
+    folder, log = reopened(folder, log)
+    assert offsets_of(log) == [offset for offset in range(201) if offset != 50]
     folder.close()
 
 

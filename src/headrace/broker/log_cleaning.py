@@ -38,11 +38,11 @@ class LogCleaning:
         cleaner: Cleaner,
         configs: ConfigStore,
         now_ms: Callable[[], int],
-        checkpoint: Callable[[int], None] = lambda _now_ms: None,
+        sync_closed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`checkpoint` is that of the logs, which brings closed segments to the disk."""
+        """`sync_closed` is that of the logs, which brings closed segments to the disk."""
         self._cleaner: Final = cleaner
-        self._checkpoint: Final = checkpoint
+        self._sync_closed: Final = sync_closed
         self._configs: Final = configs
         self._now_ms: Final = now_ms
         # One that has carried out its round and waits for another.
@@ -92,8 +92,8 @@ class LogCleaning:
         )
         job = self._cleaner.begin(self._now_ms())
         if job is None and self._cleaner.waits_for_disk:
-            # Otherwise that would be done too, but some seconds later.
-            self._checkpoint(self._now_ms())
+            # The next checkpoint would do that too, but some seconds later.
+            self._sync_closed()
         return job is not None and await self._carry_out(job)
 
     async def _carry_out(self, job: CleaningJob) -> bool:

@@ -192,7 +192,7 @@ class BrokerServer:
         from headrace.log.cleaner import Cleaner  # noqa: PLC0415
 
         cleaner = Cleaner(broker.logs)
-        await LogCleaning(cleaner, broker.configs, broker.now_ms, broker.logs.checkpoint).run()
+        await LogCleaning(cleaner, broker.configs, broker.now_ms, broker.logs.sync_closed).run()
 
     async def _close_idle(self) -> None:
         loop = asyncio.get_running_loop()

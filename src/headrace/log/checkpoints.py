@@ -74,7 +74,10 @@ def point_of(log: PartitionLog) -> Point:
         segment.trim_tail()
     if log.batches_since_snapshot >= _BATCHES_PER_SNAPSHOT:
         snapshots.write(log, log.end_offset)
+        log.joined = True
+    if log.joined:
         snapshots.prune(log)
+        log.joined = False
     return Point(
         log.end_offset,
         segment.base_offset,

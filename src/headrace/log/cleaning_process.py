@@ -33,6 +33,7 @@ from typing import Any, Final
 
 from headrace.log.cleaning_task import CleanedSegment, CleaningTask, Pace, RoundDone
 from headrace.log.filesystem import OperatingSystem
+from headrace.log.giving_way import GivingWay
 from headrace.log.segment_rewriting import Round
 from headrace.wire.errors import WireError
 
@@ -172,7 +173,7 @@ def main(lifeline: int) -> int:
 
 def _carry_out(task: CleaningTask) -> bool:
     """One round; whether another may follow."""
-    pace = Pace(task.bytes_per_second, time.monotonic, time.sleep)
+    pace = Pace(task.bytes_per_second, time.monotonic, time.sleep, GivingWay())
     try:
         for said in Round(task, OperatingSystem(), pace).run():
             print(

@@ -69,11 +69,16 @@ class RoundDone:
 
 
 class Pace:
-    """Sleeps so that no more bytes pass in a second than may."""
+    """Sleeps so that no more bytes pass in a second than may, and gives way to others if it is told how."""
 
     def __init__(
-        self, bytes_per_second: float, clock: Callable[[], float], sleep: Callable[[float], None]
+        self,
+        bytes_per_second: float,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+        give_way: Callable[[], None] = lambda: None,
     ) -> None:
+        self._give_way = give_way
         self._rate = bytes_per_second
         self._clock = clock
         self._sleep = sleep
@@ -81,6 +86,7 @@ class Pace:
         self._bytes = 0
 
     def passed(self, size: int) -> None:
+        self._give_way()
         self._bytes += size
         early = self._began + self._bytes / self._rate - self._clock()
         if early > 0:

@@ -319,11 +319,8 @@ class DataFolder:
         return self._upkeep.cleaned_offsets.get(log.name)
 
     def set_cleaned_offset(self, log: PartitionLog, offset: int) -> None:
-        """Remember what a round of cleaning has done. Raises StorageError, and then a start may not know."""
-        try:
-            self._upkeep.set_cleaned_offset(log, offset)
-        except OSError as error:
-            raise StorageError(f"The offsets of cleaning cannot be written: {error}.") from error
+        """Remember what a round of cleaning has done."""
+        self._upkeep.set_cleaned_offset(log, offset)
 
     def housekeep(self, now_ms: int) -> None:
         """Apply retention and remove what is deleted. Raises StorageError when all else is done."""
@@ -345,6 +342,12 @@ class DataFolder:
         self._upkeep.checkpoint(self._logs(), now_ms, failures)
         if self._doomed:
             self._remove_doomed(now_ms, failures)
+        _raise_first(failures)
+
+    def sync_closed(self) -> None:
+        """Bring closed segments to the disk, in the background. Raises StorageError for earlier failures."""
+        failures: list[Exception] = []
+        self._upkeep.sync_closed(failures)
         _raise_first(failures)
 
     def _remove_doomed(self, now_ms: int, failures: list[Exception]) -> None:

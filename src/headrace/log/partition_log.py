@@ -131,6 +131,8 @@ class PartitionLog:
         self.rolled = False
         # Names that a power loss could undo: in the folder, and its own.
         self.new_names = False
+        # Whether segments became one: then there are snapshots that nobody needs.
+        self.joined = False
         self.new_folder = False
         self.make_folder = make_folder
         self.dirty = False

@@ -18,7 +18,7 @@ from headrace.wire.errors import CorruptBatchError
 from headrace.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, SMALLEST_LENGTH
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
-_READ: Final = 4 << 20
+_READ: Final = 1 << 20
 # Where only headers are looked at, most of a large batch is stepped over unread.
 _HEADERS_READ: Final = 4 << 10
 
@@ -71,6 +71,22 @@ class SegmentChunks:
                 position += end
                 self._passed(end)
                 yield Chunk(data, batches)
+        finally:
+            filesystem.close(descriptor)
+
+    def beginning(self, base_offset: int, size: int) -> Iterator[bytes]:
+        """So many bytes from the beginning of a segment, as they are."""
+        filesystem = self._filesystem
+        descriptor = filesystem.open(self.path(base_offset))
+        try:
+            position = 0
+            while position < size:
+                data = filesystem.pread(descriptor, min(_READ, size - position), position)
+                if not data:
+                    raise CorruptBatchError(f"segment {base_offset} ends at byte {position}, before {size}")
+                position += len(data)
+                self._passed(len(data))
+                yield data
         finally:
             filesystem.close(descriptor)
 

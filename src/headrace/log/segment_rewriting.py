@@ -8,7 +8,7 @@ transactions were aborted, `.txnindex.cleaned`, all as those of a segment (`segm
 a `CleanedSegment`; at last comes `RoundDone`. Only the log itself puts them in place (`segment_swap`).
 
 Invariants: nothing but `.cleaned` files is written, and they are synced before they are spoken of. A group of
-one segment of which nothing goes is not spoken of. Reading and writing together keep below
+one segment of which nothing goes is not written and not spoken of. Reading and writing together keep below
 `bytes_per_second`. A round that has room for fewer keys than there are ends earlier, at a batch's end, and
 says so.
 
@@ -94,11 +94,17 @@ class Round:
     ) -> CleanedSegment | None:
         base = group[0].base_offset
         writer = SegmentWriter(
-            self._filesystem, f"{self._task.folder}/{base:020d}", base, self._task.index_interval_bytes
+            self._filesystem,
+            f"{self._task.folder}/{base:020d}",
+            base,
+            self._task.index_interval_bytes,
+            lambda size: self._chunks.beginning(base, size),
         )
         changed = len(group) > 1
         try:
             for segment in group:
+                if segment.base_offset != base:
+                    writer.differ()
                 for chunk in self._chunks.forwards(segment.base_offset, segment.size):
                     changed |= _filter_chunk(chunk, batch_filter, writer)
                     self._written(writer)
@@ -140,7 +146,7 @@ def _filter_chunk(found: Chunk, batch_filter: BatchFilter, writer: SegmentWriter
         if left is None:
             if at != end:
                 if end > begin:
-                    writer.write(chunk[begin:end])
+                    writer.keep(chunk, begin, end)
                 begin = at
             size = fields[1] + LOG_OVERHEAD
             end = at + size
@@ -148,11 +154,12 @@ def _filter_chunk(found: Chunk, batch_filter: BatchFilter, writer: SegmentWriter
             continue
         changed = True
         if end > begin:
-            writer.write(chunk[begin:end])
+            writer.keep(chunk, begin, end)
+        writer.differ()
         begin = end = -1
         if left:
             note(fields[0] + fields[6], _MAX_TIMESTAMP.unpack_from(left, _MAX_TIMESTAMP_AT)[0], len(left))
             writer.write(left)
     if end > begin:
-        writer.write(chunk[begin:end])
+        writer.keep(chunk, begin, end)
     return changed

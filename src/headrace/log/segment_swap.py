@@ -25,7 +25,6 @@ import logging
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
-from headrace.log import snapshots
 from headrace.log.batch_walk import walk
 from headrace.log.errors import StorageError
 from headrace.log.filesystem import FileSystem, remove_file
@@ -86,7 +85,7 @@ def put_in_place(log: PartitionLog, cleaned: CleanedSegment, *, now_ms: int) -> 
     log.new_names = True
     if _mark_deleted(log, replaced, now_ms):
         finish(log, segment)
-    _forget_snapshots(log, cleaned.bases[1:])
+    log.joined |= len(cleaned.bases) > 1
     log.mark_dirty()
 
 
@@ -125,14 +124,6 @@ def _mark_deleted(log: PartitionLog, replaced: list[Segment], now_ms: int) -> bo
             segment.forget()
             done = False
     return done
-
-
-def _forget_snapshots(log: PartitionLog, bases: tuple[int, ...]) -> None:
-    for offset in set(bases).intersection(log.snapshots[:-1]):
-        try:
-            snapshots.remove(log, offset)
-        except OSError as error:
-            _log.warning("a snapshot of %s cannot be removed: %s", log.name, error)
 
 
 def _rename_if_there(filesystem: FileSystem, source: str, target: str) -> None:

@@ -1,14 +1,18 @@
 """A segment that is being made beside the log: `<base offset>.log.cleaned` and its indexes.
 
 Byte formats: those of a segment (`segment`, `offset_index`, `time_index`, `transaction_index`). The indexes
-get the entries that appending the same batches would have given them. Invariants: after `finish` all files
-are synced, and have the age of the segment that they stand for; after `abandon` there are none. Crash
-behaviour: files of these names are removed when the log is opened. Who may call: a round of cleaning.
+get the entries that appending the same batches would have given them. As long as everything is as in the
+segment that is read, nothing is written, so that a segment of which nothing goes costs no writing; what was
+the same until then is copied when something differs.
+
+Invariants: after `finish` all files are synced, and have the age of the segment that they stand for; after
+`abandon` there are none. Crash behaviour: files of these names are removed when the log is opened. Who may
+call: a round of cleaning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from headrace.log.filesystem import FileSystem, remove_file, write_fully
@@ -38,12 +42,22 @@ def remove_cleaned(filesystem: FileSystem, folder: str) -> None:
 class SegmentWriter:
     """The files of a segment that is being made."""
 
-    def __init__(self, filesystem: FileSystem, stem: str, base_offset: int, interval: int) -> None:
-        """`stem` is the path without the kind."""
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        stem: str,
+        base_offset: int,
+        interval: int,
+        beginning: Callable[[int], Iterator[bytes]],
+    ) -> None:
+        """`stem` is the path without the kind; `beginning` reads so many bytes of the segment of old."""
         self._filesystem = filesystem
         self._stem = stem
         self._base_offset = base_offset
         self._interval = interval
+        self._beginning = beginning
+        # How many bytes are the same so far; None once anything differs.
+        self._same: int | None = 0
         self._index = OffsetIndex()
         self._times = TimeIndex()
         self._indexed = 0
@@ -55,7 +69,7 @@ class SegmentWriter:
         self.size = 0
         self.max_timestamp = _NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
-        self._descriptor = filesystem.open(self._path("log"), write=True, create=True)
+        self._descriptor = -1
 
     def _path(self, kind: str) -> str:
         return f"{self._stem}.{kind}{CLEANED}"
@@ -71,7 +85,24 @@ class SegmentWriter:
             self._indexed = position
         self.size = position + size
 
+    def keep(self, chunk: bytes, begin: int, end: int) -> None:
+        """These bytes of the segment of old stay; they follow those before them here and there."""
+        if self._same is None:
+            self.write(chunk[begin:end])
+        else:
+            self._same += end - begin
+
+    def differ(self) -> None:
+        """What comes is not what the segment of old has at this place. Raises OSError."""
+        if self._same is None:
+            return
+        same, self._same = self._same, None
+        self._descriptor = self._filesystem.open(self._path("log"), write=True, create=True)
+        for piece in self._beginning(same):
+            self.write(piece)
+
     def write(self, piece: bytes) -> None:
+        """After `differ`."""
         self._pieces.append(piece)
         self._waiting += len(piece)
         if self._waiting >= _WRITE:
@@ -97,6 +128,7 @@ class SegmentWriter:
     def finish(self, aborted: Sequence[AbortedTransaction], like: str) -> None:
         """Bring everything to the disk, with the age of the file `like`. Raises OSError."""
         filesystem = self._filesystem
+        self.differ()
         self._flush()
         self._times.append_if_newer(self.max_timestamp, self.max_timestamp_offset - self._base_offset)
         files = {"index": self._index.to_bytes(), "timeindex": self._times.to_bytes()}

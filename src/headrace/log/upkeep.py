@@ -46,6 +46,8 @@ class Upkeep:
         self._next_recovery_points = 0
         self._syncing: list[tuple[PartitionLog, FlushTicket, Future[None]]] = []
         self._saving: Future[None] | None = None
+        # Writes of the cleaned offsets, in their order.
+        self._noting: list[Future[None]] = []
         self._worker: ThreadPoolExecutor | None = None
 
     def load(self) -> None:
@@ -76,14 +78,23 @@ class Upkeep:
             _log.warning("the points of a deleted topic cannot be taken back: %s", error)
 
     def set_cleaned_offset(self, log: PartitionLog, offset: int) -> None:
-        """A log is clean before this offset. Raises OSError, and then a start may not know."""
+        """A log is clean before this offset. Written in the background: a start without it cleans again.
+
+        While compaction writes, a small file can take the file system ten milliseconds, in which nobody is to
+        wait. A failure is found by the next checkpoint.
+        """
         self.cleaned_offsets[log.name] = offset
-        checkpoints.write_cleaned_offsets(self._filesystem, self._path, self.cleaned_offsets)
+        self._noting.append(
+            self._in_background().submit(
+                checkpoints.write_cleaned_offsets, self._filesystem, self._path, dict(self.cleaned_offsets)
+            )
+        )
 
     def _take_back(self, names: Mapping[str, int]) -> None:
         """Believe in nothing of these logs but what lies before an offset. Raises OSError."""
         uncleaned = [name for name, offset in names.items() if self.cleaned_offsets.get(name, 0) > offset]
         if uncleaned:
+            wait(self._noting)
             for name in uncleaned:
                 del self.cleaned_offsets[name]
             checkpoints.write_cleaned_offsets(self._filesystem, self._path, self.cleaned_offsets)
@@ -135,6 +146,16 @@ class Upkeep:
             self._next_recovery_points = now_ms + _RECOVERY_POINTS_EVERY_MS
             self._save_recovery_points(logs)
 
+    def sync_closed(self, failures: list[Exception]) -> None:
+        """Begin to bring closed segments to the disk; take back what is there by now. Writes no points."""
+        self._collect(failures)
+        for log in tuple(self.dirty):
+            if log.rolled and not log.closed:
+                try:
+                    self._sync_closed(log)
+                except (OSError, StorageError) as error:
+                    failures.append(error)
+
     def close(self, logs: list[PartitionLog], failures: list[Exception]) -> None:
         """Bring everything to files and to the disk, with the mark of a clean stop if nothing failed."""
         if self._worker is not None:
@@ -169,6 +190,7 @@ class Upkeep:
             self._worker.shutdown(wait=True, cancel_futures=True)
             self._worker = None
         self._syncing.clear()
+        self._noting.clear()
 
     def _sync_closed(self, log: PartitionLog) -> None:
         if any(log is syncing for syncing, _, _ in self._syncing):
@@ -207,6 +229,10 @@ class Upkeep:
             if (error := self._saving.exception()) is not None:
                 failures.append(StorageError(f"The recovery points cannot be written: {error}."))
             self._saving = None
+        for noting in [each for each in self._noting if each.done()]:
+            self._noting.remove(noting)
+            if (error := noting.exception()) is not None:
+                failures.append(StorageError(f"The offsets of cleaning cannot be written: {error}."))
 
 
 def _flushed_offsets(logs: Iterable[PartitionLog]) -> dict[str, int]:
