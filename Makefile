@@ -52,6 +52,9 @@ docs: setup ## Write the generated pages anew
 
 bench: setup-kafka ## Measure what the README claims
 	$(BIN)/python benchmarks/avro_latency.py
+	$(BIN)/python benchmarks/statement_throughput.py
+	$(BIN)/python benchmarks/statements_shared.py
+	$(BIN)/python benchmarks/statement_start.py
 	$(BIN)/python benchmarks/broker_benchmarks.py
 
 lock: setup ## Resolve the dependencies anew into requirements.lock

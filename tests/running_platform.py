@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from headrace.assembly.preparation import prepare
+from headrace.assembly.restarts import RestartPolicy
 from headrace.assembly.supervisor import Supervisor
 from headrace.core.settings import Settings
 from headrace.query.sql import LakeQuery
@@ -93,7 +94,9 @@ class Platform:
 
 
 @contextmanager
-def running_platform(folder: Path, **overrides: Any) -> Iterator[Platform]:
+def running_platform(
+    folder: Path, *, policy: RestartPolicy | None = None, **overrides: Any
+) -> Iterator[Platform]:
     kafka_port, ingest_port, registry_port, statements_port, console_port = free_ports(5)
     settings = dataclasses.replace(
         Settings(),
@@ -108,7 +111,7 @@ def running_platform(folder: Path, **overrides: Any) -> Iterator[Platform]:
         **overrides,
     )
     prepare(settings)
-    supervisor = Supervisor(settings)
+    supervisor = Supervisor(settings, policy=policy)
     supervisor.start()
     try:
         yield Platform(settings, supervisor)

@@ -2,9 +2,10 @@
 
 Invariants: both engines do the same work in every round; which goes first alternates; warm-up rounds are
 shown but count for nothing; before each measurement what was written so far is brought to disk, so that no
-engine pays for the other's writes, and memory is used once (`use_memory`), so that none pays for finding it.
-A ratio is the embedded broker's figure over Apache Kafka's *in the same round*; what is held against a target
-is the median over the rounds. With more than two engines the ratios are those of the others to the last.
+engine pays for the other's writes, and memory is used once (`use_memory`), so that none pays for finding
+it. A ratio is the embedded broker's figure over Apache Kafka's *in the same round* (or that of whatever
+claims are about over its peer's); what is held against a target is the median over the rounds. With more
+than two engines the ratios are those of the others to the last.
 """
 
 from __future__ import annotations
@@ -19,12 +20,21 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol, TypeVar
 
-from side_by_side.engines import EMBEDDED, Broker
+from side_by_side.engines import EMBEDDED
 
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
-Measure = Callable[[Broker, int], Mapping[str, float]]
+
+
+class Engine(Protocol):
+    """Something that is measured."""
+
+    @property
+    def name(self) -> str: ...
+
+
+AnyEngine = TypeVar("AnyEngine", bound=Engine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +75,10 @@ RATIO: Final = Ratio()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A target for one figure: for its ratio to Apache Kafka's, or for the embedded broker's alone."""
+    """A target for one figure: for its ratio to the peer's, or for that of what claims are about alone."""
 
     figure: str
-    of: Literal["ratio", "embedded"]
+    of: Literal["ratio", "embedded", "subject"]
     bound: Literal["at least", "at most"]
     target: float
 
@@ -90,13 +100,23 @@ def use_memory(size: int = 3 << 30) -> None:
 class Comparison:
     """Collects the figures of two engines, or of one; the first of them is the one that claims are about."""
 
-    def __init__(self, title: str, *, figures: Sequence[Figure], claims: Sequence[Claim]) -> None:
+    def __init__(
+        self, title: str, *, figures: Sequence[Figure], claims: Sequence[Claim], subject: str = EMBEDDED
+    ) -> None:
         self.title = title
+        self._subject = subject
         self._figures = {figure.name: figure for figure in figures}
         self._claims = claims
         self._rounds: list[dict[str, Mapping[str, float]]] = []
 
-    def run(self, engines: Sequence[Broker], measure: Measure, *, rounds: int, warm_up: int) -> None:
+    def run(
+        self,
+        engines: Sequence[AnyEngine],
+        measure: Callable[[AnyEngine, int], Mapping[str, float]],
+        *,
+        rounds: int,
+        warm_up: int,
+    ) -> None:
         """Measure every engine once a round; rounds up to 0 are the warm-up."""
         print(f"{self.title}\n", flush=True)
         for number in range(1 - warm_up, rounds + 1):
@@ -168,7 +188,7 @@ class Comparison:
         shown = RATIO.shown if ratio else figure.shown
         about = f"{figure.name}, {' / '.join(self._names if ratio else self._names[:1])}"
         wanted = f"{claim.bound} {shown(claim.target)}"
-        if EMBEDDED not in self._names or (ratio and len(self._names) != 2):
+        if self._subject not in self._names or (ratio and len(self._names) != 2):
             text = f"{about}: to be {wanted}, not judged in this run"
             return {**asdict(claim), "wanted": wanted, "met": None, "text": text}
         value = statistics.median(

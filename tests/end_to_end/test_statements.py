@@ -48,6 +48,14 @@ class Door:
         lines = [json.loads(line) for line in answer.text.splitlines() if line]
         return [line for line in lines[1:] if isinstance(line, list)]
 
+    def explained(self, sink: str) -> tuple[str, str]:
+        """Our plan of the query that writes it, and Spark's."""
+        (listed,) = self.execute("SHOW QUERIES;")
+        (query_id,) = (query["id"] for query in listed["queries"] if query["sinks"] == [sink])
+        (answer,) = self.execute(f"EXPLAIN {query_id};")
+        described = answer["queryDescription"]
+        return described["executionPlan"], described["topology"]
+
 
 def post(platform: Platform, users: list[str]) -> None:
     answer = platform.post([event(user) for user in users])
@@ -103,6 +111,12 @@ def test_a_stream_becomes_avro_a_table_and_rows_as_they_come(platform: Platform)
         explain=lambda: str(door.rows(f"SELECT * FROM {table};")),
     )
     assert door.rows(f"SELECT N FROM {table} WHERE User_ID = '{prefix}-1';") == [[10]]
+    flow = httpx.get(f"{platform.console_url}/flow", timeout=30, trust_env=False).json()
+    modes = {query["query"]: query["mode"] for query in flow["queries"]}
+    for sink, expected in ((target, modes[created["commandStatus"]["queryId"]]), (table, "micro-batch")):
+        plan, spark_plan = door.explained(sink)
+        assert plan.startswith(f"mode: {expected}, as "), plan
+        assert "Physical Plan" in spark_plan, spark_plan
     pushed = door.rows(f"SELECT UCASE(User_ID) AS U FROM {target} EMIT CHANGES LIMIT 30;")
     assert sorted(row[0] for row in pushed) == sorted(user.upper() for user in users)
     door.execute(f"DROP TABLE {table} DELETE TOPIC; DROP STREAM {target} DELETE TOPIC; DROP STREAM {source};")

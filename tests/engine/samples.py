@@ -84,6 +84,8 @@ queries = st.builds(
     statement=texts,
     paused=st.booleans(),
     properties=st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
+    found_sources=st.lists(sources, max_size=1).map(tuple),
+    found_types=st.lists(st.tuples(texts, types), max_size=1).map(tuple),
 )
 catalogues = st.builds(
     lambda made, running, kinds: Catalogue(

@@ -22,6 +22,7 @@ from headrace.pipeline.engine.log_state import LogState
 from headrace.pipeline.engine.records import decode
 from headrace.pipeline.engine.registry_schemas import RegistrySchemas
 from headrace.pipeline.engine.rules_planner import RulesPlanner
+from headrace.pipeline.engine.serialization import avro_types
 from headrace.pipeline.engine.session import Session
 from headrace.pipeline.engine.topic_reading import TopicReader
 from headrace.pipeline.statement_log import StatementLog
@@ -224,6 +225,58 @@ def test_avro_rows_and_columns_from_the_registry(engine: Engine, topic_name: str
     with pytest.raises(StatementFailedError) as caught:
         run(engine, "CREATE STREAM c WITH (KAFKA_TOPIC='no_schema', VALUE_FORMAT='AVRO', PARTITIONS=1);")
     assert "does not exist in the Schema Registry" in caught.value.message
+
+
+def test_a_query_whose_schema_may_not_follow_that_of_its_topic_is_refused(
+    engine: Engine, schemas: RegistrySchemas, topic_name: str
+) -> None:
+    source, sink = f"{topic_name}_in", f"{topic_name}_out"
+    theirs = {
+        "type": "record",
+        "name": "KsqlDataSourceSchema",
+        "fields": [{"name": "V", "type": ["null", "string"], "default": None}],
+    }
+    schemas.register(f"{sink}-value", json.dumps(theirs))
+    run(
+        engine,
+        f"CREATE STREAM s (k VARCHAR KEY, v BIGINT, w BIGINT) "
+        f"WITH (KAFKA_TOPIC='{source}', VALUE_FORMAT='JSON', PARTITIONS=1);",
+    )
+    create = f"CREATE STREAM o WITH (KAFKA_TOPIC='{sink}', VALUE_FORMAT='AVRO') AS SELECT"
+    with pytest.raises(StatementFailedError) as caught:
+        run(engine, f"{create} k, v FROM s;")
+    for part in (f"'{sink}-value'", "version 1", "level BACKWARD", "writer type: STRING", "field 'V'"):
+        assert part in caught.value.message
+    assert "O" not in engine.log.catalogue.sources
+    assert engine.log.catalogue.queries == {}
+    assert engine.cluster.topic(sink) is None
+    # A column that the topic has not is null in its older records.
+    run(engine, f"{create} k, w FROM s;")
+    assert "O" in engine.log.catalogue.sources
+    # Rows go the same way: what is inserted is held to the level as well.
+    run(
+        engine, f"CREATE STREAM p (k VARCHAR KEY, v BIGINT) WITH (KAFKA_TOPIC='{sink}', VALUE_FORMAT='AVRO');"
+    )
+    for statement in ("INSERT INTO p VALUES ('a', 1);", "INSERT INTO p SELECT k, v FROM s;"):
+        with pytest.raises(StatementFailedError) as caught:
+            run(engine, statement)
+        assert f"{sink}-value" in caught.value.message
+        assert "BACKWARD" in caught.value.message
+
+
+def test_a_query_whose_schema_is_registered_already_is_taken_whatever_the_level(
+    engine: Engine, schemas: RegistrySchemas, topic_name: str
+) -> None:
+    subject = f"{topic_name}_out-value"
+    columns = (Column(name="V", type=BIGINT),)
+    schemas.register(subject, avro_types.record_schema(columns))
+    schemas.register(subject, avro_types.record_schema((Column(name="X", type=VARCHAR),)))
+    schemas.register(subject, avro_types.record_schema((Column(name="V", type=VARCHAR),)))
+    run(
+        engine,
+        f"""CREATE STREAM s (v BIGINT) WITH (KAFKA_TOPIC='{topic_name}', VALUE_FORMAT='JSON', PARTITIONS=1);
+        CREATE STREAM o WITH (KAFKA_TOPIC='{topic_name}_out', VALUE_FORMAT='AVRO') AS SELECT v FROM s;""",
+    )
 
 
 def test_a_query_keeps_its_statement_with_the_values_of_variables(engine: Engine, topic_name: str) -> None:

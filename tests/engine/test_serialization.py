@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import struct
-from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+import fastavro
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.pipeline.catalogue import Column, Encoding, Format, KeyWindow
-from headrace.pipeline.engine.serialization import Serializer, avro
+from headrace.pipeline.engine.serialization import Serializer, avro_types
 from headrace.pipeline.engine.values import ValueProblemError, timestamp_of
-from headrace.pipeline.spark.formats import avro_schemas
 from headrace.pipeline.statements.queries import WindowKind
 from headrace.pipeline.statements.tree import SourceKind
 from headrace.pipeline.statements.types import (
@@ -229,13 +228,10 @@ def test_avro_of_other_writers_is_read_by_name_without_case() -> None:
     assert read == {"ID": 1, "TAGS": {"a": "b"}, "COLOR": "RED", "MORE": None}
 
 
-@pytest.mark.parametrize("make", [lambda: {**VALUES, **NESTED}, lambda: NESTED])
-def test_spark_writes_the_same_avro_schemas(make: Callable[[], dict[DataType, Any]]) -> None:
-    columns = columns_of(make())
-    assert json.loads(avro.schema_text(columns, wrapped=True)) == json.loads(
-        avro_schemas.record_schema(columns)
-    )
-    for column in columns:
-        assert json.loads(avro.schema_text((column,), wrapped=False)) == json.loads(
-            avro_schemas.bare_schema(column)
-        )
+def test_records_in_a_record_of_another_name_stand_in_its_namespace() -> None:
+    schema = json.loads(avro_types.record_schema(columns_of(NESTED), "com.example.Order"))
+    assert (schema["namespace"], schema["name"]) == ("com.example", "Order")
+    inner = [json.dumps(field["type"]) for field in schema["fields"]]
+    assert "Order_" in "".join(inner)
+    assert avro_types.NAMESPACE not in "".join(inner)
+    assert fastavro.parse_schema(schema)

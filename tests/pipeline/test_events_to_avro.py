@@ -115,6 +115,25 @@ def test_what_is_no_json_object_goes_to_the_dead_letters_with_the_reason(spark: 
         assert parse_source(headers["headrace-source"].encode()).offset == number
 
 
+def test_a_dead_letter_has_the_headers_of_its_record_and_how_often_it_failed(spark: SparkSession) -> None:
+    had = {"trace": b"t-1", "headrace-attempts": b"2", "headrace-repaired-from": b"events_dlq/0/7"}
+    (row,) = _transcode(spark, Record(value=b"{", offset=9, partition=3, key=b"k", headers=had))
+    headers = {header["key"]: bytes(header["value"]) for header in row["headers"]}
+    assert headers["headrace-query"] == b"CSAS_EVENTS_AVRO_1"
+    assert headers["headrace-read-from"] == b"events/sourceid/3/9"
+    assert headers["headrace-attempts"] == b"3"
+    original = {name: value for name, value in headers.items() if name.startswith("headrace-original-")}
+    assert original == {f"headrace-original-{name}": value for name, value in had.items()}
+
+
+def test_a_good_record_carries_nothing_of_a_repair(spark: SparkSession) -> None:
+    had = {"headrace-attempts": b"1", "headrace-repaired-from": b"events_dlq/0/7", "headrace-rowtime": b"5"}
+    (row,) = _transcode(spark, Record(value=b"{}", offset=9, key=b"k", headers=had))
+    headers = {header["key"]: bytes(header["value"]) for header in row["headers"]}
+    assert set(headers) == {"headrace-source", "headrace-rowtime", "headrace-posted-at"}
+    assert headers["headrace-rowtime"] == b"5"
+
+
 def test_a_record_without_a_value_passes_without_one(spark: SparkSession) -> None:
     (row,) = _transcode(spark, Record(value=None, offset=0, key=b"k"))
     assert (row["topic"], row["value"]) == ("events_avro", None)

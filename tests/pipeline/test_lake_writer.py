@@ -198,19 +198,25 @@ def test_what_cannot_be_read_goes_to_the_dead_letters_and_harms_no_other(lake: L
         (huge_string, "cannot be read"),
         (b"x" * 1_500_000, "wire format"),
     ]
-    records = [Record(value=value, offset=number, key=b"k") for number, (value, _) in enumerate(bad)]
+    records = [
+        Record(value=value, offset=number, key=b"k", headers={"trace": b"t"})
+        for number, (value, _) in enumerate(bad)
+    ]
     written = lake.write(*records, _event(50, offset=50))
     assert (written.rows, written.dead_letters) == (1, len(bad))
     letters = _read_all(lake.bootstrap, lake.flow.dead_letter_topic, len(bad))
-    for value, expected in bad:
-        (reason,) = [reason for letter, reason in letters if letter == value]
-        assert expected in reason
+    for number, (value, expected) in enumerate(bad):
+        (headers,) = [headers for letter, headers in letters if letter == value]
+        assert expected in headers["headrace-error"]
+        assert headers["headrace-query"] == lake.flow.query
+        assert headers["headrace-read-from"] == f"{lake.topic.name}/{lake.topic.topic_id}/0/{number}"
+        assert (headers["headrace-attempts"], headers["headrace-original-trace"]) == ("1", "t")
 
 
-def _read_all(bootstrap: str, topic: str, count: int) -> list[tuple[bytes | None, str]]:
+def _read_all(bootstrap: str, topic: str, count: int) -> list[tuple[bytes | None, dict[str, str]]]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
     messages = consumer.consume(count, timeout=30)
     consumer.close()
     assert len(messages) == count
-    return [(m.value(), dict(m.headers())["headrace-error"].decode()) for m in messages]
+    return [(m.value(), {name: value.decode() for name, value in m.headers()}) for m in messages]

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.core.settings import Settings
 from headrace.pipeline import marketplace
-from headrace.pipeline.catalogue import Catalogue, PersistentQuery, QueryKind
+from headrace.pipeline.catalogue import Catalogue, Column, PersistentQuery, QueryKind, Source
 from headrace.pipeline.engine.push_queries import PushWish
 from headrace.pipeline.engine.rules_planner import RulesPlanner
 from headrace.pipeline.rules.planning import plan_source
@@ -18,6 +18,7 @@ from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.statement_runner import StatementRunner
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateSource
+from headrace.pipeline.statements.types import ScalarType
 from headrace.pipeline.status import QueryStatus
 
 COPY = "CREATE STREAM copy AS SELECT * FROM events;"
@@ -80,6 +81,7 @@ class Set:
     wishes: Wishes
     runner: StatementRunner
     said: list[QueryStatus]
+    gone: list[str]
     checkpoints: Path
 
     def reconciled(self) -> dict[str, QueryKeeper]:
@@ -89,7 +91,7 @@ class Set:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Set:
-    log, wishes, said = Log(), Wishes(), list[QueryStatus]()
+    log, wishes, said, gone = Log(), Wishes(), list[QueryStatus](), list[str]()
     nothing: Any = None
     runner = StatementRunner(
         nothing,
@@ -101,8 +103,9 @@ def running(tmp_path: Path) -> Set:
         directory=nothing,
         on_status=said.append,
         wall_clock_ms=lambda: 1,
+        on_gone=gone.append,
     )
-    return Set(log, wishes, runner, said, tmp_path / "pipeline" / "checkpoints")
+    return Set(log, wishes, runner, said, gone, tmp_path / "pipeline" / "checkpoints")
 
 
 def test_every_query_of_the_catalogue_has_a_keeper_while_it_is_there(running: Set) -> None:
@@ -136,6 +139,25 @@ def test_a_replaced_statement_replaces_its_query(running: Set) -> None:
     after = running.reconciled()["CSAS_COPY_1"]
     assert after is not before
     assert before.state == "STOPPED"
+
+
+def test_the_same_words_about_another_source_replace_the_query(running: Set) -> None:
+    """CREATE OR REPLACE … SELECT * after ALTER: the words are the same, what they are about is not."""
+
+    def found(events: Source) -> None:
+        query = running.log.catalogue.queries["CSAS_COPY_1"]
+        queries = {"CSAS_COPY_1": dataclasses.replace(query, found_sources=(events,))}
+        running.log.catalogue = dataclasses.replace(running.log.catalogue, queries=queries)
+
+    running.log.add("CSAS_COPY_1", COPY)
+    events = running.log.catalogue.sources["EVENTS"]
+    found(events)
+    before = running.reconciled()["CSAS_COPY_1"]
+    more = (*events.value, Column(name="MORE", type=ScalarType.BIGINT))
+    running.log.catalogue.sources["EVENTS"] = dataclasses.replace(events, value=more)
+    assert running.reconciled()["CSAS_COPY_1"] is before, "what became of its source is not its business"
+    found(running.log.catalogue.sources["EVENTS"])
+    assert running.reconciled()["CSAS_COPY_1"] is not before
 
 
 def test_what_cannot_be_planned_is_said_once_and_harms_no_other(running: Set) -> None:
@@ -181,12 +203,14 @@ def test_where_a_query_was_is_kept_until_it_is_gone_for_good(running: Set) -> No
     running.log.add("CSAS_COPY_1", COPY, paused=True)
     running.reconciled()
     assert folders["CSAS_COPY_1"].exists()
+    assert not running.gone
     running.log.add("CSAS_COPY_1", COPY)
     running.reconciled()
     running.log.remove("CSAS_COPY_1")
     running.wishes.known.clear()
     assert not running.reconciled()
     assert not [name for name, folder in folders.items() if folder.exists()]
+    assert running.gone == ["CSAS_COPY_1"], "nothing was told of what somebody only listened to"
 
 
 def test_a_defect_in_planning_one_query_harms_no_other(running: Set, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from headrace.engines.apache_kafka import ApacheKafka
 from headrace.query.partition_sizes import partition_sizes
 from headrace.query.topics import TopicBrowser
 from headrace.testing import EmbeddedBroker
+from tests.assembly.fakes import wait_until
 from tests.ports import free_port
 from tests.query.records import create_topic, produce
 
@@ -26,7 +27,14 @@ def test_sizes_are_those_of_the_files(engine: str, request: pytest.FixtureReques
     log: EmbeddedBroker | ApacheKafka = request.getfixturevalue(engine)
     create_topic(log.bootstrap, topic_name, partitions=2)
     produce(log.bootstrap, topic_name, [{"value": b"x" * 1_000, "partition": 1} for _ in range(50)])
-    sizes = partition_sizes([address(log.bootstrap)], 10)
+
+    def sizes_of_the_topic() -> dict[tuple[str, int], int]:
+        sizes = partition_sizes([address(log.bootstrap)], 10)
+        return {place: size for place, size in sizes.items() if place[0] == topic_name}
+
+    # Apache Kafka makes the folder of an empty partition some time after it has said that the topic is there.
+    wait_until(lambda: len(sizes_of_the_topic()) == 2, "both partitions have a folder")
+    sizes = sizes_of_the_topic()
     assert sizes[topic_name, 0] == 0
     assert 50_000 < sizes[topic_name, 1] < 60_000
 

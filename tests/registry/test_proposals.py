@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from headrace.registry.avro import read_avro
+from headrace.registry.compatibility import incompatibility
+from headrace.registry.level import Level
 from headrace.registry.proposals import outcomes, propose
 from headrace.registry.records import (
     ProposalRecord,
@@ -23,11 +27,18 @@ from headrace.registry.records import (
 from headrace.registry.state import RegistryState
 
 SUBJECTS = ["a", "b"]
-SCHEMAS = ['"int"', '"long"', '{"type":"int"}', '{"type":"array","items":"int"}']
+SCHEMAS = ['"int"', '"long"', '{"type":"int"}', '["int","string"]', '{"type":"array","items":"int"}']
+LEVEL = Level.BACKWARD_TRANSITIVE
 
 
 def identity(schema: str) -> str:
     return read_avro(schema).identity
+
+
+@cache
+def may_follow(schema: str, old: str) -> bool:
+    record = SchemaRecord(subject="", version=1, id=1, schema=old)
+    return incompatibility(LEVEL, read_avro(schema), [record]) is None
 
 
 def observed(state: RegistryState) -> Any:
@@ -42,13 +53,23 @@ def proposal(key: str, subject: str, schema: str, *, version: int = 1, schema_id
 def test_earlier_proposals_choose_first() -> None:
     state = RegistryState()
     state.replay(proposal("p", "a", '"int"'))
-    state.replay(proposal("q", "a", '"long"'))
+    state.replay(proposal("q", "a", '"long"', version=2))
     state.replay(proposal("r", "b", '{"type":"int"}'))
     state.replay(proposal("s", "a", '{"type":"int"}'))
     found = outcomes(state)
     assert found["p"] == found["s"] == SchemaRecord(subject="a", version=1, id=1, schema='"int"')
     assert found["q"] == SchemaRecord(subject="a", version=2, id=2, schema='"long"')
     assert found["r"] == SchemaRecord(subject="b", version=1, id=1, schema='"int"')
+
+
+def test_a_proposal_whose_version_is_taken_is_void_since_its_schema_was_held_against_others() -> None:
+    state = RegistryState()
+    state.replay(proposal("p", "a", '"int"'))
+    state.replay(proposal("q", "a", '"long"'))
+    assert outcomes(state).keys() == {"p"}
+    state.replay(outcomes(state)["p"])
+    state.replay(RetiredProposalRecord(proposal="p"))
+    assert outcomes(state) == {}
 
 
 def test_a_proposal_shows_only_once_it_is_a_schema_record() -> None:
@@ -64,8 +85,8 @@ def test_a_proposal_shows_only_once_it_is_a_schema_record() -> None:
 
 def test_an_outcome_does_not_change_when_a_later_one_is_written_first() -> None:
     state = RegistryState()
-    for key, schema in (("p", '"int"'), ("q", '"long"'), ("r", '"float"')):
-        state.replay(proposal(key, "a", schema))
+    for version, (key, schema) in enumerate((("p", '"int"'), ("q", '"long"'), ("r", '"float"')), start=1):
+        state.replay(proposal(key, "a", schema, version=version))
     before = outcomes(state)
     state.replay(before["r"])
     assert outcomes(state) == {"p": before["p"], "q": before["q"]}
@@ -175,11 +196,35 @@ class Registries(RuleBasedStateMachine):
         if outcome is not None:
             registry.planned = [outcome]
             return
+        if registry.proposal:
+            # Void or lost: who was faster may be gone, and its record be left for others to write.
+            registry.proposal = ""
+            registry.planned = list(outcomes(registry.state).values())
+            return
+        versions = registry.state.versions(subject)
+        if not all(may_follow(schema, old.schema) for old in versions):
+            registry.wanted = None
+            return
         self.proposals += 1
         registry.proposal = f"p{self.proposals}"
         wish = propose(registry.state, registry.proposal, subject, read_avro(schema))
         assert wish is not None
         registry.planned = [wish]
+
+    @rule(
+        one=registries,
+        other=registries,
+        schemas=st.lists(st.sampled_from(SCHEMAS), min_size=2, max_size=2),
+        order=st.lists(st.booleans(), min_size=6, max_size=16),
+    )
+    def race(
+        self, one: SimulatedRegistry, other: SimulatedRegistry, schemas: list[str], order: list[bool]
+    ) -> None:
+        """Two that want different schemas of one subject, step by step: rare if left to chance."""
+        for registry, schema in zip((one, other), schemas, strict=True):
+            self.ask(registry, SUBJECTS[0], schema)
+        for is_first in order:
+            self.step(one if is_first else other)
 
     @rule(registry=registries)
     def finish_what_others_left(self, registry: SimulatedRegistry) -> None:
@@ -221,6 +266,11 @@ class Registries(RuleBasedStateMachine):
             assert version.id == schema_id
             ids.setdefault(wanted, set()).add(schema_id)
         assert all(len(given) == 1 for given in ids.values())
+        # And every version was held to the level, whoever raced.
+        for subject in fresh.state.subjects():
+            versions = fresh.state.versions(subject)
+            for number, version in enumerate(versions):
+                assert all(may_follow(version.schema, old.schema) for old in versions[:number])
 
     @rule(one=registries, other=registries)
     def all_know_the_same(self, one: SimulatedRegistry, other: SimulatedRegistry) -> None:
@@ -236,3 +286,18 @@ class Registries(RuleBasedStateMachine):
 
 Registries.TestCase.settings = hypothesis_settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestRegistries = Registries.TestCase
+
+
+@given(
+    st.lists(st.sampled_from(SCHEMAS), min_size=2, max_size=2),
+    st.lists(st.booleans(), min_size=8, max_size=20),
+)
+def test_two_that_race_hold_their_versions_to_the_level(schemas: list[str], order: list[bool]) -> None:
+    """What the machine does only now and then."""
+    machine = Registries()
+    one, other = machine.first(), machine.another()
+    machine.race(one, other, schemas, order)
+    for registry in (one, other) * 12:
+        machine.step(registry)
+    assert (one.wanted, other.wanted) == (None, None), "both have an answer"
+    machine.what_was_answered_holds_for_ever()

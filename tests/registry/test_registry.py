@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from headrace.core.errors import HeadraceError
 from headrace.engines.apache_kafka import ApacheKafka
+from headrace.registry.level import Level
 from headrace.registry.log import SchemaReader, SchemaWriter
 from headrace.registry.registry import Registry
 from headrace.testing import EmbeddedBroker
@@ -41,6 +42,13 @@ def registry(bootstrap: str, topic_name: str) -> Iterator[Registry]:
     started.stop()
 
 
+@pytest.fixture
+def lenient(registry: Registry) -> Registry:
+    """Takes any schema after any other."""
+    registry.set_level(None, Level.NONE)
+    return registry
+
+
 def schema_records(bootstrap: str, topic: str) -> list[Message]:
     """What stands in the topic for every registry to read; between them are our proposals."""
     records = read_topic(bootstrap, topic, 0, end_offsets(bootstrap, topic, 1)[0])
@@ -56,8 +64,9 @@ def raised(code: str, call: object, *arguments: object) -> str:
 
 
 def test_what_is_registered_is_found_and_kept_in_a_compacted_topic(
-    registry: Registry, bootstrap: str, topic_name: str
+    lenient: Registry, bootstrap: str, topic_name: str
 ) -> None:
+    registry = lenient
     assert registry.register("clicks-value", '{"type" : "string"}') == 1
     assert registry.register("clicks-value", '"string"') == 1
     assert registry.register("clicks-value", '"int"') == 2
@@ -127,6 +136,7 @@ def test_two_registries_on_one_log_give_one_id_to_one_schema_and_never_one_to_tw
     registries = [Registry(bootstrap, topic=topic_name, timeout=60) for _ in range(2)]
     for each in registries:
         each.start()
+    registries[0].set_level(None, Level.NONE)
     together = threading.Barrier(2)
 
     def register_all(registry: Registry, order: list[str]) -> dict[str, int]:
@@ -185,6 +195,7 @@ def test_a_registry_that_lags_behind_decides_on_what_is_in_the_log_not_on_what_i
     ahead, behind = Registry(bootstrap, topic=topic_name), Registry(bootstrap, topic=topic_name)
     ahead.start()
     behind.start()
+    ahead.set_level(None, Level.NONE)
     try:
         reader = behind._reader
         assert isinstance(reader, _LaggingReader)
@@ -205,6 +216,7 @@ def test_racing_registries_end_with_the_same_answers_and_one_content_for_each_ke
     registries = [Registry(bootstrap, topic=topic_name, timeout=60) for _ in range(3)]
     for each in registries:
         each.start()
+    registries[0].set_level(None, Level.NONE)
     wishes = [(f"subject-{number}", f'"{name}"') for number in range(2) for name in TYPES[:5]]
 
     def register_all(registry: Registry, seed: int) -> dict[tuple[str, str], int]:
@@ -292,13 +304,110 @@ def test_what_is_left_of_a_proposal_after_compaction_is_nothing(
     assert left == {record.key() for record in schema_records(bootstrap, topic_name)}
 
 
-def test_many_threads_register_at_once(registry: Registry) -> None:
+def test_many_threads_register_at_once(lenient: Registry) -> None:
     names = TYPES * 4
     with ThreadPoolExecutor(8) as pool:
-        ids = list(pool.map(lambda name: registry.register("busy", f'"{name}"'), names))
+        ids = list(pool.map(lambda name: lenient.register("busy", f'"{name}"'), names))
     assert dict(zip(names, ids, strict=True)).keys() == set(TYPES)
     assert len({*zip(names, ids, strict=True)}) == len(TYPES)
     assert sorted(set(ids)) == list(range(1, len(TYPES) + 1))
+
+
+def test_levels_are_kept_in_the_log_and_known_after_a_restart(bootstrap: str, topic_name: str) -> None:
+    first, other = Registry(bootstrap, topic=topic_name), Registry(bootstrap, topic=topic_name)
+    first.start()
+    other.start()
+    try:
+        assert (first.global_level(), first.own_level("a"), first.level("a")) == (
+            Level.BACKWARD,
+            None,
+            Level.BACKWARD,
+        )
+        first.set_level(None, Level.FULL)
+        first.set_level("a", Level.NONE)
+        first.set_level("b", Level.FORWARD)
+        first.set_level("b", None)
+        assert (first.level("a"), first.level("b")) == (Level.NONE, Level.FULL)
+        # Another registry on the same log holds to them from its next registration on.
+        other.register("a", '"int"')
+        other.register("a", '"string"')
+        other.register("b", '"int"')
+        assert "compatibility: 'FULL'" in raised("incompatible_schema", other.register, "b", '"long"')
+    finally:
+        first.stop()
+        other.stop()
+    configs = {
+        record.key(): record.value()
+        for record in read_topic(bootstrap, topic_name, 0, end_offsets(bootstrap, topic_name, 1)[0])
+        if b"CONFIG" in (record.key() or b"")
+    }
+    assert configs == {
+        b'{"keytype":"CONFIG","magic":0}': b'{"compatibilityLevel":"FULL"}',
+        b'{"keytype":"CONFIG","subject":"a","magic":0}': b'{"subject":"a","compatibilityLevel":"NONE"}',
+        b'{"keytype":"CONFIG","subject":"b","magic":0}': None,
+    }
+    again = Registry(bootstrap, topic=topic_name)
+    again.start()
+    try:
+        assert (again.global_level(), again.own_level("a"), again.own_level("b")) == (
+            Level.FULL,
+            Level.NONE,
+            None,
+        )
+    finally:
+        again.stop()
+
+
+def test_what_a_level_refuses_leaves_nothing(registry: Registry, bootstrap: str, topic_name: str) -> None:
+    assert registry.register("a", '"long"') == 1
+    before = end_offsets(bootstrap, topic_name, 1)
+    for schema in ('"int"', '{"type":"array","items":"long"}'):
+        message = raised("incompatible_schema", registry.register, "a", schema)
+        assert 'earlier schema for subject "a"' in message
+        assert "{oldSchemaVersion: 1}" in message
+        assert "compatibility: 'BACKWARD'" in message
+    assert registry.register("a", ' "long" ') == 1
+    assert registry.register("b", '"int"') == 2
+    assert registry.versions("a") == [1]
+    assert end_offsets(bootstrap, topic_name, 1)[0] > before[0]
+    assert [json.loads(record.value() or b"")["id"] for record in schema_records(bootstrap, topic_name)] == [
+        1,
+        2,
+    ]
+
+
+def test_registries_that_race_hold_every_version_to_the_level(bootstrap: str, topic_name: str) -> None:
+    """None of the schemas may follow another: of those that race, one gets through."""
+    registries = [Registry(bootstrap, topic=topic_name, timeout=60) for _ in range(3)]
+    for each in registries:
+        each.start()
+    schemas = [f'{{"type":"array","items":"{name}"}}' for name in ("string", "int", "boolean")]
+    subjects = [f"subject-{number}" for number in range(4)]
+    together = threading.Barrier(3)
+
+    def register(registry: Registry, schema: str) -> list[bool]:
+        taken = []
+        for subject in subjects:
+            together.wait(60)
+            try:
+                registry.register(subject, schema)
+            except HeadraceError as error:
+                if error.code != "incompatible_schema":
+                    raise
+                taken.append(False)
+            else:
+                taken.append(True)
+        return taken
+
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            taken = list(pool.map(register, registries, schemas))
+        assert [sum(each) for each in zip(*taken, strict=True)] == [1] * len(subjects)
+        for each in registries:
+            assert [each.versions(subject) for subject in subjects] == [[1]] * len(subjects)
+    finally:
+        for each in registries:
+            each.stop()
 
 
 def test_a_topic_that_forgets_schemas_is_refused(bootstrap: str, topic_name: str) -> None:

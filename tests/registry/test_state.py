@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.registry.avro import read_avro
+from headrace.registry.level import Level
 from headrace.registry.records import (
+    ConfigRecord,
     DeletedSubjectRecord,
     OtherRecord,
     Record,
@@ -59,8 +61,38 @@ def test_records_of_a_real_registry_are_understood() -> None:
     assert decode_record(delete, b'{"subject":"s","version":2}') == DeletedSubjectRecord(
         subject="s", version=2
     )
-    for other in (b'{"keytype":"NOOP","magic":0}', b'{"keytype":"CONFIG","subject":null,"magic":0}'):
-        assert decode_record(other, b'{"compatibilityLevel":"FULL"}') == OtherRecord()
+    assert decode_record(b'{"keytype":"NOOP","magic":0}', None) == OtherRecord()
+    for everybody in (b'{"keytype":"CONFIG","subject":null,"magic":0}', b'{"keytype":"CONFIG","magic":0}'):
+        full = ConfigRecord(subject=None, level=Level.FULL)
+        assert decode_record(everybody, b'{"compatibilityLevel":"FULL"}') == full
+        assert decode_record(everybody, None) == ConfigRecord(subject=None, level=None)
+    of_one = b'{"keytype":"CONFIG","subject":"s","magic":0}'
+    assert decode_record(of_one, b'{"subject":"s","normalize":true}') == ConfigRecord(subject="s", level=None)
+    assert isinstance(decode_record(of_one, b'{"compatibilityLevel":"ODD"}'), OtherRecord)
+
+
+@given(
+    st.builds(
+        ConfigRecord, subject=st.none() | st.text(min_size=1), level=st.none() | st.sampled_from(list(Level))
+    )
+)
+def test_levels_are_written_and_read_back(record: ConfigRecord) -> None:
+    assert decode_record(encode_key(record), encode_value(record)) == record
+
+
+def test_a_subject_without_a_level_has_that_of_all() -> None:
+    state = RegistryState()
+    assert (state.own_level("a"), state.level("a")) == (None, Level.BACKWARD)
+    state.replay(ConfigRecord(subject=None, level=Level.FORWARD))
+    state.replay(ConfigRecord(subject="a", level=Level.NONE))
+    assert (state.own_level("a"), state.level("a"), state.level("b")) == (
+        Level.NONE,
+        Level.NONE,
+        Level.FORWARD,
+    )
+    state.replay(ConfigRecord(subject="a", level=None))
+    state.replay(ConfigRecord(subject=None, level=None))
+    assert (state.own_level("a"), state.level("a")) == (None, Level.BACKWARD)
 
 
 @given(

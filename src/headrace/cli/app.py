@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import headrace
-from headrace.cli import artifacts
+from headrace.cli import artifacts, dlq
 from headrace.cli.broker_flags import with_broker_flags
 from headrace.cli.setting_flags import with_loaded_settings, with_settings
 from headrace.core.addresses import bracketed
@@ -27,6 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(artifacts.app, name="artifacts")
+app.add_typer(dlq.app, name="dlq")
 
 
 def _version(asked: bool) -> None:

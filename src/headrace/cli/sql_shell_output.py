@@ -154,6 +154,8 @@ def _explained(about: dict[str, Any]) -> list[str]:
         *([f"Sinks                : {', '.join(about['sinks'])}"] if about["sinks"] else []),
         "",
         *about["executionPlan"].splitlines(),
+        "",
+        *about["topology"].splitlines(),
     ]
 
 

@@ -18,6 +18,8 @@ from typing import Final
 SOURCE_HEADER: Final = "headrace-source"
 POSTED_AT_HEADER: Final = "headrace-posted-at"
 ERROR_HEADER: Final = "headrace-error"
+# The time of a row in milliseconds, as text: Spark's Kafka sink cannot set a record's timestamp.
+ROWTIME_HEADER: Final = "headrace-rowtime"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,6 +119,10 @@ class PersistentQuery:
     paused: bool = False
     # Session properties that were set when it was made (auto.offset.reset, …).
     properties: tuple[tuple[str, str], ...] = ()
+    # The streams and tables that it names, and the types there were, as its statement found them: what
+    # `SELECT *` stands for does not change with its sources. A record of an older version has none.
+    found_sources: tuple[Source, ...] = ()
+    found_types: tuple[tuple[str, DataType], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +130,16 @@ class Catalogue:
     sources: dict[str, Source] = field(default_factory=dict)
     queries: dict[str, PersistentQuery] = field(default_factory=dict)
     types: dict[str, DataType] = field(default_factory=dict)
+
+    def as_found_by(self, query: PersistentQuery) -> Catalogue:
+        """With what the query's statement found in place of what became of it since."""
+        if not query.found_sources:
+            return self
+        return Catalogue(
+            sources={**self.sources, **{source.name: source for source in query.found_sources}},
+            queries=self.queries,
+            types=dict(query.found_types),
+        )
 
     def writers_of(self, source: str) -> tuple[PersistentQuery, ...]:
         return tuple(query for query in self.queries.values() if query.sink == source)

@@ -23,7 +23,10 @@ class RegistryClient:
         self._client = httpx.Client(timeout=10.0, headers={"Content-Type": _CONTENT_TYPE}, trust_env=False)
 
     def register(self, subject: str, schema: str) -> int:
-        """Id of `schema` under `subject`; registering the same schema again gives the same id."""
+        """Id of `schema` under `subject`; registering the same schema again gives the same id.
+
+        Raises incompatible_schema where the subject's level does not allow it.
+        """
         answer = self._request("POST", f"/subjects/{quote(subject, safe='')}/versions", {"schema": schema})
         return int(answer["id"])
 
@@ -53,9 +56,19 @@ class RegistryClient:
             ) from error
         if response.status_code == HTTPStatus.NOT_FOUND and method == "GET":
             return None
+        if response.status_code == HTTPStatus.CONFLICT:
+            # Names the subject, its level and what it has against the schema.
+            raise HeadraceError("incompatible_schema", _message(response))
         if response.status_code != HTTPStatus.OK:
             raise HeadraceError(
                 "pipeline_failed",
                 f"The schema registry answered {method} {path} with {response.status_code}: {response.text}.",
             )
         return response.json()
+
+
+def _message(response: httpx.Response) -> str:
+    try:
+        return str(response.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        return response.text

@@ -2,11 +2,13 @@
 
 Invariants: what passes, Avro's Java library takes too (fastavro lets a few things through that it does not,
 they are checked here); two texts that differ in white space, in the order of attributes or in `"string"`
-against `{"type": "string"}` have one identity. Never resolves names across schemas.
+against `{"type": "string"}` have one identity. Never resolves names across schemas, never compares two of
+them (`resolution.py`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterable
@@ -16,6 +18,7 @@ from typing import Any, Final
 from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
 from headrace.core.errors import HeadraceError
+from headrace.registry.schema_tree import Node, tree
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -28,6 +31,7 @@ class AvroSchema:
 
     text: str
     identity: str
+    tree: Node = dataclasses.field(compare=False, repr=False)
 
 
 def read_avro(text: str) -> AvroSchema:
@@ -38,6 +42,7 @@ def read_avro(text: str) -> AvroSchema:
         parse_schema(schema, named_schemas={}, _write_hint=False, _force=True)
         compact = json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
         compact.encode("utf-8")
+        root = tree(schema)
     except json.JSONDecodeError as error:
         raise _invalid(f"it is not JSON: {error}") from error
     except UnknownType as error:
@@ -49,7 +54,7 @@ def read_avro(text: str) -> AvroSchema:
     except (SchemaParseException, _SchemaError, TypeError, ValueError, AttributeError) as error:
         # fastavro walks into what is no schema at all with errors of Python's own.
         raise _invalid(str(error)) from error
-    return AvroSchema(text=compact, identity=json.dumps(_essence(schema), sort_keys=True))
+    return AvroSchema(text=compact, identity=json.dumps(_essence(schema), sort_keys=True), tree=root)
 
 
 class _SchemaError(Exception):
@@ -97,6 +102,9 @@ def _check_object(schema: dict[str, Any]) -> None:
     kind = schema["type"]
     if kind in _NAMED:
         _check_name(schema["name"], _FULL_NAME)
+        if schema.get("namespace"):
+            _check_name(schema["namespace"], _FULL_NAME)
+        _check_aliases(schema, _FULL_NAME)
     if kind in {"record", "error"}:
         fields = schema["fields"]
         if not isinstance(fields, list):
@@ -105,6 +113,7 @@ def _check_object(schema: dict[str, Any]) -> None:
             if not isinstance(field, dict):
                 raise _SchemaError(f"a field is an object, not {json.dumps(field)}")
             _check_name(field["name"], _NAME)
+            _check_aliases(field, _NAME)
             _check(field["type"])
         _check_different((field["name"] for field in fields), "a record has the field {} twice")
     elif kind == "array":
@@ -115,6 +124,16 @@ def _check_object(schema: dict[str, Any]) -> None:
         size = schema["size"]
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise _SchemaError(f"the size of a fixed is a number, not {json.dumps(size)}")
+    elif kind == "enum" and schema.get("default") is not None and schema["default"] not in schema["symbols"]:
+        raise _SchemaError(f"the default {json.dumps(schema['default'])} is not a symbol of the enum")
+
+
+def _check_aliases(schema: dict[str, Any], pattern: re.Pattern[str]) -> None:
+    aliases = schema.get("aliases", [])
+    if not isinstance(aliases, list):
+        raise _SchemaError(f"aliases are an array, not {json.dumps(aliases)}")
+    for alias in aliases:
+        _check_name(alias, pattern)
 
 
 def _check_name(name: Any, pattern: re.Pattern[str]) -> None:

@@ -3,7 +3,9 @@
 A registration is first written as a proposal, under a key that nobody else uses; its place in the log is its
 turn. What it becomes is then computed, by every registry alike, and written as a schema record; the proposal
 is retired after that. The rule: a schema that has an id keeps it; another gets the lowest id that is free,
-from the proposed one on; its version likewise; earlier proposals choose first.
+from the proposed one on; its version is the proposed one, and where that is taken the proposal is void:
+whoever made it found it compatible with the versions before that one, and has to look again. Earlier
+proposals choose first.
 
 Invariant: the outcome of a proposal stays the same from the moment it is in the log, whatever comes after it,
 in whatever order schema records get written, and whatever compaction removes. For: schema records that come
@@ -30,7 +32,7 @@ def propose(state: RegistryState, proposal: str, subject: str, schema: AvroSchem
 
 
 def outcomes(state: RegistryState) -> dict[str, SchemaRecord]:
-    """The schema record of each open proposal, in the order of the log.
+    """The schema record of each open proposal that is not void, in the order of the log.
 
     Right for a proposal once the log was read to its end after the proposal was read: before that, an earlier
     one may be missing that compaction removed, and its schema record not yet read.
@@ -43,17 +45,17 @@ def outcomes(state: RegistryState) -> dict[str, SchemaRecord]:
     for proposal, identity in state.open_proposals():
         record = by_subject.get((proposal.subject, identity))
         if record is None:
+            version = (proposal.subject, proposal.version)
+            if version in taken_versions or state.version_is_taken(*version):
+                continue
             schema_id, text = _id_and_text(state, proposal, identity, by_identity, taken_ids)
-            version = proposal.version
-            while (proposal.subject, version) in taken_versions or state.version_is_taken(
-                proposal.subject, version
-            ):
-                version += 1
-            record = SchemaRecord(subject=proposal.subject, version=version, id=schema_id, schema=text)
+            record = SchemaRecord(
+                subject=proposal.subject, version=proposal.version, id=schema_id, schema=text
+            )
             by_subject[proposal.subject, identity] = record
             by_identity.setdefault(identity, record)
             taken_ids.add(schema_id)
-            taken_versions.add((proposal.subject, version))
+            taken_versions.add(version)
         found[proposal.proposal] = record
     return found
 

@@ -4,11 +4,14 @@ Byte format: key and value are JSON. A schema has the key
 `{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}` and the value
 `{"subject":"s","version":1,"id":1,"schema":"…","deleted":false}`, with `schemaType` and `references` where
 it is not plain Avro; the same key with no value removes that version for good. `DELETE_SUBJECT` marks the
-versions of a subject up to one as deleted. What else there is (`NOOP`, `CONFIG`, `MODE`, …) does not matter
-to schemas and is read as `OtherRecord`. Ours alone is the proposal (decision record 0006): the key
-`{"keytype":"NOOP","magic":0,"proposal":"…"}`, never given twice, with a schema's value; the same key with no
-value retires it. Confluent's registry passes over it. Invariant: whatever bytes a record has,
-reading it gives one of these. Never judges a schema.
+versions of a subject up to one as deleted. A level of compatibility has the key
+`{"keytype":"CONFIG","subject":"s","magic":0}`, without a subject (older ones: a null) where it is that of all
+subjects without their own, and the value `{"subject":"s","compatibilityLevel":"FULL"}`; no value removes it.
+What else there is (`NOOP`, `MODE`, …) does not matter to schemas and is read as `OtherRecord`.
+
+Ours alone is the proposal (decision record 0006): the key `{"keytype":"NOOP","magic":0,"proposal":"…"}`,
+never given twice, with a schema's value; the same key with no value retires it. Confluent's registry passes
+over it. Invariant: whatever bytes a record has, reading it gives one of these. Never judges a schema.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from typing import Any
+
+from headrace.registry.level import Level
 
 AVRO = "AVRO"
 
@@ -51,6 +56,14 @@ class DeletedSubjectRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigRecord:
+    """The level of a subject, or of all that have none of their own; None removes it."""
+
+    subject: str | None
+    level: Level | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalRecord:
     """The wish to register a schema; `version` and `id` are what it gets unless others were faster."""
 
@@ -80,15 +93,18 @@ Record = (
     SchemaRecord
     | RemovedVersionRecord
     | DeletedSubjectRecord
+    | ConfigRecord
     | ProposalRecord
     | RetiredProposalRecord
     | OtherRecord
 )
 # What a registry of ours writes.
-WrittenRecord = SchemaRecord | ProposalRecord | RetiredProposalRecord
+WrittenRecord = SchemaRecord | ConfigRecord | ProposalRecord | RetiredProposalRecord
 
 
 def encode_key(record: WrittenRecord) -> bytes:
+    if isinstance(record, ConfigRecord):
+        return _encode({"keytype": "CONFIG", **_of(record.subject), "magic": 0})
     if not isinstance(record, SchemaRecord):
         return _encode({"keytype": "NOOP", "magic": 0, "proposal": record.proposal})
     key = {"keytype": "SCHEMA", "subject": record.subject, "version": record.version, "magic": 1}
@@ -98,6 +114,9 @@ def encode_key(record: WrittenRecord) -> bytes:
 def encode_value(record: WrittenRecord) -> bytes | None:
     if isinstance(record, RetiredProposalRecord):
         return None
+    if isinstance(record, ConfigRecord):
+        level = record.level
+        return None if level is None else _encode({**_of(record.subject), "compatibilityLevel": level.value})
     value: dict[str, Any] = {"subject": record.subject, "version": record.version, "id": record.id}
     if isinstance(record, ProposalRecord):
         return _encode({**value, "schema": record.schema})
@@ -122,6 +141,8 @@ def _decode(key: dict[str, Any], value: dict[str, Any] | None) -> Record:
     kind = key["keytype"]
     if kind == "DELETE_SUBJECT" and value is not None:
         return DeletedSubjectRecord(subject=_text(key["subject"]), version=_number(value["version"]))
+    if kind == "CONFIG":
+        return _decode_config(key.get("subject"), value)
     if kind == "NOOP" and "proposal" in key:
         return _decode_proposal(_text(key["proposal"]), value)
     if kind != "SCHEMA":
@@ -138,6 +159,19 @@ def _decode(key: dict[str, Any], value: dict[str, Any] | None) -> Record:
         references=json.dumps(value.get("references") or []),
         deleted=bool(value.get("deleted", False)),
     )
+
+
+def _decode_config(subject: Any, value: dict[str, Any] | None) -> Record:
+    level = None if value is None else value.get("compatibilityLevel")
+    return ConfigRecord(
+        subject=None if subject is None else _text(subject),
+        # There are other settings in such a record, and it may have those alone.
+        level=None if level is None else Level(level),
+    )
+
+
+def _of(subject: str | None) -> dict[str, str]:
+    return {} if subject is None else {"subject": subject}
 
 
 def _decode_proposal(proposal: str, value: dict[str, Any] | None) -> Record:

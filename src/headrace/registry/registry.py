@@ -20,10 +20,13 @@ from confluent_kafka import KafkaException
 
 from headrace.core.errors import HeadraceError
 from headrace.registry.avro import AvroSchema, read_avro
+from headrace.registry.compatibility import Incompatibility, incompatibility, refusal
+from headrace.registry.level import Level
 from headrace.registry.log import NotAcknowledgedError, SchemaReader, SchemaWriter, ensure_topic, unavailable
 from headrace.registry.proposals import outcomes, propose
 from headrace.registry.records import (
     AVRO,
+    ConfigRecord,
     OtherRecord,
     RetiredProposalRecord,
     SchemaRecord,
@@ -90,7 +93,10 @@ class Registry:
             self._writer.close()
 
     def register(self, subject: str, schema_text: str, schema_type: str = AVRO) -> int:
-        """The id of the schema under this subject, new or not. Raises invalid_schema, log_unavailable."""
+        """The id of the schema under this subject, new or not.
+
+        Raises invalid_schema, incompatible_schema, log_unavailable.
+        """
         if schema_type != AVRO:
             raise _unsupported_type(schema_type)
         schema = read_avro(schema_text)
@@ -105,13 +111,14 @@ class Registry:
         """Propose, read what became of it, write that; each step starts from what the log holds then."""
         deadline = time.monotonic() + self._timeout
         proposal = ""
+        given_up: list[str] = []
         while True:
             self._read_to_end(self._timeout)
             with self._progress:
                 found = self._state.find(subject, schema.identity)
                 outcome = outcomes(self._state).get(proposal)
             if found is not None:
-                self._retire()
+                self._retire_fulfilled()
                 return found.id
             if time.monotonic() >= deadline:
                 raise self._late("write the schema")
@@ -121,13 +128,26 @@ class Registry:
                 self._looked_for_leftovers = self._finish_what_others_left()
             elif outcome is not None:
                 self._write(outcome)
+            elif proposal:
+                # Void, or lost. Who was faster may have died since, and then others have to write its record.
+                given_up.append(proposal)
+                proposal = ""
+                self._looked_for_leftovers = False
             else:
                 # A new one for each attempt: the last may still come, and then both become the same record.
                 proposal = uuid.uuid4().hex
-                with self._progress:
-                    wish = propose(self._state, proposal, subject, schema)
-                if wish is not None:
-                    self._write(wish)
+                self._propose(proposal, subject, schema, given_up)
+
+    def _propose(self, proposal: str, subject: str, schema: AvroSchema, given_up: list[str]) -> None:
+        """Ask for the next version of the subject. Raises incompatible_schema."""
+        with self._progress:
+            found = incompatibility(self._state.level(subject), schema, self._state.versions(subject))
+            wish = propose(self._state, proposal, subject, schema)
+        if found is not None:
+            self._retire(given_up)
+            raise refusal(subject, found)
+        if wish is not None:
+            self._write(wish)
 
     def _finish_what_others_left(self) -> bool:
         """A registry that died between its two records left a proposal: it becomes what it was to become.
@@ -138,13 +158,62 @@ class Registry:
             left = list(dict.fromkeys(outcomes(self._state).values()))
         return all(self._write(record) for record in left)
 
-    def _retire(self) -> None:
+    def _retire_fulfilled(self) -> None:
         with self._progress:
             fulfilled = self._state.fulfilled_proposals()
+        self._retire(fulfilled)
+
+    def _retire(self, proposals: list[str]) -> None:
         if self._writer.is_open:
-            for proposal in fulfilled:
+            for proposal in proposals:
                 retired = RetiredProposalRecord(proposal=proposal)
                 self._writer.write_later(encode_key(retired), encode_value(retired))
+
+    def global_level(self) -> Level:
+        with self._progress:
+            return self._state.global_level()
+
+    def own_level(self, subject: str) -> Level | None:
+        """The level that was set for this subject, if one was."""
+        with self._progress:
+            return self._state.own_level(subject)
+
+    def level(self, subject: str) -> Level:
+        """The level that a new version of the subject is held to."""
+        with self._progress:
+            return self._state.level(subject)
+
+    def set_level(self, subject: str | None, level: Level | None) -> None:
+        """Of one subject, or of all that have none of their own; None removes it. Raises log_unavailable."""
+        record = ConfigRecord(subject=subject, level=level)
+        deadline = time.monotonic() + self._timeout
+        with self._registering:
+            self._read_to_end(self._timeout)
+            while time.monotonic() < deadline:
+                if not self._writer.is_open:
+                    self._writer.open()
+                if self._write(record):
+                    return
+        raise self._late("write the level")
+
+    def incompatibility(
+        self, subject: str, schema_text: str, schema_type: str = AVRO, *, version: int | str | None = None
+    ) -> Incompatibility | None:
+        """What the subject's level has against the schema, beside one version or all that it looks at.
+
+        None too where there is nothing yet to be compatible with. Raises invalid_schema, version_not_found.
+        """
+        if schema_type != AVRO:
+            raise _unsupported_type(schema_type)
+        schema = read_avro(schema_text)
+        self._read_to_end(self._timeout)
+        with self._progress:
+            level, versions = self._state.level(subject), self._state.versions(subject)
+        if version is not None and version != LATEST:
+            versions = [record for record in versions if record.version == version]
+            if not versions:
+                raise _no_version(version)
+        return incompatibility(level, schema, versions[-1:] if version == LATEST else versions)
 
     def schema_by_id(self, schema_id: int) -> str:
         return self.schema(schema_id).schema
@@ -181,7 +250,7 @@ class Registry:
                 (record for record in self._state.versions(subject) if record.version == wanted), None
             )
 
-        return self._find(look, HeadraceError("version_not_found", f"Version {version} not found."))
+        return self._find(look, _no_version(version))
 
     def lookup(self, subject: str, schema_text: str, schema_type: str = AVRO) -> SchemaRecord:
         """The version of the subject that has this schema. Raises subject_not_found, schema_not_found."""
@@ -261,6 +330,10 @@ class Registry:
 
 def _no_subject(subject: str) -> HeadraceError:
     return HeadraceError("subject_not_found", f"Subject '{subject}' not found.")
+
+
+def _no_version(version: int | str) -> HeadraceError:
+    return HeadraceError("version_not_found", f"Version {version} not found.")
 
 
 def _unsupported_type(schema_type: str) -> HeadraceError:

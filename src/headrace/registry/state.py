@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from headrace.core.errors import HeadraceError
 from headrace.registry.avro import AvroSchema, read_avro
+from headrace.registry.level import DEFAULT_LEVEL, Level
 from headrace.registry.records import (
     AVRO,
+    ConfigRecord,
     DeletedSubjectRecord,
     ProposalRecord,
     Record,
@@ -23,7 +25,7 @@ from headrace.registry.records import (
 
 
 class RegistryState:
-    """All versions of all subjects, and the proposals that are not retired."""
+    """All versions of all subjects, their levels, and the proposals that are not retired."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, dict[int, SchemaRecord]] = {}
@@ -35,6 +37,8 @@ class RegistryState:
         # In the order of the log, each with the identity of its schema.
         self._open: dict[str, tuple[ProposalRecord, str]] = {}
         self._fulfilled: set[str] = set()
+        # Under None that of all subjects which have none of their own.
+        self._levels: dict[str | None, Level] = {}
 
     def replay(self, record: Record) -> None:
         """Apply one record of the log."""
@@ -47,6 +51,11 @@ class RegistryState:
             for version in list(self._subjects.get(record.subject, ())):
                 if version <= record.version:
                     self._mark_deleted(record.subject, version)
+        elif isinstance(record, ConfigRecord):
+            if record.level is None:
+                self._levels.pop(record.subject, None)
+            else:
+                self._levels[record.subject] = record.level
         elif isinstance(record, ProposalRecord):
             self._propose(record)
         elif isinstance(record, RetiredProposalRecord):
@@ -74,6 +83,16 @@ class RegistryState:
         """The newest version of the subject with this schema."""
         matching = [record for record in self.versions(subject) if self._identities[record.id] == identity]
         return matching[-1] if matching else None
+
+    def own_level(self, subject: str) -> Level | None:
+        return self._levels.get(subject)
+
+    def global_level(self) -> Level:
+        return self._levels.get(None, DEFAULT_LEVEL)
+
+    def level(self, subject: str) -> Level:
+        """The level that a new version of the subject is held to."""
+        return self._levels.get(subject, self.global_level())
 
     def id_of(self, identity: str) -> int | None:
         """The lowest, where there are several: that does not depend on the order of records."""

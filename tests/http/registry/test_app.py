@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -14,7 +13,8 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from headrace.http.registry.app import MEDIA_TYPE, create_registry_app
+from headrace.http.registry.answers import MEDIA_TYPE
+from headrace.http.registry.app import create_registry_app
 from headrace.registry.registry import Registry
 from headrace.testing import EmbeddedBroker
 from tests.http.registry.serving import served
@@ -30,23 +30,6 @@ EVENT_SCHEMA = json.dumps(
         ],
     }
 )
-
-
-@pytest.fixture(scope="module")
-def address(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    registry = Registry(broker.bootstrap, topic=f"_schemas_{tmp_path_factory.getbasetemp().name}_http")
-    registry.start()
-    try:
-        with served(create_registry_app(registry)) as url:
-            yield url
-    finally:
-        registry.stop()
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address, headers={"content-type": MEDIA_TYPE}, timeout=30) as opened:
-        yield opened
 
 
 def register(client: httpx.Client, subject: str, schema: str) -> int:
@@ -90,6 +73,7 @@ def test_confluents_client_sees_subjects_versions_and_schemas(address: str, topi
     subject = f"{topic_name}-value"
     first = client.register_schema(subject, Schema(EVENT_SCHEMA, "AVRO"))
     assert client.register_schema(subject, Schema(EVENT_SCHEMA, "AVRO")) == first
+    client.set_compatibility(subject, "NONE")
     second = client.register_schema(subject, Schema('"string"', "AVRO"))
     assert subject in client.get_subjects()
     assert client.get_versions(subject) == [1, 2]
@@ -99,7 +83,7 @@ def test_confluents_client_sees_subjects_versions_and_schemas(address: str, topi
     assert client.lookup_schema(subject, Schema(EVENT_SCHEMA, "AVRO")).version == 1
     by_id = client.get_schema(first)
     assert json.loads(by_id.schema_str or "") == json.loads(EVENT_SCHEMA)
-    assert client.get_compatibility() == "NONE"
+    assert client.get_compatibility() == "BACKWARD"
     with pytest.raises(SchemaRegistryError) as caught:
         client.get_latest_version("missing-value")
     assert (caught.value.http_status_code, caught.value.error_code) == (404, 40401)
@@ -113,7 +97,7 @@ def test_answers_have_confluents_shapes(client: httpx.Client, topic_name: str) -
     version = {"subject": topic_name, "version": 1, "id": schema_id, "schema": text}
     assert client.get("/").json() == {}
     assert client.get("/schemas/types").json() == ["AVRO"]
-    assert client.get("/config").json() == {"compatibilityLevel": "NONE"}
+    assert client.get("/config").json() == {"compatibilityLevel": "BACKWARD"}
     assert client.get("/mode").json() == {"mode": "READWRITE"}
     assert client.get("/subjects", params={"subjectPrefix": topic_name}).json() == [topic_name, other]
     assert client.get(f"/subjects/{topic_name}/versions").json() == [1]
@@ -173,7 +157,19 @@ def test_requests_of_every_json_type_are_taken(
         ("POST", "/subjects/present/versions", "[]", 400),
         ("GET", "/nothing/here", None, 404),
         ("DELETE", "/subjects/present", None, 405),
-        ("PUT", "/config", '{"compatibility": "FULL"}', 405),
+        ("POST", "/subjects/present/versions", '{"schema": "\\"string\\""}', 40901),
+        ("PUT", "/config", '{"compatibility": "SOME"}', 42203),
+        ("PUT", "/config", "{}", 42203),
+        ("PUT", "/config/present", '{"compatibility": "FULL", "normalize": true}', 42203),
+        ("PUT", "/config", "no json", 400),
+        ("GET", "/config/present", None, 40408),
+        ("DELETE", "/config/present", None, 40401),
+        ("POST", "/compatibility/subjects/present/versions/7", '{"schema": "\\"int\\""}', 40402),
+        ("POST", "/compatibility/subjects/missing/versions/1", '{"schema": "\\"int\\""}', 40402),
+        ("POST", "/compatibility/subjects/present/versions/first", '{"schema": "\\"int\\""}', 42202),
+        ("POST", "/compatibility/subjects/present/versions/latest", '{"schema": "\\"nope\\""}', 42201),
+        ("POST", "/compatibility/subjects/present/versions", "{}", 42201),
+        ("POST", "/config", '{"compatibility": "FULL"}', 405),
     ],
 )
 def test_errors_have_confluents_shape(

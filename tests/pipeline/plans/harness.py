@@ -116,6 +116,10 @@ class MemoryRegistry:
     def schemas_of(self, subject: str) -> dict[int, str]:
         return {number: self.by_id[number] for number in self.subjects.get(subject, ())}
 
+    def why_not(self, _subject: str, _schema: str) -> str | None:
+        """Any schema may follow any other."""
+        return None
+
 
 @dataclass(kw_only=True)
 class Plans:

@@ -50,6 +50,13 @@ def test_filter_and_project(plans: Plans, mode: str) -> None:
         (b"fay", b'{"page": "x", "seconds": "soon"}', "Column SECONDS of the value is no INTEGER: soon."),
     }
     assert {out.headers["headrace-position"] for out in dead} == {"line 3, column 14"}
+    identity = plans.directory.lookup([topic])[topic]
+    for out in dead:
+        query, *place, _ordinal = out.headers["headrace-source"].split("/")
+        assert out.headers["headrace-query"] == query
+        assert out.headers["headrace-read-from"] == "/".join([topic, *place])
+        assert place[0] == identity.topic_id
+        assert out.headers["headrace-attempts"] == "1"
 
 
 @BOTH_MODES

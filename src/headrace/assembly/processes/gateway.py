@@ -52,13 +52,6 @@ ANSWER_PATIENCE_SECONDS: Final = 30.0
 # Less than the supervisor's grace for the whole process.
 DRAIN_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.1
-# A query's state as ksqlDB names it.
-_QUERY_STATES: Final = {
-    "WAITING": "RUNNING",
-    "RUNNING": "RUNNING",
-    "FAILED": "ERROR",
-    "STOPPED": "PAUSED",
-}
 _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 _log = logging.getLogger(__name__)
@@ -161,7 +154,8 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, Engine, Qu
             cluster=cluster,
             schemas=RegistrySchemas(registry),
             planner=RulesPlanner(),
-            states=lambda: {status.query: _QUERY_STATES[status.state] for status in flow.snapshot().queries},
+            settings=settings,
+            statuses=lambda: flow.snapshot().queries,
         )
         await asyncio.to_thread(engine.start)
         yield registry, engine, QueryServices(sql=sql, topics=topics, flow=flow)

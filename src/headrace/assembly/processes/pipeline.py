@@ -97,6 +97,8 @@ def run(settings: Settings) -> int:
         directory=directory,
         on_status=statuses.write,
         wall_clock_ms=_wall_clock_ms,
+        on_plan=statuses.write_plan,
+        on_gone=statuses.forget,
     )
     try:
         _keep(settings, directory, filling, runner, stopping)

@@ -87,6 +87,7 @@ def flow_content(flow: FlowSnapshot) -> dict[str, Any]:
                 "query": query.query,
                 "state": query.state,
                 "mode": query.mode,
+                "mode_reason": query.mode_reason,
                 "message": query.message,
                 "at": query.at,
                 "batch": query.batch,

@@ -136,6 +136,8 @@ def write_query(query: PersistentQuery) -> dict[str, Any]:
         "statement": query.statement,
         "paused": query.paused,
         "properties": [list(entry) for entry in query.properties],
+        "found_sources": [write_source(source) for source in query.found_sources],
+        "found_types": [[name, write_type(kind)] for name, kind in query.found_types],
     }
 
 
@@ -148,6 +150,8 @@ def read_query(content: dict[str, Any]) -> PersistentQuery:
         statement=content["statement"],
         paused=content.get("paused", False),
         properties=tuple((name, value) for name, value in content.get("properties", ())),
+        found_sources=tuple(read_source(source) for source in content.get("found_sources", ())),
+        found_types=tuple((name, read_type(kind)) for name, kind in content.get("found_types", ())),
     )
 
 

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
 from headrace.pipeline.catalogue import Catalogue, Source
 from headrace.pipeline.engine.asserting import assert_schema, assert_topic
 from headrace.pipeline.engine.cluster import Cluster
-from headrace.pipeline.engine.definitions import Definition, Definitions, NothingToDoError
+from headrace.pipeline.engine.definitions import Definition, Definitions
 from headrace.pipeline.engine.entities import Entity, command_status, entity, warning
 from headrace.pipeline.engine.errors import (
     BAD_REQUEST,
@@ -29,14 +30,18 @@ from headrace.pipeline.engine.errors import (
     StatementFailedError,
     code_of,
 )
+from headrace.pipeline.engine.explaining import Explaining
 from headrace.pipeline.engine.inferring import inferred_columns
 from headrace.pipeline.engine.inserting import Inserter, row_of, target_of
 from headrace.pipeline.engine.listing import Listing
+from headrace.pipeline.engine.named import NothingToDoError
 from headrace.pipeline.engine.planner import Planner
 from headrace.pipeline.engine.pull_queries import PullAnswer, PullQueries
 from headrace.pipeline.engine.push_queries import PushQueries, PushQuery
 from headrace.pipeline.engine.serialization import Schemas
 from headrace.pipeline.engine.session import Session, bare, is_prohibited
+from headrace.pipeline.engine.sink_schemas import check_sink_schemas
+from headrace.pipeline.engine.spark_plans import spark_plan_of
 from headrace.pipeline.engine.table_views import TableViews
 from headrace.pipeline.engine.topic_printing import PrintedTopic
 from headrace.pipeline.statement_log import Decision, StatementLog
@@ -64,6 +69,7 @@ from headrace.pipeline.statements.tree import (
     Undefine,
     UnsetProperty,
 )
+from headrace.pipeline.status import QueryStatus
 
 _log = logging.getLogger(__name__)
 
@@ -78,9 +84,10 @@ class Engine:
         cluster: Cluster,
         schemas: Schemas,
         planner: Planner,
-        states: Callable[[], Mapping[str, str]] = dict,
+        settings: Settings | None = None,
+        statuses: Callable[[], Iterable[QueryStatus]] = tuple,
     ) -> None:
-        """`states` tells how queries are, by id (RUNNING, ERROR, …), as far as the pipeline process says."""
+        """`statuses` tells how queries are, as far as the pipeline process says; `settings` are its own."""
         self.log = log
         self.cluster = cluster
         self.schemas = schemas
@@ -89,9 +96,20 @@ class Engine:
         self._views = TableViews(cluster, schemas)
         self._pull = PullQueries(cluster=cluster, schemas=schemas, planner=planner, views=self._views)
         self.push = PushQueries(cluster, schemas, planner)
-        self._listing = Listing(cluster=cluster, planner=planner, states=states, pushed=self.push.statements)
+        explaining = Explaining(
+            planner=planner,
+            settings=settings or Settings(),
+            statuses=statuses,
+            spark_plan=partial(spark_plan_of, cluster),
+        )
+        self._listing = Listing(
+            cluster=cluster, planner=planner, explaining=explaining, pushed=self.push.statements
+        )
         self._definitions = Definitions(
-            planner=planner, cluster=cluster, infer=partial(inferred_columns, schemas=schemas)
+            planner=planner,
+            cluster=cluster,
+            infer=partial(inferred_columns, schemas=schemas),
+            check_sink=partial(check_sink_schemas, schemas=schemas),
         )
 
     def start(self) -> None:

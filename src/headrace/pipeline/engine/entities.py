@@ -165,9 +165,11 @@ def query_description(
     *,
     sink: Source | None,
     sources: Iterable[str],
-    plan: str,
+    explained: tuple[str, str],
     state: str,
 ) -> dict[str, Any]:
+    """`explained`: our plan, and Spark's, which stands where ksqlDB has the topology of Kafka Streams."""
+    plan, topology = explained
     return {
         "id": query.id if query is not None else "",
         "statementText": text,
@@ -175,7 +177,7 @@ def query_description(
         "fields": field_infos(sink) if sink is not None else [],
         "sources": list(sources),
         "sinks": [query.sink] if query is not None else [],
-        "topology": "",
+        "topology": topology,
         "executionPlan": plan,
         "overriddenProperties": dict(query.properties) if query is not None else {},
         "ksqlHostQueryStatus": {},

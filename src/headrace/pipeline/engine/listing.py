@@ -18,9 +18,9 @@ from headrace.pipeline.engine.entities import (
     source_description,
     source_info,
 )
+from headrace.pipeline.engine.explaining import Explaining
 from headrace.pipeline.engine.planner import Function, Planner, Signature
 from headrace.pipeline.engine.session import Session
-from headrace.pipeline.query_plan import QueryPlan
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.suggestions import did_you_mean
@@ -52,8 +52,7 @@ _SHOWN_DEFAULTS: Final = {
 class Listing:
     cluster: Cluster
     planner: Planner
-    # How queries are, as the pipeline process tells it; of those it does not name nothing is known.
-    states: Callable[[], Mapping[str, str]]
+    explaining: Explaining
     # Push queries that are read here, by id.
     pushed: Callable[[], Mapping[str, str]] = dict
 
@@ -123,7 +122,7 @@ class Listing:
         return entity("queries", text, queries=listed)
 
     def _states(self, catalogue: Catalogue) -> dict[str, str]:
-        told = self.states()
+        told = self.explaining.states()
         return {
             query.id: PAUSED if query.paused else told.get(query.id, RUNNING)
             for query in catalogue.queries.values()
@@ -179,6 +178,8 @@ class Listing:
     def explain(self, statement: Explain, catalogue: Catalogue, text: str) -> Entity:
         if statement.query_id is not None:
             query = catalogue.queries.get(statement.query_id)
+            if query is None and statement.query_id in self.pushed():
+                return self._explain_pushed(statement.query_id, catalogue, text)
             if query is None:
                 raise StatementError(
                     f"Query with id:{statement.query_id} does not exist, use SHOW QUERIES to view the full "
@@ -194,21 +195,31 @@ class Listing:
                 statement.at,
                 remedy="EXPLAIN takes a query, CREATE … AS SELECT, INSERT INTO … SELECT, or a query id.",
             )
-        plan = self._planned(explained, catalogue, text)
+        plan = self.planner.plan_query(explained, catalogue, text=text)
         described = query_description(
             None,
             text,
             sink=plan.sink,
             sources=tuple(dict.fromkeys(plan.sources)),
-            plan=self.planner.explain(plan),
+            explained=self.explaining.of_statement(plan),
             state="",
         )
         return entity("queryDescription", text, queryDescription=described)
 
-    def _planned(
-        self, statement: CreateAs | InsertSelect | Query, catalogue: Catalogue, text: str
-    ) -> QueryPlan:
-        return self.planner.plan_query(statement, catalogue, text=text)
+    def _explain_pushed(self, query_id: str, catalogue: Catalogue, text: str) -> Entity:
+        pushed = self.pushed()[query_id]
+        (parsed,) = parse(pushed)
+        assert isinstance(parsed.statement, Query)
+        plan = self.planner.plan_query(parsed.statement, catalogue, text=pushed)
+        described = query_description(
+            None,
+            pushed,
+            sink=plan.sink,
+            sources=tuple(dict.fromkeys(plan.sources)),
+            explained=self.explaining.of_pushed(plan),
+            state=RUNNING,
+        )
+        return entity("queryDescription", text, queryDescription={**described, "id": query_id})
 
     def _query(self, query: PersistentQuery, catalogue: Catalogue, state: str) -> dict[str, Any]:
         return query_description(
@@ -216,25 +227,9 @@ class Listing:
             query.statement,
             sink=catalogue.sources.get(query.sink),
             sources=query.sources,
-            plan=self._plan_text(query, catalogue),
+            explained=self.explaining.of_query(query, catalogue),
             state=state,
         )
-
-    def _plan_text(self, query: PersistentQuery, catalogue: Catalogue) -> str:
-        # Planned as if it were new: its own sink and the name of its query are not in its way there.
-        without = Catalogue(
-            sources=dict(catalogue.sources), queries=dict(catalogue.queries), types=catalogue.types
-        )
-        (parsed,) = parse(query.statement)
-        statement = parsed.statement
-        if not isinstance(statement, (CreateAs, InsertSelect)):
-            return ""
-        if isinstance(statement, CreateAs):
-            without.sources.pop(statement.name, None)
-        try:
-            return self.planner.explain(self._planned(statement, without, query.statement))
-        except StatementError as error:
-            return f"It could not be planned anew: {error}"
 
 
 def _signature(function: Function, signature: Signature) -> dict[str, Any]:

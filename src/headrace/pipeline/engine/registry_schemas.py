@@ -30,3 +30,23 @@ class RegistrySchemas:
             return {}
         found = [self._registry.version(subject, version) for version in versions]
         return {record.id: record.schema for record in found}
+
+    def why_not(self, subject: str, schema: str, /) -> str | None:
+        if self._is_registered(subject, schema):
+            return None
+        found = self._registry.incompatibility(subject, schema)
+        if found is None:
+            return None
+        return (
+            f"version {found.version}, under its compatibility level {found.level.value}: "
+            f"{', '.join(found.reasons)}."
+        )
+
+    def _is_registered(self, subject: str, schema: str) -> bool:
+        try:
+            self._registry.lookup(subject, schema)
+        except HeadraceError as error:
+            if error.code not in {"subject_not_found", "schema_not_found"}:
+                raise
+            return False
+        return True

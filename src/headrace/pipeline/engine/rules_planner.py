@@ -32,7 +32,7 @@ class RulesPlanner:
         return planning.plan_query(statement, catalogue, text=text)
 
     def explain(self, plan: QueryPlan) -> str:
-        return explaining.explain(plan)
+        return explaining.explain(plan, full=True)
 
     def resolved(self, kind: DataType, catalogue: Catalogue, at: Position) -> DataType:
         return named_types.resolved(kind, catalogue.types, at)

@@ -1,12 +1,14 @@
 """A plan as text: the sink, then the steps from the last to the first, each with what it works on below it.
 
-An expression is shown as Spark runs it. Where rows have to move to other partitions it says so.
+An expression is shown as Spark runs it. Where rows have to move to other partitions it says so. A full plan
+has in addition which part of the statement each line is of, and the partitions of what is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import singledispatch
+from typing import NamedTuple
 
 from headrace.pipeline.catalogue import Column, Encoding, Format, KeyWindow, Source
 from headrace.pipeline.query_plan import (
@@ -27,16 +29,18 @@ from headrace.pipeline.query_plan import (
     TableJoin,
     TableLookup,
     inputs_of,
+    reads_of,
 )
 from headrace.pipeline.statements.expression_printing import name, quoted, type_text
+from headrace.pipeline.statements.position import NOWHERE, Position
 from headrace.pipeline.statements.printing import sql
 from headrace.pipeline.statements.queries import Select, SourceReference, Star, Window
 
 _INDENT = "  "
 
 
-def explain(plan: QueryPlan) -> str:
-    return "\n".join([*_head(plan), *_tree(plan.root, 0)])
+def explain(plan: QueryPlan, *, full: bool = False) -> str:
+    return "\n".join([*_head(plan), *_tree(plan.root, 0, full=full)])
 
 
 def explain_source(source: Source) -> str:
@@ -69,9 +73,8 @@ def _columns(key: tuple[Column, ...], value: tuple[Column, ...]) -> str:
 
 
 def _details(source: Source) -> Iterator[str]:
-    plural = "s" if source.partitions != 1 else ""
     formats = f"key {_encoding(source.key_encoding)}, value {_encoding(source.value_encoding)}"
-    yield f"{_INDENT}topic {quoted(source.topic)}, {source.partitions} partition{plural}, {formats}"
+    yield f"{_INDENT}topic {quoted(source.topic)}, {_partitions(source)}, {formats}"
     for header in source.headers:
         what = "all headers" if header.header is None else f"header {quoted(header.header)}"
         yield f"{_INDENT}{name(header.name)} {type_text(header.type)} from {what}"
@@ -88,6 +91,10 @@ def _details(source: Source) -> Iterator[str]:
     told = [f"{what} {value}" for what, value in topic.items() if value is not None]
     if told:
         yield f"{_INDENT}{', '.join(told)}"
+
+
+def _partitions(source: Source) -> str:
+    return f"{source.partitions} partition{'s' if source.partitions != 1 else ''}"
 
 
 def _encoding(encoding: Encoding) -> str:
@@ -108,90 +115,115 @@ def _key_window(window: KeyWindow) -> str:
     return f"keys with {window.kind.value} windows{size}"
 
 
-def _tree(step: Step, depth: int) -> Iterator[str]:
+class _Line(NamedTuple):
+    """A line of a step; what a full plan says behind it, and what part of the statement it is of."""
+
+    text: str
+    at: Position = NOWHERE
+    more: str = ""
+
+    def written(self, *, full: bool) -> str:
+        if not full:
+            return self.text
+        where = "" if self.at == NOWHERE else f"  -- {self.at}"
+        return f"{self.text}{self.more}{where}"
+
+
+def _tree(step: Step, depth: int, *, full: bool) -> Iterator[str]:
     for line in _lines(step):
-        yield f"{_INDENT * depth}{line}"
+        yield f"{_INDENT * depth}{line.written(full=full)}"
     for each in inputs_of(step):
-        yield from _tree(each, depth + 1)
+        yield from _tree(each, depth + 1, full=full)
 
 
 @singledispatch
-def _lines(step: Step) -> Iterator[str]:
+def _lines(step: Step) -> Iterator[_Line]:
     raise TypeError(type(step).__name__)
 
 
 @_lines.register
-def _(step: Read) -> Iterator[str]:
-    alias = "" if step.alias == step.source.name else f" as {name(step.alias)}"
-    yield f"read {step.source.kind.value} {name(step.source.name)}{alias} from {quoted(step.source.topic)}"
+def _(step: Read) -> Iterator[_Line]:
+    source = step.source
+    alias = "" if step.alias == source.name else f" as {name(step.alias)}"
+    text = f"read {source.kind.value} {name(source.name)}{alias} from {quoted(source.topic)}"
+    yield _Line(text, step.at, f", {_partitions(source)}")
 
 
 @_lines.register
-def _(step: Filter) -> Iterator[str]:
-    yield f"filter {step.condition.spark}"
+def _(step: Filter) -> Iterator[_Line]:
+    yield _Line(f"filter {step.condition.spark}", step.condition.at)
 
 
 @_lines.register
-def _(step: Explode) -> Iterator[str]:
-    yield "explode"
+def _(step: Explode) -> Iterator[_Line]:
+    yield _Line("explode")
     yield from _named(step.functions)
 
 
 @_lines.register
-def _(step: Rekey) -> Iterator[str]:
-    yield "rekey" if step.keys else "rekey by nothing"
+def _(step: Rekey) -> Iterator[_Line]:
+    moved = " (repartitions its input)" if step.keys else ""
+    yield _Line("rekey" if step.keys else "rekey by nothing", more=moved)
     yield from _named(step.keys, " KEY")
 
 
 @_lines.register
-def _(step: Aggregate) -> Iterator[str]:
-    yield f"aggregate{_moved(step.repartition, 'input')}"
+def _(step: Aggregate) -> Iterator[_Line]:
+    yield _Line(f"aggregate{_moved(step.repartition, 'input')}")
     if step.window is not None:
         grace = "" if step.window.grace is not None else f", grace {step.grace_ms} ms"
-        yield f"{_INDENT}window {_window(step.window)}{grace}"
+        yield _Line(f"{_INDENT}window {_window(step.window)}{grace}", step.window.at)
     yield from _named(step.keys, " KEY")
     yield from _named(step.calls)
 
 
 @_lines.register
-def _(step: StreamJoin) -> Iterator[str]:
-    yield f"{step.kind.value} join of streams on {_equation(step.left_key, step.right_key)}"
-    yield f"{_INDENT}within {step.before_ms} ms before, {step.after_ms} ms after, grace {step.grace_ms} ms"
-    if step.repartition is not Repartition.NONE:
-        yield f"{_INDENT}{_moved(step.repartition, '').strip()}"
+def _(step: StreamJoin) -> Iterator[_Line]:
+    yield _equation(f"{step.kind.value} join of streams", step.left_key, step.right_key)
+    yield _Line(
+        f"{_INDENT}within {step.before_ms} ms before, {step.after_ms} ms after, grace {step.grace_ms} ms"
+    )
+    yield from _moved_sides(step)
 
 
 @_lines.register
-def _(step: TableLookup) -> Iterator[str]:
+def _(step: TableLookup) -> Iterator[_Line]:
     table = "global table" if step.is_global else "table"
-    yield f"{step.kind.value} lookup in a {table} on {_equation(step.stream_key, step.table_key)}"
-    if step.repartition is not Repartition.NONE:
-        yield f"{_INDENT}{_moved(step.repartition, '').strip()}"
+    yield _equation(f"{step.kind.value} lookup in a {table}", step.stream_key, step.table_key)
+    yield from _moved_sides(step)
 
 
 @_lines.register
-def _(step: TableJoin) -> Iterator[str]:
+def _(step: TableJoin) -> Iterator[_Line]:
     by = " by foreign key" if step.by_foreign_key else ""
-    yield f"{step.kind.value} join of tables{by} on {_equation(step.left_key, step.right_key)}"
-    if step.repartition is not Repartition.NONE:
-        yield f"{_INDENT}{_moved(step.repartition, '').strip()}"
+    yield _equation(f"{step.kind.value} join of tables{by}", step.left_key, step.right_key)
+    yield from _moved_sides(step)
 
 
 @_lines.register
-def _(step: Project) -> Iterator[str]:
-    yield "project"
+def _(step: Project) -> Iterator[_Line]:
+    yield _Line("project")
     yield from _named(step.keys, " KEY")
     yield from _named(step.values)
 
 
-def _named(columns: tuple[Named, ...] | tuple[AggregateCall, ...], mark: str = "") -> Iterator[str]:
+def _named(columns: tuple[Named, ...] | tuple[AggregateCall, ...], mark: str = "") -> Iterator[_Line]:
     for column in columns:
         value = column.value
-        yield f"{_INDENT}{name(column.name)} {type_text(value.type)}{mark} = {value.spark}"
+        text = f"{_INDENT}{name(column.name)} {type_text(value.type)}{mark} = {value.spark}"
+        yield _Line(text, value.at)
 
 
-def _equation(left: Computed, right: Computed) -> str:
-    return f"{left.spark} = {right.spark}"
+def _equation(what: str, left: Computed, right: Computed) -> _Line:
+    return _Line(f"{what} on {left.spark} = {right.spark}", left.at)
+
+
+def _moved_sides(step: StreamJoin | TableLookup | TableJoin) -> Iterator[_Line]:
+    if step.repartition is Repartition.NONE:
+        return
+    left, right = (max(read.source.partitions for read in reads_of(side)) for side in inputs_of(step))
+    differ = "" if left == right else f": {left} partitions and {right} have to be as many"
+    yield _Line(f"{_INDENT}{_moved(step.repartition, '')}", more=differ)
 
 
 def _moved(repartition: Repartition, only: str) -> str:

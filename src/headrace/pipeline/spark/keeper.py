@@ -3,7 +3,7 @@ topics change.
 
 `tick` is called again and again with the topics as they are now; it never sleeps. A query is stopped at once
 when the id of one of its topics changes, since records of a new incarnation must not be taken for those of
-the old one.
+the old one. Spark plans a query when it has something to do, so its plan is told once it is there.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from headrace.core.errors import HeadraceError
+from headrace.pipeline.spark.formats.avro_format import new_schema_id
 from headrace.pipeline.spark.queries import Query, RunningQuery
-from headrace.pipeline.status import QueryState, QueryStatus
+from headrace.pipeline.status import LONGEST_PLAN, QueryState, QueryStatus, SparkPlan
 from headrace.pipeline.topics import TopicDirectory, TopicIdentity
 
 logger = logging.getLogger(__name__)
@@ -22,8 +23,11 @@ logger = logging.getLogger(__name__)
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 15.0
 _HEALTHY_AFTER: Final = 60.0
+# How often a query that waits for its first records is asked for Spark's plan.
+_PLAN_PAUSE: Final = 1.0
 
 StatusListener = Callable[[QueryStatus], None]
+PlanListener = Callable[[SparkPlan], None]
 
 
 class QueryKeeper:
@@ -36,14 +40,19 @@ class QueryKeeper:
         directory: TopicDirectory,
         on_status: StatusListener,
         wall_clock_ms: Callable[[], int],
+        on_plan: PlanListener = lambda _: None,
     ) -> None:
         self._query = query
         self._directory = directory
         self._on_status = on_status
+        self._on_plan = on_plan
         self._wall_clock_ms = wall_clock_ms
         self._running: RunningQuery | None = None
         self._topics: Mapping[str, TopicIdentity] = {}
         self._mode = ""
+        self._mode_reason = ""
+        # When Spark's plan is looked for next; None once it was told.
+        self._plan_due: float | None = None
         self._state: QueryState | None = None
         self._pause = _FIRST_PAUSE
         self._not_before = 0.0
@@ -82,9 +91,11 @@ class QueryKeeper:
                 self._halt()
                 self._say("WAITING", "a topic of this query was deleted, made again or given more partitions")
             elif not self._running.handle.isActive:
-                self._failed(str(self._running.handle.exception() or "the query ended by itself"), now)
-            elif now - self._started_at > _HEALTHY_AFTER:
-                self._pause = _FIRST_PAUSE
+                self._ended(str(self._running.handle.exception() or "the query ended by itself"), now)
+            else:
+                if now - self._started_at > _HEALTHY_AFTER:
+                    self._pause = _FIRST_PAUSE
+                self._look_for_plan(self._running, now)
             return
         if now < self._not_before:
             return
@@ -107,10 +118,34 @@ class QueryKeeper:
         except HeadraceError as error:
             self._failed(str(error), now)
             return
-        self._mode = self._running.mode
+        self._mode, self._mode_reason = self._running.mode, self._running.mode_reason
         self._topics = topics
         self._started_at = now
         self._say("RUNNING", "")
+        # What was told of an earlier start is no longer so.
+        self._tell_plan("")
+        self._plan_due = now
+
+    def _look_for_plan(self, running: RunningQuery, now: float) -> None:
+        if self._plan_due is None or now < self._plan_due:
+            return
+        self._plan_due = now + _PLAN_PAUSE
+        text = running.spark_plan()
+        if text:
+            self._plan_due = None
+            self._tell_plan(text)
+
+    def _tell_plan(self, text: str) -> None:
+        self._on_plan(SparkPlan(query=self._query.name, text=text[:LONGEST_PLAN], at=self._wall_clock_ms()))
+
+    def _ended(self, reason: str, now: float) -> None:
+        schema_id = new_schema_id(reason)
+        if schema_id is None:
+            self._failed(reason, now)
+            return
+        # No failure: the next start knows the schema, and goes on where this one came to.
+        self._running = None
+        self._say("WAITING", f"starts again to read records of schema {schema_id}, which is new to it")
 
     def _failed(self, reason: str, now: float) -> None:
         self._running = None
@@ -136,5 +171,7 @@ class QueryKeeper:
                 mode=self._mode,
                 message=message,
                 at=self._wall_clock_ms(),
+                mode_reason=self._mode_reason,
+                slots=self.slots_held,
             )
         )

@@ -2,8 +2,8 @@
 cannot be read.
 
 A row has the table's columns and, beginning with two underscores, what only the writer needs: `__REASON`
-(null for a good row), `__SCHEMA_ID`, `__LATENCY_MS` (POST until this very read) and the raw key and value for
-the dead letters.
+(null for a good row), `__SCHEMA_ID`, `__LATENCY_MS` (POST until this very read) and the raw key, value and
+headers for the dead letters.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ SCHEMA_ID: Final = "__SCHEMA_ID"
 LATENCY: Final = "__LATENCY_MS"
 KEY: Final = "__KEY"
 VALUE: Final = "__VALUE"
+HEADERS: Final = "__HEADERS"
 
 # Query name of records that carry no coordinates of ours: they count with those of the topic they are read
 # from.
@@ -46,6 +47,7 @@ def lake_rows(
         "partition",
         "offset",
         "timestamp",
+        "headers",
         _header(SOURCE_HEADER).alias("source"),
         _header(POSTED_AT_HEADER).alias("posted"),
         # Not current_timestamp(), which is the same for the whole batch: the clock at the moment of this row.
@@ -84,6 +86,7 @@ def lake_rows(
         (F.col("read_at") - F.col("posted_ms")).alias(LATENCY),
         F.when(F.col("decoded")[_DECODED].isNull(), F.col("key")).alias(KEY),
         F.when(F.col("decoded")[_DECODED].isNull(), F.col("value")).alias(VALUE),
+        F.when(F.col("decoded")[_DECODED].isNull(), F.col("headers")).alias(HEADERS),
     )
 
 

@@ -23,12 +23,13 @@ from pyspark.storagelevel import StorageLevel
 
 from headrace.core.settings import Settings
 from headrace.lake import layout
-from headrace.lake.coordinates import ERROR_HEADER, POSTED_AT_HEADER, SOURCE_HEADER
+from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER
 from headrace.lake.history import cached_marks
 from headrace.lake.marks import Lane, Marks, Position, Source, marks_from_rows
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.plan import LakeFlow
-from headrace.pipeline.spark.lake_rows import KEY, LATENCY, REASON, SCHEMA_ID, VALUE
+from headrace.pipeline.spark.fault_headers import fault_headers, header
+from headrace.pipeline.spark.lake_rows import HEADERS, KEY, LATENCY, REASON, SCHEMA_ID, VALUE
 from headrace.pipeline.spark.marks_filter import IS_REPEATED, IS_SUSPECT, SOURCE_COLUMNS, with_marks
 from headrace.pipeline.topics import TopicIdentity, largest_message
 
@@ -176,11 +177,19 @@ class DeltaLakeWriter:
 
     def _send_dead_letters(self, fresh: DataFrame) -> None:
         source = F.concat_ws("/", *(F.col(name) for name in _COORDINATES))
-        headers = F.array(
-            _header(SOURCE_HEADER, source),
-            _header(POSTED_AT_HEADER, F.unix_millis(layout.POSTED_AT).cast("string")),
-            _header(ERROR_HEADER, F.col(REASON)),
+        derived = F.array(
+            header(SOURCE_HEADER, source),
+            header(POSTED_AT_HEADER, F.unix_millis(layout.POSTED_AT).cast("string")),
         )
+        place = (layout.TOPIC_PARTITION, layout.TOPIC_OFFSET)
+        faults = fault_headers(
+            query=F.lit(self._flow.query),
+            reason=F.col(REASON),
+            read_from=F.concat_ws("/", F.lit(self._topic.name), F.lit(self._topic.topic_id), *place),
+            original=F.col(HEADERS),
+            position=None,
+        )
+        headers = F.concat(derived, faults)
         (
             fresh.filter(F.col(REASON).isNotNull())
             .select(F.col(KEY).alias("key"), F.col(VALUE).alias("value"), headers.alias("headers"))
@@ -222,7 +231,3 @@ def _source(row: Row) -> Source:
     return Source(
         query=row[layout.QUERY], topic_id=row[layout.SOURCE_TOPIC_ID], partition=row[layout.SOURCE_PARTITION]
     )
-
-
-def _header(name: str, value: Column) -> Column:
-    return F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))

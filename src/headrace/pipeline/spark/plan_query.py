@@ -31,8 +31,9 @@ from headrace.pipeline.spark.formats.choosing import schema_to_register, writer_
 from headrace.pipeline.spark.formats.reading import BytesWriter
 from headrace.pipeline.spark.queries import RunningQuery
 from headrace.pipeline.spark.steps.modes import Mode, mode_of
+from headrace.pipeline.spark.steps.notes import EARLIEST
 from headrace.pipeline.spark.steps.refusals import refuse_what_spark_cannot
-from headrace.pipeline.spark.steps.starting import EARLIEST, Start
+from headrace.pipeline.spark.steps.starting import Start
 from headrace.pipeline.statements.tree import SourceKind
 from headrace.pipeline.topics import TopicDirectory, TopicIdentity, largest_message
 

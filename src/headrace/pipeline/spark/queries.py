@@ -31,6 +31,8 @@ from headrace.pipeline.topics import TopicDirectory, TopicIdentity, largest_mess
 logger = logging.getLogger(__name__)
 
 _LARGEST_BATCH = 200_000
+# Spark's words where a query has had no batch yet.
+_NO_PLAN = "No physical plan"
 
 BatchListener = Callable[[int, WrittenBatch], None]
 
@@ -57,14 +59,26 @@ class Query(Protocol):
 
 
 class RunningQuery:
-    """A started query: Spark's handle, the mode it runs in, and a way to stop between batches."""
+    """A started query: Spark's handle, the mode it runs in and why, and a way to stop between batches."""
 
     def __init__(
-        self, handle: StreamingQuery, mode: str, between_batches: AbstractContextManager[object]
+        self,
+        handle: StreamingQuery,
+        mode: str,
+        between_batches: AbstractContextManager[object],
+        *,
+        mode_reason: str = "",
     ) -> None:
         self.handle = handle
         self.mode = mode
+        self.mode_reason = mode_reason
         self._between_batches = between_batches
+
+    def spark_plan(self) -> str:
+        """How Spark runs its newest batch; nothing before the first."""
+        # What `StreamingQuery.explain` prints; PySpark has no way to get it as text.
+        text = str(self.handle._jsq.explainInternal(False)).strip()
+        return "" if text.startswith(_NO_PLAN) else text
 
     def stop(self) -> None:
         with self._between_batches:
@@ -136,7 +150,7 @@ class LakeQuery:
             .trigger(processingTime=f"{self._settings.lake_interval_ms} milliseconds")
             .start()
         )
-        return RunningQuery(query, "micro-batch", in_batch)
+        return RunningQuery(query, "micro-batch", in_batch, mode_reason="a batch is one commit of the lake")
 
     def _learn_schema(self, schema_id: int) -> bool:
         """True if the registry has a schema of that id and it is new here."""

@@ -74,7 +74,7 @@ def projected(
         keys=writer("key"),
         values=writer("value"),
         dead_letter_topic=dead_letter_topic,
-        at=read.at,
+        read=read,
     )
 
 

@@ -22,11 +22,12 @@ from pyspark.sql import SparkSession
 
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
-from headrace.pipeline.catalogue import Catalogue, PersistentQuery
+from headrace.pipeline.catalogue import Catalogue, Source
 from headrace.pipeline.engine.planner import Planner
 from headrace.pipeline.engine.push_queries import PushWish, sink_of
+from headrace.pipeline.engine.query_plans import catalogue_before
 from headrace.pipeline.query_plan import QueryPlan
-from headrace.pipeline.spark.keeper import QueryKeeper, StatusListener
+from headrace.pipeline.spark.keeper import PlanListener, QueryKeeper, StatusListener
 from headrace.pipeline.spark.plan_query import PlanQuery, SchemaRegistry
 from headrace.pipeline.spark.steps.modes import reads_of
 from headrace.pipeline.statements.parser import parse
@@ -63,6 +64,8 @@ class Asked:
     statement: str
     properties: tuple[tuple[str, str], ...]
     wish: PushWish | None = None
+    # The same words can ask for more than before: `SELECT *` of a source that has got columns meanwhile.
+    found: tuple[Source, ...] = ()
 
 
 class _Running(NamedTuple):
@@ -86,6 +89,8 @@ class StatementRunner:
         directory: TopicDirectory,
         on_status: StatusListener,
         wall_clock_ms: Callable[[], int],
+        on_plan: PlanListener = lambda _: None,
+        on_gone: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._spark = spark
         self._settings = settings
@@ -95,6 +100,8 @@ class StatementRunner:
         self._registry = registry
         self._directory = directory
         self._on_status = on_status
+        self._on_plan = on_plan
+        self._on_gone = on_gone
         self._wall_clock_ms = wall_clock_ms
         self._running: dict[str, _Running] = {}
         # What could not be planned, and with which catalogue.
@@ -115,6 +122,8 @@ class StatementRunner:
                 # A paused or replaced query goes on from where it was, one that is gone never comes back.
                 if query_id not in asked and query_id not in catalogue.queries:
                     running.query.forget()
+                    if running.asked.wish is None:
+                        self._on_gone(query_id)
         for query_id in [known for known in self._refused if known not in asked]:
             del self._refused[query_id]
         for query_id, each in asked.items():
@@ -131,7 +140,12 @@ class StatementRunner:
 
     def _asked(self, catalogue: Catalogue) -> list[Asked]:
         kept = [
-            Asked(id=query.id, statement=query.statement, properties=query.properties)
+            Asked(
+                id=query.id,
+                statement=query.statement,
+                properties=query.properties,
+                found=query.found_sources,
+            )
             for query in catalogue.queries.values()
             if not query.paused
         ]
@@ -164,6 +178,7 @@ class StatementRunner:
             directory=self._directory,
             on_status=self._on_status if asked.wish is None else self._heard_of(asked, catalogue),
             wall_clock_ms=self._wall_clock_ms,
+            on_plan=self._on_plan if asked.wish is None else lambda _: None,
         )
         self._running[asked.id] = _Running(asked, query, keeper)
 
@@ -210,18 +225,7 @@ def planned(asked: Asked, catalogue: Catalogue, planner: Planner) -> QueryPlan:
     statement = parsed.statement
     if not isinstance(statement, CreateAs | InsertSelect | Query):
         raise HeadraceError("pipeline_failed", f"{asked.statement} has no query to run.")
-    plan = planner.plan_query(statement, _before(statement, asked.id, catalogue), text=parsed.text)
+    plan = planner.plan_query(statement, catalogue_before(statement, asked.id, catalogue), text=parsed.text)
     if asked.wish is not None:
         return dataclasses.replace(plan, sink=sink_of(asked.wish, plan))
     return plan
-
-
-def _before(statement: CreateAs | InsertSelect | Query, query_id: str, catalogue: Catalogue) -> Catalogue:
-    """The catalogue as the statement found it: without what it has made itself."""
-    if not isinstance(statement, CreateAs):
-        return catalogue
-    sources = {name: source for name, source in catalogue.sources.items() if name != statement.name}
-    queries: dict[str, PersistentQuery] = {
-        name: query for name, query in catalogue.queries.items() if name != query_id
-    }
-    return dataclasses.replace(catalogue, sources=sources, queries=queries)

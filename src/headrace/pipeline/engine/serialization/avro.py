@@ -1,7 +1,7 @@
 """AVRO in Confluent's wire format: a zero byte, the schema's id, the record.
 
-The schema of columns is ksqlDB's: a record `KsqlDataSourceSchema` whose fields may all be null. Any writer's
-schema is read by its id; fields match without case, and what the columns do not name is left out.
+The schema of columns is ksqlDB's (`avro_types.py`). Any writer's schema is read by its id; fields match
+without case, and what the columns do not name is left out.
 """
 
 from __future__ import annotations
@@ -18,85 +18,9 @@ import fastavro
 from headrace.pipeline.catalogue import Column
 from headrace.pipeline.engine.serialization.json_text import read, text_of
 from headrace.pipeline.engine.values import ValueProblemError
-from headrace.pipeline.statements.types import (
-    BIGINT,
-    BOOLEAN,
-    BYTES,
-    DATE,
-    DOUBLE,
-    INTEGER,
-    TIME,
-    TIMESTAMP,
-    VARCHAR,
-    ArrayType,
-    DataType,
-    DecimalType,
-    MapType,
-    ScalarType,
-    StructType,
-)
+from headrace.pipeline.statements.types import VARCHAR, ArrayType, DataType, MapType, StructType
 
-NAME: Final = "KsqlDataSourceSchema"
-NAMESPACE: Final = "io.confluent.ksql.avro_schemas"
-_ENTRY: Final = "MapEntry"
 _PREFIX: Final = struct.Struct(">bI")
-_SCALARS: Final[dict[ScalarType, Any]] = {
-    BOOLEAN: "boolean",
-    INTEGER: "int",
-    BIGINT: "long",
-    DOUBLE: "double",
-    VARCHAR: "string",
-    BYTES: "bytes",
-    DATE: {"type": "int", "logicalType": "date"},
-    TIME: {"type": "int", "logicalType": "time-millis"},
-    TIMESTAMP: {"type": "long", "logicalType": "timestamp-millis"},
-}
-
-
-def schema_text(columns: tuple[Column, ...], *, wrapped: bool, full_name: str | None = None) -> str:
-    """The schema under which rows of these columns are written."""
-    namespace, _, name = (full_name or f"{NAMESPACE}.{NAME}").rpartition(".")
-    if not wrapped:
-        return json.dumps(_type(columns[0].type, f"{NAME}_{columns[0].name}"))
-    record = {
-        "type": "record",
-        "name": name,
-        "namespace": namespace,
-        "fields": [_field(column.name, column.type, name) for column in columns],
-    }
-    return json.dumps(record)
-
-
-def _field(name: str, kind: DataType, within: str) -> dict[str, Any]:
-    return {"name": name, "type": ["null", _type(kind, f"{within}_{name}")], "default": None}
-
-
-def _type(kind: DataType, name: str) -> Any:
-    if isinstance(kind, DecimalType):
-        return {
-            "type": "bytes",
-            "logicalType": "decimal",
-            "precision": kind.precision,
-            "scale": kind.scale,
-        }
-    if isinstance(kind, ArrayType):
-        return {"type": "array", "items": ["null", _type(kind.element, name)]}
-    if isinstance(kind, MapType):
-        # Keys of ksqlDB's maps may be null, so Connect's converter writes entries and not an Avro map.
-        entry = {
-            "type": "record",
-            "name": name,
-            "namespace": NAMESPACE,
-            "fields": [_field("key", kind.key, name), _field("value", kind.value, name)],
-            "connect.internal.type": _ENTRY,
-        }
-        return {"type": "array", "items": entry, "connect.internal.type": _ENTRY}
-    if isinstance(kind, StructType):
-        fields = [_field(field.name, field.type, name) for field in kind.fields]
-        return {"type": "record", "name": name, "namespace": NAMESPACE, "fields": fields}
-    if isinstance(kind, ScalarType):
-        return _SCALARS[kind]
-    raise ValueProblemError(f"the type {kind} is not known")
 
 
 @lru_cache(maxsize=512)

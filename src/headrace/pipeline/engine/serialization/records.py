@@ -12,7 +12,7 @@ import struct
 from typing import Any, Final, Protocol
 
 from headrace.pipeline.catalogue import Column, Encoding, Format, Source
-from headrace.pipeline.engine.serialization import avro, delimited, json_text, kafka
+from headrace.pipeline.engine.serialization import avro, avro_types, delimited, json_text, kafka
 from headrace.pipeline.engine.values import ValueProblemError
 from headrace.pipeline.statements.tree import SourceKind
 
@@ -21,7 +21,7 @@ _SESSION_TIMES: Final = struct.Struct(">qq")
 
 
 class Schemas(Protocol):
-    """What is needed of a schema registry: `RegistryClient`, or `RegistrySchemas` in the same process."""
+    """What is needed of a schema registry; `RegistrySchemas` is one in the same process."""
 
     def register(self, subject: str, schema: str, /) -> int: ...
 
@@ -29,6 +29,10 @@ class Schemas(Protocol):
 
     def schemas_of(self, subject: str, /) -> dict[int, str]:
         """All of a subject, by id, in the order of their versions."""
+        ...
+
+    def why_not(self, subject: str, schema: str, /) -> str | None:
+        """What the subject's level has against the schema, None if it would be taken."""
         ...
 
 
@@ -87,7 +91,7 @@ class Serializer:
             if found is None:
                 raise ValueProblemError(f"the registry has no schema {encoding.schema_id}")
             return encoding.schema_id, found
-        text = avro.schema_text(columns, wrapped=wrapped, full_name=encoding.schema_name)
+        text = avro_types.schema_text(columns, wrapped=wrapped, full_name=encoding.schema_name)
         subject = f"{self.source.topic}-{'key' if is_key else 'value'}"
         return self._schemas.register(subject, text), text
 

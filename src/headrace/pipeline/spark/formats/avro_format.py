@@ -61,25 +61,21 @@ class AvroReader:
         parsed = F.when(raw.isNull(), F.lit(None))
         for schema_id, writer in self._schemas.by_id.items():
             parsed = parsed.when(F.substring(raw, 1, 5) == _prefix(schema_id), self._decoded(raw, writer))
-        is_new = _is_framed(raw)
-        if self._schemas.absent_from is not None:
-            is_new = is_new & (_schema_id(raw) < self._schemas.absent_from)
         if not self._schemas.by_id:
             # A CASE of nothing but errors and nulls has no type.
             parsed = parsed.when(F.lit(False), self._nothing())
-        message = F.concat(F.lit(f"{_NEW_SCHEMA} "), _schema_id(raw).cast("string"))
-        return parsed.when(is_new, F.raise_error(message))
+        return parsed.when(self._is_new(raw), _end_for_new_schema(raw))
 
     def value(self, parsed: SparkColumn, column: Column) -> SparkColumn:
         return parsed[column.name]
 
     def reason(self, raw: SparkColumn, parsed: SparkColumn) -> SparkColumn:
         side = self._side
-        known = F.lit(False)
-        for schema_id in self._schemas.by_id:
-            known = known | (F.substring(raw, 1, 5) == _prefix(schema_id))
+        known = self._is_known(raw)
         return (
             F.when(raw.isNull(), F.lit(None).cast("string"))
+            # Here too: Spark may look at the reason of a record alone, and drop it before it is parsed.
+            .when(~known & self._is_new(raw), _end_for_new_schema(raw))
             .when(
                 ~_is_framed(raw),
                 F.lit(
@@ -102,6 +98,19 @@ class AvroReader:
                 ),
             )
         )
+
+    def _is_known(self, raw: SparkColumn) -> SparkColumn:
+        known = F.lit(False)
+        for schema_id in self._schemas.by_id:
+            known = known | (F.substring(raw, 1, 5) == _prefix(schema_id))
+        return known
+
+    def _is_new(self, raw: SparkColumn) -> SparkColumn:
+        """Of a record whose schema is not known: whether the registry may have it."""
+        is_new = _is_framed(raw)
+        if self._schemas.absent_from is not None:
+            is_new = is_new & (_schema_id(raw) < self._schemas.absent_from)
+        return is_new
 
     def _decoded(self, raw: SparkColumn, writer: str) -> SparkColumn:
         schema = reader_schema(writer, self._columns, wrapped=self._wrapped)
@@ -234,6 +243,10 @@ def _has_entries(schema: Any, kind: DataType) -> bool:
             return any(_has_entries(types[each.name.upper()], each.type) for each in kind.fields)
         case _:
             return False
+
+
+def _end_for_new_schema(raw: SparkColumn) -> SparkColumn:
+    return F.raise_error(F.concat(F.lit(f"{_NEW_SCHEMA} "), _schema_id(raw).cast("string")))
 
 
 def _prefix(schema_id: int) -> SparkColumn:

@@ -1,4 +1,4 @@
-"""Avro schemas as ksqlDB writes them, and the schema to read another writer's records with.
+"""The Avro schema to read another writer's records with; what is written has that of `avro_types.py`.
 
 A writer's record is read with a schema made for the pair of writer and columns: it has the wanted columns
 only, under their names, with the writer's names as aliases (ksqlDB matches without case), and the writer's
@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from headrace.pipeline.catalogue import Column
+from headrace.pipeline.engine.serialization.avro_types import NAME, nullable, own_type
 from headrace.pipeline.statements.types import (
     ArrayType,
     DataType,
@@ -28,67 +29,12 @@ from headrace.pipeline.statements.types import (
 # Set by Avro's rules for defaults where a record could be read, and only there.
 DECODED: Final = "HEADRACE_DECODED"
 
-_NAMESPACE: Final = "io.confluent.ksql.avro_schemas"
-_NAME: Final = "KsqlDataSourceSchema"
-_ENTRY: Final = "MapEntry"
-_SCALARS: Final[dict[ScalarType, Any]] = {
-    ScalarType.BOOLEAN: "boolean",
-    ScalarType.INTEGER: "int",
-    ScalarType.BIGINT: "long",
-    ScalarType.DOUBLE: "double",
-    ScalarType.VARCHAR: "string",
-    ScalarType.BYTES: "bytes",
-    ScalarType.DATE: {"type": "int", "logicalType": "date"},
-    ScalarType.TIME: {"type": "int", "logicalType": "time-millis"},
-    ScalarType.TIMESTAMP: {"type": "long", "logicalType": "timestamp-millis"},
-}
 # Writers' types that Spark reads as the wanted one, beside our own spelling of it.
 _LOGICAL: Final = {
     ScalarType.DATE: {"date"},
     ScalarType.TIME: {"time-millis"},
     ScalarType.TIMESTAMP: {"timestamp-millis", "timestamp-micros"},
 }
-
-
-def record_schema(columns: Iterable[Column], full_name: str | None = None) -> str:
-    """The schema that ksqlDB registers for a row of these columns: every field may be null."""
-    schema = _record(_NAME, [(column.name, column.type) for column in columns], _NAMESPACE)
-    if full_name is not None:
-        schema["namespace"], _, schema["name"] = full_name.rpartition(".")
-    return json.dumps(schema)
-
-
-def bare_schema(column: Column) -> str:
-    """The schema of a single column that is not wrapped in a record."""
-    return json.dumps(own_type(column.type, f"{_NAME}_{column.name}"))
-
-
-def own_type(kind: DataType, name: str) -> Any:
-    """A type as ksqlDB writes it; `name` is for the records in it."""
-    match kind:
-        case ScalarType():
-            return _SCALARS[kind]
-        case DecimalType():
-            return {
-                "type": "bytes",
-                "logicalType": "decimal",
-                "precision": kind.precision,
-                "scale": kind.scale,
-            }
-        case ArrayType():
-            return {"type": "array", "items": _nullable(own_type(kind.element, name))}
-        case MapType():
-            # Keys of ksqlDB's maps may be null, so Connect's converter writes entries and not an Avro map.
-            entry = _record(name, [("key", kind.key), ("value", kind.value)], _NAMESPACE)
-            return {
-                "type": "array",
-                "items": entry | {"connect.internal.type": _ENTRY},
-                "connect.internal.type": _ENTRY,
-            }
-        case StructType():
-            return _record(name, [(field.name, field.type) for field in kind.fields], _NAMESPACE)
-        case _:
-            raise TypeError(f"no Avro type for {kind}")
 
 
 def reader_schema(writer: str, columns: Iterable[Column], *, wrapped: bool) -> Any:
@@ -100,7 +46,7 @@ def reader_schema(writer: str, columns: Iterable[Column], *, wrapped: bool) -> A
         (column,) = columns
         return pairing.paired(parsed, column.type, column.name)
     row = StructType(tuple(StructField(column.name, column.type) for column in columns))
-    schema = pairing.paired(parsed, row, _NAME)
+    schema = pairing.paired(parsed, row, NAME)
     record = next(each for each in (schema if isinstance(schema, list) else [schema]) if each != "null")
     record["fields"].append({"name": DECODED, "type": ["boolean", "null"], "default": True})
     return schema
@@ -120,24 +66,6 @@ def fields_by_name(record: Any) -> dict[str, Any]:
 
 def type_name(schema: Any) -> str:
     return str(schema["type"]) if isinstance(schema, dict) else str(schema)
-
-
-def _record(name: str, fields: list[tuple[str, DataType]], namespace: str | None = None) -> dict[str, Any]:
-    return {
-        "type": "record",
-        "name": name,
-        **({"namespace": namespace} if namespace else {}),
-        "fields": [
-            {"name": field, "type": _nullable(own_type(kind, f"{name}_{field}")), "default": None}
-            for field, kind in fields
-        ],
-    }
-
-
-def _nullable(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return ["null", *(branch for branch in schema if branch != "null")]
-    return ["null", schema]
 
 
 class _Pairing:
@@ -174,16 +102,16 @@ class _Pairing:
         if isinstance(schema, list):
             branch = without_null(schema)
             if isinstance(branch, list):
-                return _nullable(own_type(kind, self._fresh(name)))
-            return _nullable(self.paired(branch, kind, name))
+                return nullable(own_type(kind, self._fresh(name)))
+            return nullable(self.paired(branch, kind, name))
         form = type_name(schema)
         match kind:
             case StructType() if form == "record":
                 return self._record(schema, kind)
             case ArrayType() if form == "array":
-                return {"type": "array", "items": _nullable(self.paired(schema["items"], kind.element, name))}
+                return {"type": "array", "items": nullable(self.paired(schema["items"], kind.element, name))}
             case MapType() if form == "map":
-                return {"type": "map", "values": _nullable(self.paired(schema["values"], kind.value, name))}
+                return {"type": "map", "values": nullable(self.paired(schema["values"], kind.value, name))}
             case MapType() if form == "array":
                 return {"type": "array", "items": self._entry(schema["items"], kind)}
             case ScalarType.VARCHAR if form == "enum":
@@ -206,9 +134,9 @@ class _Pairing:
             found = theirs.get(field.name.upper())
             if found is None:
                 own = own_type(field.type, self._fresh(field.name))
-                fields.append({"name": field.name, "type": _nullable(own), "default": None})
+                fields.append({"name": field.name, "type": nullable(own), "default": None})
                 continue
-            paired = _nullable(self.paired(found["type"], field.type, field.name))
+            paired = nullable(self.paired(found["type"], field.type, field.name))
             aliases = {} if found["name"] == field.name else {"aliases": [found["name"]]}
             fields.append({"name": field.name, "type": paired, "default": None} | aliases)
         name = self._fresh(writer["name"])

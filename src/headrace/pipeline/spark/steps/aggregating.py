@@ -4,7 +4,8 @@ Rows with a null among the grouping keys count nowhere, as in ksqlDB. The time o
 newest row. Windows close by a watermark: the newest time seen, less the grace period. Spark moves it between
 batches, so a row that is late within its batch still counts.
 
-Session windows end in Spark one gap after their last row, in ksqlDB with that row; here they do as in ksqlDB.
+A hopping window begins at the epoch or later, as in ksqlDB; Spark has some that begin before it. Session
+windows end in Spark one gap after their last row, in ksqlDB with that row; here they do as in ksqlDB.
 """
 
 from __future__ import annotations
@@ -34,7 +35,15 @@ def aggregate_rows(step: Aggregate, rows: Rows) -> Rows:
         grouping.append(_window(step.window).alias(_WINDOW))
     calls = [F.expr(call.value.spark).alias(call.name) for call in step.calls]
     grouped = keyed.groupBy(*grouping).agg(*calls, F.max(names.ROWTIME).alias(names.ROWTIME))
+    if step.window is not None and step.window.kind is WindowKind.HOPPING:
+        grouped = grouped.filter(F.col(_WINDOW)["start"] >= F.timestamp_millis(F.lit(0)))
     return Rows(frame=_named(step, grouped), is_table=True)
+
+
+def aggregates_of_nothing(step: Aggregate, rows: Rows) -> DataFrame:
+    """One row: what the aggregates are of a group that has lost all its rows."""
+    nobody = _with_keys(step, rows).filter(F.lit(False))
+    return nobody.agg(*(F.expr(call.value.spark).alias(call.name) for call in step.calls))
 
 
 def grace_ms(window: Window) -> int:

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.lake.coordinates import POSTED_AT_HEADER
+from headrace.lake.coordinates import POSTED_AT_HEADER, ROWTIME_HEADER
 from headrace.pipeline.catalogue import HeaderColumn, Source
 from headrace.pipeline.query_plan import Read
 from headrace.pipeline.spark.formats.avro_format import WriterSchemas
@@ -25,9 +25,6 @@ from headrace.pipeline.statements.queries import WindowKind
 from headrace.pipeline.statements.tree import SourceKind
 from headrace.pipeline.statements.types import DataType, ScalarType
 from headrace.pipeline.topics import TopicIdentity
-
-# The time of a row in milliseconds, as text. Ours: see the module's docstring.
-ROWTIME_HEADER: Final = "headrace-rowtime"
 
 _PARSED_KEY: Final = "__parsed_key"
 _PARSED_VALUE: Final = "__parsed_value"
@@ -67,7 +64,13 @@ def read_rows(
     pseudo = {"ROWTIME": rowtime, "ROWPARTITION": F.col("partition"), "ROWOFFSET": F.col("offset")}
     if source.window is not None:
         pseudo |= {"WINDOWSTART": start, "WINDOWEND": end}
-    coordinates = F.concat_ws("/", F.lit(query), F.lit(topic.topic_id), F.col("partition"), F.col("offset"))
+    # Made for every record: of few pieces, and not with `concat_ws`, which looks for nulls in each.
+    coordinates = F.concat(
+        F.lit(f"{query}/{topic.topic_id}/"),
+        F.col("partition").cast("string"),
+        F.lit("/"),
+        F.col("offset").cast("string"),
+    )
     hidden = {
         names.ROWTIME: rowtime,
         names.DELETED: F.col("value").isNull() & F.lit(bool(source.value)),
@@ -77,6 +80,7 @@ def read_rows(
         names.POSTED_AT: F.coalesce(_number_in_header(POSTED_AT_HEADER), F.unix_millis("timestamp")),
         names.KEY: F.col("key"),
         names.VALUE: F.col("value"),
+        names.HEADERS: F.col("headers"),
         names.PARTITION: F.col("partition"),
         names.OFFSET: F.col("offset"),
         # Offsets of different partitions say nothing of each other; times do, about.

@@ -11,6 +11,7 @@ Columns that begin with two underscores travel along unseen by the plan's expres
 | `__ORDINAL` | which of the rows that its record gave, from 0 | those without state |
 | `__POSTED_AT` | when the first record of the chain was posted, milliseconds | those without state |
 | `__KEY`, `__VALUE` | the record as it came, for the dead letters | those without state |
+| `__HEADERS` | its headers; null where it has none | those without state |
 | `__PARTITION`, `__OFFSET` | where the record stood | those without state |
 | `__SEQUENCE` | what orders records of different partitions; 0 where there is one | those without state |
 | `__EVENT_TIME` | the time that Spark's watermark goes by | joins of streams |
@@ -35,6 +36,7 @@ ORDINAL: Final = "__ORDINAL"
 POSTED_AT: Final = "__POSTED_AT"
 KEY: Final = "__KEY"
 VALUE: Final = "__VALUE"
+HEADERS: Final = "__HEADERS"
 PARTITION: Final = "__PARTITION"
 OFFSET: Final = "__OFFSET"
 SEQUENCE: Final = "__SEQUENCE"
@@ -82,7 +84,7 @@ def columns(names: list[str]) -> list[Column]:
 
 
 def good(rows: Rows) -> DataFrame:
-    """The rows that could be read; the others leave by a query of their own (`dead_letters.py`)."""
+    """The rows that could be read; the others leave by a query of their own (`sink.py`)."""
     if not rows.has_reasons:
         return rows.frame
     return rows.frame.filter(column(REASON).isNull())

@@ -7,24 +7,31 @@ Streams writes it: eight bytes of its start, for a session before those eight by
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.lake.coordinates import ERROR_HEADER, POSTED_AT_HEADER, SOURCE_HEADER
+from headrace.lake.coordinates import POSTED_AT_HEADER, ROWTIME_HEADER, SOURCE_HEADER
 from headrace.pipeline.catalogue import Source
+from headrace.pipeline.query_plan import Read
+from headrace.pipeline.spark.fault_headers import fault_headers, header
 from headrace.pipeline.spark.formats.kafka_format import whole_number
 from headrace.pipeline.spark.formats.reading import BytesWriter
 from headrace.pipeline.spark.steps import rows as names
-from headrace.pipeline.spark.steps.read import ROWTIME_HEADER, time_in
+from headrace.pipeline.spark.steps.read import time_in
 from headrace.pipeline.spark.steps.rows import Rows, column
-from headrace.pipeline.statements.position import Position
 from headrace.pipeline.statements.queries import WindowKind
 from headrace.pipeline.topics import TopicIdentity
 
-# Which part of the statement a dead letter could not pass.
-POSITION_HEADER: Final = "headrace-position"
+# What Kafka's producer gets besides addresses. With one request under way at a time records gather while the
+# log answers: a batch is as large as the load makes it, and a single record never waits for others, as with a
+# linger. The default, five requests of batches of 16 KiB, has the log take in thousands of tiny batches.
+PRODUCER: Final[Mapping[str, str]] = {
+    "kafka.max.in.flight.requests.per.connection": "1",
+    "kafka.batch.size": str(256 * 1024),
+}
 
 
 def sink_records(
@@ -35,22 +42,25 @@ def sink_records(
     keys: BytesWriter,
     values: BytesWriter,
     dead_letter_topic: str,
-    at: Position,
+    read: Read,
 ) -> DataFrame:
-    """Kafka records (topic, key, value, headers, partition): good rows, and bad ones as they came."""
+    """Kafka records (topic, key, value, headers, partition): good rows, and bad ones as they came.
+
+    `read` is the source whose records the bad ones are.
+    """
     columns = {name: column(name) for name in rows.visible}
     # Behind an aggregation or a join of streams there are no bad rows.
     is_bad = column(names.REASON).isNotNull() if rows.has_reasons else F.lit(False)
     raw_key = column(names.KEY) if rows.has_reasons else F.lit(None)
     raw_value = column(names.VALUE) if rows.has_reasons else F.lit(None)
-    headers = _headers(rows, sink)
-    faults = _faults(at) if rows.has_reasons else []
+    headers = F.array(*_headers(rows, sink))
+    with_faults = F.concat(headers, _faults(read)) if rows.has_reasons else headers
     value = F.when(~column(names.DELETED), values.written(columns))
     return rows.frame.select(
         F.when(is_bad, F.lit(dead_letter_topic)).otherwise(F.lit(sink.topic)).alias("topic"),
         F.when(is_bad, raw_key).otherwise(_key(sink, keys, columns)).alias("key"),
         F.when(is_bad, raw_value).otherwise(value).alias("value"),
-        F.when(is_bad, F.array(*headers, *faults)).otherwise(F.array(*headers)).alias("headers"),
+        F.when(is_bad, with_faults).otherwise(headers).alias("headers"),
         F.when(is_bad, F.lit(0)).otherwise(_lane(rows, topic)).alias("lane"),
     ).select(
         "topic",
@@ -62,14 +72,14 @@ def sink_records(
     )
 
 
-def dead_letters(rows: Rows, *, dead_letter_topic: str, at: Position) -> DataFrame:
+def dead_letters(rows: Rows, *, dead_letter_topic: str, read: Read) -> DataFrame:
     """Only the bad rows, for plans whose steps cannot pass them on."""
     bad = rows.frame.filter(column(names.REASON).isNotNull())
     return bad.select(
         F.lit(dead_letter_topic).alias("topic"),
         column(names.KEY).alias("key"),
         column(names.VALUE).alias("value"),
-        F.array(*_headers(rows, None), *_faults(at)).alias("headers"),
+        F.concat(F.array(*_headers(rows, None)), _faults(read)).alias("headers"),
         F.when(column(names.KEY).isNull(), F.lit(0)).alias("partition"),
     )
 
@@ -91,20 +101,24 @@ def _headers(rows: Rows, sink: Source | None) -> list[Column]:
         name = sink.timestamp.name
         kind = next(each.type for each in sink.columns if each.name == name)
         rowtime = F.coalesce(time_in(sink, column(name), kind), rowtime)
-    headers = [_header(ROWTIME_HEADER, rowtime.cast("string"))]
+    headers = [header(ROWTIME_HEADER, rowtime.cast("string"))]
     if names.SOURCE in rows.frame.columns:
-        coordinates = F.concat_ws("/", column(names.SOURCE), column(names.ORDINAL))
-        headers.insert(0, _header(SOURCE_HEADER, coordinates))
-        headers.append(_header(POSTED_AT_HEADER, column(names.POSTED_AT).cast("string")))
+        coordinates = F.concat(column(names.SOURCE), F.lit("/"), column(names.ORDINAL).cast("string"))
+        headers.insert(0, header(SOURCE_HEADER, coordinates))
+        headers.append(header(POSTED_AT_HEADER, column(names.POSTED_AT).cast("string")))
     return headers
 
 
-def _faults(at: Position) -> list[Column]:
-    return [_header(ERROR_HEADER, column(names.REASON)), _header(POSITION_HEADER, F.lit(str(at)))]
-
-
-def _header(name: str, value: Column) -> Column:
-    return F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
+def _faults(read: Read) -> Column:
+    source = column(names.SOURCE)
+    return fault_headers(
+        query=F.substring_index(source, "/", 1),
+        reason=column(names.REASON),
+        # Topic id, partition and offset.
+        read_from=F.concat(F.lit(f"{read.source.topic}/"), F.substring_index(source, "/", -3)),
+        original=column(names.HEADERS),
+        position=str(read.at),
+    )
 
 
 def _lane(rows: Rows, topic: TopicIdentity) -> Column:

@@ -28,18 +28,17 @@ from headrace.pipeline.spark.formats.reading import BytesWriter
 from headrace.pipeline.spark.queries import RunningQuery
 from headrace.pipeline.spark.steps.building import built
 from headrace.pipeline.spark.steps.modes import REAL_TIME, Mode, steps_of
+from headrace.pipeline.spark.steps.notes import EARLIEST, noted, starting_offsets
 from headrace.pipeline.spark.steps.read import latest_rows, read_rows
 from headrace.pipeline.spark.steps.refusals import output_mode
 from headrace.pipeline.spark.steps.rows import OFFSET, PARTITION, Rows, column, good
-from headrace.pipeline.spark.steps.sink import dead_letters, sink_records
+from headrace.pipeline.spark.steps.sink import PRODUCER, dead_letters, sink_records
 from headrace.pipeline.spark.steps.table_aggregating import aggregate_table, aggregated_table
 from headrace.pipeline.spark.steps.table_copy import TableCopy
 from headrace.pipeline.statements.tree import SourceKind
 from headrace.pipeline.topics import TopicIdentity, largest_message
 
 logger = logging.getLogger(__name__)
-
-EARLIEST: Final = "earliest"
 
 _LARGEST_BATCH: Final = 200_000
 
@@ -87,7 +86,7 @@ class Start:
         self._mode = mode
         ids = [topics[name].topic_id for name in (*query.source_topics, query.plan.sink.topic)]
         self._checkpoint = query.folder / "-".join(ids)
-        self._starting_offsets = self._first_offsets()
+        self._starting_offsets = starting_offsets(self._checkpoint, query.starting_offsets)
         self._taken = self._taken_before()
         self._refreshers: list[StreamingQuery] = []
 
@@ -102,7 +101,7 @@ class Start:
         # A batch that is cut short is repeated; there is no moment between batches to wait for.
         handles += self._refreshers
         handle = handles[0] if len(handles) == 1 else cast(StreamingQuery, _Together(handles))
-        return RunningQuery(handle, self._mode.name, nullcontext())
+        return RunningQuery(handle, self._mode.name, nullcontext(), mode_reason=self._mode.reason)
 
     def _start_all(self, handles: list[StreamingQuery]) -> None:
         """The query itself, and one for the dead letters of each source that it does not see to."""
@@ -131,7 +130,7 @@ class Start:
             keys=query.writer(sink.key_encoding, "key"),
             values=query.writer(sink.value_encoding, "value"),
             dead_letter_topic=query.written_topics[1],
-            at=reads_of(self._plan.root)[0].at,
+            read=reads_of(self._plan.root)[0],
         )
 
     def _started_in_batches(self, table: Read) -> StreamingQuery:
@@ -165,6 +164,7 @@ class Start:
         return {
             "kafka.bootstrap.servers": self._settings.bootstrap,
             "kafka.max.request.size": largest_message(self._settings),
+            **PRODUCER,
         }
 
     def changes(self, read: Read) -> Rows:
@@ -226,15 +226,6 @@ class Start:
             records = records.filter(~((F.col("partition") == taken.partition) & in_range))
         return records
 
-    def _first_offsets(self) -> str:
-        """Said once and kept: a second start before the first batch must not think that it is a later one."""
-        memory = Path(f"{self._checkpoint}.starting.txt")
-        if not memory.exists():
-            is_first = not self._query.folder.exists()
-            memory.parent.mkdir(parents=True, exist_ok=True)
-            memory.write_text(self._query.starting_offsets if is_first else EARLIEST)
-        return memory.read_text()
-
     def _options(self) -> dict[str, Any]:
         return {
             "kafka.bootstrap.servers": self._settings.bootstrap,
@@ -263,9 +254,7 @@ class Start:
         return writer.start()
 
     def _dead_letters(self, read: Read, number: int) -> StreamingQuery:
-        letters = dead_letters(
-            self.changes(read), dead_letter_topic=self._query.written_topics[1], at=read.at
-        )
+        letters = dead_letters(self.changes(read), dead_letter_topic=self._query.written_topics[1], read=read)
         return self._started(letters, f"-dead-letters-{number}", output_mode="append", mode="micro-batch")
 
     def _keep_refreshed(self, copy: TableCopy, topic: TopicIdentity) -> None:
@@ -288,20 +277,20 @@ class Start:
         query = self._query
         if any(isinstance(step, Aggregate | StreamJoin | TableJoin) for step in steps_of(self._plan.root)):
             return ()  # nothing in their results says which record they are of
-        memory = Path(f"{self._checkpoint}.taken.json")
-        if memory.exists():
-            return msgspec.json.decode(memory.read_bytes(), type=tuple[TakenRange, ...])
-        taken = taken_under_former_ids(
-            self._settings.bootstrap,
-            query=query.name,
-            source=self._topics[query.source_topics[0]],
-            derived=[self._topics[name] for name in query.written_topics],
-        )
-        if taken:
-            logger.warning("Query %s leaves out what it took under a former id: %s", query.name, taken)
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        memory.write_bytes(msgspec.json.encode(taken))
-        return taken
+
+        def find_out() -> bytes:
+            taken = taken_under_former_ids(
+                self._settings.bootstrap,
+                query=query.name,
+                source=self._topics[query.source_topics[0]],
+                derived=[self._topics[name] for name in query.written_topics],
+            )
+            if taken:
+                logger.warning("Query %s leaves out what it took under a former id: %s", query.name, taken)
+            return msgspec.json.encode(taken)
+
+        note = noted(Path(f"{self._checkpoint}.taken.json"), find_out)
+        return msgspec.json.decode(note, type=tuple[TakenRange, ...])
 
 
 class _TableBatch:

@@ -2,7 +2,9 @@
 
 Spark's aggregates cannot take a row's former value back. So a copy of the table is kept (`table_copy.py`),
 and a batch of changes says which groups may have changed: those that the changed rows were in, and those that
-they are in now. Just these groups are counted anew. A group without rows is a deletion.
+they are in now. Just these groups are counted anew. A group that has lost all its rows stays, with the
+aggregates of nothing: a count of 0, a sum of 0, an empty list. So it is in ksqlDB, which takes rows back one
+by one.
 
 Crash behaviour: the results are written before the copy takes the batch in, so a batch that is repeated finds
 the copy as it was, or finds its rows in it already and gives the same results once more.
@@ -17,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.pipeline.query_plan import Aggregate, Filter, Read, Step
 from headrace.pipeline.spark.steps import rows as names
-from headrace.pipeline.spark.steps.aggregating import aggregate_rows
+from headrace.pipeline.spark.steps.aggregating import aggregate_rows, aggregates_of_nothing
 from headrace.pipeline.spark.steps.filtering import filter_rows
 from headrace.pipeline.spark.steps.rows import Rows, column
 from headrace.pipeline.statements.tree import SourceKind
@@ -53,14 +55,16 @@ def aggregate_table(
     found = F.lit(True)
     for number, named in enumerate(step.keys):
         found = found & (column(_group(number)) == column(named.name))
-    joined = concerned.join(counted.frame, found, "left_outer")
-    is_gone = column(names.ROWTIME).isNull()
-    key_names = [key.name for key in step.keys]
-    made = [column(_group(number)).alias(name) for number, name in enumerate(key_names)]
-    made += [column(name) for name in counted.visible if name not in key_names]
-    time = F.coalesce(column(names.ROWTIME), F.unix_millis(F.current_timestamp()))
-    frame = joined.select(*made, time.alias(names.ROWTIME), is_gone.alias(names.DELETED))
-    return Rows(frame=frame, is_table=True)
+    emptied = concerned.join(counted.frame, found, "left_anti").crossJoin(
+        F.broadcast(aggregates_of_nothing(step, now))
+    )
+    left = emptied.select(
+        *(column(_group(number)).alias(key.name) for number, key in enumerate(step.keys)),
+        *(column(call.name) for call in step.calls),
+        F.unix_millis(F.current_timestamp()).alias(names.ROWTIME),
+        F.lit(False).alias(names.DELETED),
+    )
+    return Rows(frame=counted.frame.unionByName(left), is_table=True)
 
 
 def _standing(step: Step, records: DataFrame, decode: Decode) -> Rows:

@@ -18,14 +18,19 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+_TYPES: Final = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "headers": "array<struct<key: string, value: binary>>",
+}
+_COLUMNS: Final = tuple(_TYPES)
 # Every batch leaves the file of the former one behind. Whoever still reads it is done long before an hour.
 _TIDY_AFTER: Final = 100
 _KEPT_HOURS: Final = 1
-_SCHEMA: Final = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
-    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-)
 
 
 class TableCopy:
@@ -38,8 +43,14 @@ class TableCopy:
 
     def make(self, session: SparkSession) -> None:
         """Make the copy, empty, unless it is there."""
-        if not (self._folder / "_delta_log").exists():
-            session.createDataFrame([], _SCHEMA).write.format("delta").save(str(self._folder))
+        # Not by the folder alone: who was killed while making it left one without a commit.
+        if not any((self._folder / "_delta_log").glob("0*.json")):
+            # Of a Python list, even an empty one, createDataFrame makes a task for each slot of the session,
+            # and each of them starts a Python process.
+            nothing = session.range(0, 0, 1, 1).select(
+                *(F.lit(None).cast(kind).alias(name) for name, kind in _TYPES.items())
+            )
+            nothing.write.format("delta").save(str(self._folder))
 
     def records(self, session: SparkSession) -> DataFrame:
         """The table's records, one for each key."""

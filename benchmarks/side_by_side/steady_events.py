@@ -1,0 +1,116 @@
+"""Events posted over HTTP at a steady pace, and when each is readable in a derived topic.
+
+The latency of an event counts from the moment at which it was *due*, so a stalled sender cannot hide a stall
+(no coordinated omission).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from confluent_kafka import Consumer, TopicPartition
+
+from headrace.core.settings import Settings
+
+_SENDERS: Final = 8
+_PATIENCE: Final = 180.0
+
+
+class Reader:
+    """Notes when each event, told by its key, is readable in the topic."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "benchmark",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 50,
+                "log_level": 0,
+            }
+        )
+        partitions = self._consumer.list_topics(topic, 30).topics[topic].partitions
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._seen: dict[str, float] = {}
+        self._thread.start()
+
+    def latencies(self, due: dict[str, float]) -> list[float]:
+        """Milliseconds from when each event was due until it was readable, sorted; waits for all of them."""
+        deadline = time.monotonic() + _PATIENCE
+        while not due.keys() <= self._seen.keys():
+            if time.monotonic() > deadline:
+                missing = len(due.keys() - self._seen.keys())
+                raise RuntimeError(f"{missing} of {len(due)} events did not arrive")
+            time.sleep(0.05)
+        return sorted((self._seen[key] - moment) * 1000 for key, moment in due.items())
+
+    def has_any(self, prefix: str) -> bool:
+        """Whether an event whose key begins so has come."""
+        return any(key.startswith(prefix) for key in list(self._seen))
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None and (key := message.key()) is not None:
+                # The first time counts: a repetition is not when it became readable.
+                self._seen.setdefault(key.decode(), time.monotonic())
+        self._consumer.close()
+
+
+class Sender:
+    """Posts single events at a steady pace from several connections."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._local = threading.local()
+        self._pool = ThreadPoolExecutor(_SENDERS)
+
+    def send(self, prefix: str, count: int, rate: float) -> dict[str, float]:
+        """When each event was due, by its key."""
+        began = time.monotonic() + 0.1
+        due = {f"{prefix}-{number}": began + number / rate for number in range(count)}
+        list(self._pool.map(self._post, due.items()))
+        return due
+
+    def _post(self, event: tuple[str, float]) -> None:
+        key, due = event
+        time.sleep(max(0.0, due - time.monotonic()))
+        body = json.dumps(
+            {
+                "Event_Type": "ListingView",
+                "Event_Version": "1",
+                "User_ID": key,
+                "Listing_ID": "listing-1",
+                "Server_Time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "Device_Type": "web",
+            }
+        )
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = http.client.HTTPConnection(
+                self._settings.host, self._settings.ingest_port, timeout=60
+            )
+            self._local.connection = connection
+        connection.request("POST", "/events", body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        answer = response.read()
+        if response.status != http.client.OK:
+            raise RuntimeError(f"POST /events answered {response.status}: {answer!r}")
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+def percentile(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

@@ -1,0 +1,144 @@
+"""From a statement to its first record: CREATE STREAM … AS SELECT over REST, on a session that is warm.
+
+A producer writes an event to the source topic every 5 ms. The clock runs from the moment before POST /ksql
+until the topic of the new query, which does not exist before, has its first record; the query starts at the
+source's end, so that is a record of new input. The peer is the call of `start` of the same query on a stock
+Spark that runs already; its topic does exist before. To reach: a median of at most 3 s.
+
+    python benchmarks/statement_start.py [--rounds 7] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka import Producer
+from side_by_side.comparison import Claim, Comparison, Figure
+from side_by_side.json_events import TopicEnd, delete_topic, event, stream_of
+from side_by_side.stock_spark import StockSpark
+from side_by_side.whole_platform import HEADRACE, Platform, started_platform
+
+from headrace.pipeline.topics import TopicDirectory
+
+SOURCE = "trickle"
+EVERY = 0.005
+PATIENCE = 60.0
+STATEMENT = """CREATE STREAM {name} WITH (KAFKA_TOPIC = '{name}', VALUE_FORMAT = 'AVRO') AS
+  SELECT *, SUBSTRING(server_time, 0, 10) AS server_date FROM trickle EMIT CHANGES;"""
+FIGURES = (
+    Figure(name="answered", unit="s", decimals=2),
+    Figure(name="first record", unit="s", decimals=2),
+)
+CLAIMS = (Claim(figure="first record", of="subject", bound="at most", target=3.0),)
+
+
+class Trickle:
+    """Writes an event every few milliseconds while the block runs."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._producer.flush(PATIENCE)
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopping.wait(EVERY):
+            self._producer.produce(SOURCE, event(number), key=b"%d" % number)
+            self._producer.poll(0)
+            number += 1
+
+
+class Starts:
+    """Starts of queries on one platform and one stock Spark."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._bootstrap = platform.settings.bootstrap
+        self._directory = TopicDirectory(self._bootstrap)
+
+    def measure(self, engine: Platform | StockSpark, number: int) -> dict[str, float]:
+        name = f"start_{engine.name.partition(' ')[0]}_{number + 100}"
+        if not isinstance(engine, Platform):
+            self._directory.ensure(name, partitions=1)
+        began = time.monotonic()
+        if isinstance(engine, Platform):
+            query = engine.start_query(STATEMENT.format(name=name))
+        else:
+            query = name
+            engine.start(query, source=SOURCE, sink=name, starting="latest")
+        answered = time.monotonic() - began
+        self._wait_for_record(name)
+        first = time.monotonic() - began
+        if isinstance(engine, Platform):
+            engine.run(f"TERMINATE {query};")
+            engine.run(f"DROP STREAM {name} DELETE TOPIC;")
+        else:
+            engine.stop(query)
+            delete_topic(self._bootstrap, name)
+        return {"answered": answered, "first record": first}
+
+    def _wait_for_record(self, topic: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not self._directory.lookup([topic]):
+            self._check(topic, deadline)
+        end = TopicEnd(self._bootstrap, topic, partitions=1)
+        while not end.count():
+            self._check(topic, deadline)
+        end.close()
+
+    def _check(self, topic: str, deadline: float) -> None:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"no record came to {topic} in {PATIENCE} s")
+        time.sleep(EVERY)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--warm-up", type=int, default=1, help="rounds before")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write settings, rounds and verdicts there")
+    parser.add_argument("--only", choices=("headrace", "stock"), help="leave the other out")
+    arguments = parser.parse_args()
+    comparison = Comparison(
+        "statement until its first record, on a warm session",
+        figures=FIGURES,
+        claims=CLAIMS,
+        subject=HEADRACE,
+    )
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="headrace-benchmark-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        platform = stack.enter_context(started_platform())
+        bootstrap = platform.settings.bootstrap
+        TopicDirectory(bootstrap).ensure(SOURCE, partitions=1)
+        platform.run(stream_of(SOURCE))
+        engines: list[Platform | StockSpark] = []
+        if arguments.only != "stock":
+            engines.append(platform)
+        if arguments.only != "headrace":
+            engines.append(stack.enter_context(StockSpark(platform.settings, folder)))
+        stack.enter_context(Trickle(bootstrap))
+        starts = Starts(platform)
+        comparison.run(engines, starts.measure, rounds=arguments.rounds, warm_up=arguments.warm_up)
+        comparison.report(vars(arguments), arguments.json)
+
+
+if __name__ == "__main__":
+    main()

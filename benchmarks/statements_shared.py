@@ -1,0 +1,171 @@
+"""What five statements on one topic cost beside one: CPU time and time, and the same for stock Spark.
+
+Five statements take the events of one type each from one topic of one partition (`WHERE event_type = …`),
+so that together they write every event once. With one of them and then with all five running, two loads are
+measured: events at a steady pace, of which `CPU at the pace` is the pipeline's CPU time, with all that it
+does besides, and a burst written at once, of which it is the CPU time and the time until the last event is
+written. `five / one` is what is claimed: at most 2. The peer is stock Spark with one and five queries by
+hand. Each statement is a query of its own, with a checkpoint and a position of its own: the source is read
+once for each.
+
+    python benchmarks/statements_shared.py [--pace 500] [--seconds 5] [--burst 100000] [--rounds 2]
+        [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from confluent_kafka import Producer
+from side_by_side.comparison import Claim, Comparison, Figure
+from side_by_side.json_events import TYPES, TopicEnd, delete_topic, event, fill, stream_of
+from side_by_side.stock_spark import StockSpark
+from side_by_side.whole_platform import HEADRACE, Platform, started_platform
+
+from headrace.pipeline.topics import TopicDirectory
+
+SOURCE = "shared"
+PATIENCE = 120.0
+STATEMENT = """CREATE STREAM {name} WITH (KAFKA_TOPIC = '{name}', VALUE_FORMAT = 'AVRO') AS
+  SELECT *, SUBSTRING(server_time, 0, 10) AS server_date
+  FROM shared WHERE event_type = '{kind}' EMIT CHANGES;"""
+COSTS = ("CPU at the pace", "CPU of a burst", "time of a burst")
+FIGURES = (
+    *(Figure(name=f"{cost}, {count}", unit="s", decimals=2) for cost in COSTS for count in ("one", "five")),
+    *(Figure(name=f"{cost}, five / one", unit="times", decimals=2) for cost in COSTS),
+)
+CLAIMS = tuple(Claim(figure=f"{cost}, five / one", of="subject", bound="at most", target=2) for cost in COSTS)
+
+
+class Queries:
+    """So many queries on one engine, from the moment at which each has written a record."""
+
+    def __init__(self, platform: Platform, engine: Platform | StockSpark, label: str, count: int) -> None:
+        self._engine = engine
+        self._bootstrap = platform.settings.bootstrap
+        self._started: list[tuple[str, str]] = []
+        self._ends: dict[str, TopicEnd] = {}
+        for number in range(count):
+            name = f"shared_{label}_{number}"
+            TopicDirectory(self._bootstrap).ensure(name, partitions=1)
+            self._ends[name] = TopicEnd(self._bootstrap, name, partitions=1)
+            self._started.append((name, self._start(name, TYPES[number])))
+        self._wait_until_each_writes()
+
+    def counts(self) -> list[int]:
+        return [end.count() for end in self._ends.values()]
+
+    def wait_for(self, wanted: list[int]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        counts = self.counts()
+        while any(count < each for count, each in zip(counts, wanted, strict=True)):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{counts} of {wanted} records came in {PATIENCE} s")
+            time.sleep(0.02)
+            counts = self.counts()
+
+    def stop(self) -> None:
+        for name, query in self._started:
+            if isinstance(self._engine, Platform):
+                self._engine.run(f"TERMINATE {query};")
+                self._engine.run(f"DROP STREAM {name} DELETE TOPIC;")
+            else:
+                self._engine.stop(query)
+                delete_topic(self._bootstrap, name)
+            self._ends[name].close()
+
+    def _start(self, name: str, kind: str) -> str:
+        if isinstance(self._engine, Platform):
+            return self._engine.start_query(STATEMENT.format(name=name, kind=kind))
+        self._engine.start(name, source=SOURCE, sink=name, starting="latest", only=kind)
+        return name
+
+    def _wait_until_each_writes(self) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not all(self.counts()):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"not every query writes: {self.counts()}")
+            paced(self._bootstrap, pace=50, seconds=0.2)
+        # What was read once more or later than the first record is through when nothing comes any more.
+        before: list[int] = []
+        while (now := self.counts()) != before:
+            before = now
+            time.sleep(0.5)
+
+
+def paced(bootstrap: str, *, pace: float, seconds: float) -> int:
+    """Write events at that pace; how many."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+    began = time.monotonic()
+    total = int(pace * seconds)
+    for number in range(total):
+        time.sleep(max(0.0, began + number / pace - time.monotonic()))
+        producer.produce(SOURCE, event(number), key=b"%d" % number)
+        producer.poll(0)
+    producer.flush(PATIENCE)
+    return total
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pace", type=float, default=500, help="events a second of the steady load")
+    parser.add_argument("--seconds", type=float, default=5, help="length of the steady load")
+    parser.add_argument("--burst", type=int, default=100_000, help="events of the burst")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--warm-up", type=int, default=1, help="rounds before")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write settings, rounds and verdicts there")
+    parser.add_argument("--only", choices=("headrace", "stock"), help="leave the other out")
+    arguments = parser.parse_args()
+    title = f"five statements on a topic beside one: {arguments.pace:,.0f} events/s, then {arguments.burst:,}"
+    comparison = Comparison(title, figures=FIGURES, claims=CLAIMS, subject=HEADRACE)
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="headrace-benchmark-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        platform = stack.enter_context(started_platform())
+        bootstrap = platform.settings.bootstrap
+        TopicDirectory(bootstrap).ensure(SOURCE, partitions=1)
+        platform.run(stream_of(SOURCE))
+        engines: list[Platform | StockSpark] = []
+        if arguments.only != "stock":
+            engines.append(platform)
+        if arguments.only != "headrace":
+            engines.append(stack.enter_context(StockSpark(platform.settings, folder)))
+
+        def costs(engine: Platform | StockSpark, label: str, count: int) -> dict[str, float]:
+            queries = Queries(platform, engine, label, count)
+            share = arguments.burst // len(TYPES)
+            before, cpu = queries.counts(), engine.cpu()
+            paced(bootstrap, pace=arguments.pace, seconds=arguments.seconds)
+            at_pace = (engine.cpu() - cpu).total
+            sent = int(arguments.pace * arguments.seconds) // len(TYPES)
+            queries.wait_for([each + sent for each in before])
+            before, cpu, began = queries.counts(), engine.cpu(), time.monotonic()
+            fill(bootstrap, SOURCE, records=arguments.burst, partitions=1)
+            queries.wait_for([each + share for each in before])
+            burst = (engine.cpu() - cpu).total, time.monotonic() - began
+            queries.stop()
+            return dict(zip(COSTS, (at_pace, *burst), strict=True))
+
+        def measure(engine: Platform | StockSpark, number: int) -> dict[str, float]:
+            label = f"{engine.name.partition(' ')[0]}_{number + 100}"
+            one = costs(engine, f"{label}_one", 1)
+            five = costs(engine, f"{label}_five", len(TYPES))
+            return (
+                {f"{cost}, one": one[cost] for cost in COSTS}
+                | {f"{cost}, five": five[cost] for cost in COSTS}
+                | {f"{cost}, five / one": five[cost] / one[cost] for cost in COSTS}
+            )
+
+        comparison.run(engines, measure, rounds=arguments.rounds, warm_up=arguments.warm_up)
+        comparison.report(vars(arguments), arguments.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""`headrace dlq`: dead letters, to look at and to send back repaired.
+
+Invariant: a command's own imports happen when it runs, as in `app.py`. Never holds logic: that is in
+`dead_letters/`; how it looks is in `dlq_output.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headrace.cli.setting_flags import with_settings
+from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
+
+if TYPE_CHECKING:
+    from headrace.dead_letters.edits import Edit
+
+app = typer.Typer(
+    help="Dead letters: records that a query could not read. List, show, repair them.", no_args_is_help=True
+)
+
+_LOG: Final = ("host", "kafka_port", "engine", "bootstrap_servers")
+_SOME_FAILED: Final = 1
+
+_Topic = Annotated[str, typer.Argument(help="A dead-letter topic, such as events_dlq.", show_default=False)]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@app.command("list")
+@with_settings(*_LOG)
+def list_(
+    settings: Settings,
+    topic: Annotated[
+        str | None, typer.Argument(help="Show the entries of this topic.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option(help="How many entries, the newest ones.", min=1)] = 100,
+    as_json: _AsJson = False,
+) -> None:
+    """List the dead-letter topics with their counts, or the entries of one."""
+    from headrace.cli.dlq_output import print_entries, print_topics  # noqa: PLC0415
+    from headrace.dead_letters.notes import read_notes  # noqa: PLC0415
+    from headrace.dead_letters.topics import DeadLetterTopics  # noqa: PLC0415
+
+    topics = DeadLetterTopics(settings.bootstrap)
+    if topic is None:
+        print_topics(topics.all(), read_notes(settings.bootstrap), as_json=as_json)
+        return
+    found = topics.named(topic)
+    entries = topics.newest(found, limit)
+    print_entries(entries, read_notes(settings.bootstrap), as_json=as_json)
+    if found.entries > limit:
+        print(f"the newest {limit} of {found.entries} entries; --limit shows more", file=sys.stderr)
+
+
+@app.command()
+@with_settings(*_LOG)
+def show(
+    settings: Settings,
+    topic: _Topic,
+    at: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="Which one.", show_default=False)],
+    as_json: _AsJson = False,
+    only_value: Annotated[
+        bool, typer.Option("--value", help="Print the value alone, byte for byte, as --set-value takes it.")
+    ] = False,
+) -> None:
+    """Show one dead letter whole."""
+    from headrace.cli.dlq_output import print_entry  # noqa: PLC0415
+    from headrace.dead_letters.entries import parse_at  # noqa: PLC0415
+    from headrace.dead_letters.notes import read_notes  # noqa: PLC0415
+    from headrace.dead_letters.topics import DeadLetterTopics  # noqa: PLC0415
+
+    topics = DeadLetterTopics(settings.bootstrap)
+    letter = topics.entry(topics.named(topic), parse_at(at))
+    if only_value:
+        sys.stdout.buffer.write(letter.value or b"")
+        sys.stdout.buffer.flush()
+        return
+    print_entry(letter, read_notes(settings.bootstrap), as_json=as_json)
+
+
+@app.command()
+@with_settings(*_LOG)
+def repair(
+    settings: Settings,
+    *,
+    topic: _Topic,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PARTITION:OFFSET", help="Only this one; may be given several times."),
+    ] = None,
+    set_value: Annotated[
+        Path | None, typer.Option(help="The new value is what this file holds; for one dead letter.")
+    ] = None,
+    edit: Annotated[bool, typer.Option("--edit", help="Edit each value in $VISUAL or $EDITOR.")] = False,
+    replace: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="OLD NEW", help="Replace this text in each value.")
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(help="A shell command that gets each value on stdin and gives the new one on stdout."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be sent.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also those that were repaired before.")] = False,
+) -> None:
+    """Send dead letters back to the topic they came from, edited or as they are. Exit code 1: some failed."""
+    from headrace.cli.dlq_output import print_outcomes  # noqa: PLC0415
+    from headrace.dead_letters.entries import parse_at  # noqa: PLC0415
+    from headrace.dead_letters.repairing import Repair  # noqa: PLC0415
+    from headrace.pipeline.topics import largest_message  # noqa: PLC0415
+
+    places = [parse_at(text) for text in at or ()]
+    if set_value is not None and len(places) != 1:
+        raise HeadraceError(
+            "bad_request",
+            f"--set-value gives the value of one dead letter, but {len(places) or 'none'} are named.",
+            remedy="Name it with --at PARTITION:OFFSET.",
+        )
+    run = Repair(
+        settings.bootstrap,
+        largest_message=int(largest_message(settings)),
+        edit=_chosen(set_value=set_value, edit=edit, replace=replace, command=command),
+        is_dry_run=dry_run,
+        again=again,
+    )
+    if not print_outcomes(run.run(topic, places, edits_first=edit)):
+        raise typer.Exit(_SOME_FAILED)
+
+
+def _chosen(
+    *, set_value: Path | None, edit: bool, replace: tuple[str, str] | None, command: str | None
+) -> Edit | None:
+    from headrace.dead_letters import edits  # noqa: PLC0415
+
+    given = {
+        "--set-value": set_value is not None,
+        "--edit": edit,
+        "--replace": replace is not None,
+        "--command": command is not None,
+    }
+    names = [name for name, is_given in given.items() if is_given]
+    if len(names) > 1:
+        raise HeadraceError(
+            "bad_request",
+            f"{' and '.join(names)} are given together, but a value is edited in one way.",
+            remedy="Use one of them.",
+        )
+    if set_value is not None:
+        return edits.set_value(set_value)
+    if replace is not None:
+        return edits.replace(*replace)
+    if command is not None:
+        return edits.command(command)
+    return edits.editor() if edit else None

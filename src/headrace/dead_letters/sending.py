@@ -1,0 +1,178 @@
+"""Sends repaired records back to where they came from, and notes it.
+
+A repaired record has the key of the old one and goes into its partition, so that the order of a key's records
+is that of one partition; where the topic has fewer partitions now, the key decides. It has the headers of the
+old one but for those in `_LEFT_OUT`, and:
+
+- `headrace-repaired-from` and `headrace-attempts` (see `lake/dead_letter_headers.py`);
+- `headrace-rowtime`, the time of the old record: windows count the new one where the old one belongs. The
+  record's own timestamp is that of the repair, by which the log keeps it and by which latency is measured.
+
+Order: records, acknowledged by all replicas, then their notes; `notes.py` says what a crash in between does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from headrace.core.errors import HeadraceError
+from headrace.dead_letters.entries import DeadLetter, Headers
+from headrace.dead_letters.notes import NOTES_TOPIC, Note, make_notes_topic, note_key
+from headrace.lake.coordinates import POSTED_AT_HEADER, ROWTIME_HEADER, SOURCE_HEADER
+from headrace.lake.dead_letter_headers import ATTEMPTS_HEADER, REPAIRED_FROM_HEADER, RecordPlace
+from headrace.query.log_directory import LogDirectory, TopicIdentity
+
+# The lake would take a record with coordinates that it knows for a repetition; the others are given anew.
+_LEFT_OUT: Final = frozenset({SOURCE_HEADER, POSTED_AT_HEADER, ATTEMPTS_HEADER, REPAIRED_FROM_HEADER})
+_PATIENCE_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaired:
+    """A dead letter, the place of its record, and the value that the record is to have."""
+
+    letter: DeadLetter
+    source: RecordPlace
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What became of one: where it is now, or why it is not."""
+
+    repaired: Repaired
+    sent_to: str = ""
+    failure: str = ""
+
+
+class Sender:
+    """Sends, in batches. `largest_message` is the most bytes that the client takes for one."""
+
+    def __init__(self, bootstrap: str, *, largest_message: int) -> None:
+        self._bootstrap = bootstrap
+        self._directory = LogDirectory(bootstrap)
+        self._sources: dict[str, TopicIdentity] = {}
+        self._has_notes_topic = False
+        self._producer: Any = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                # As Java's clients do: the same key goes to the same partition, whoever writes it.
+                "partitioner": "murmur2_random",
+                "allow.auto.create.topics": False,
+                "delivery.timeout.ms": int(_PATIENCE_SECONDS * 1000),
+                "message.max.bytes": largest_message,
+                "log_level": 2,
+            }
+        )
+
+    def source(self, name: str) -> TopicIdentity:
+        """The topic that a record goes back to, as it is now. Raises HeadraceError no_such_topic."""
+        if name not in self._sources:
+            found = self._directory.describe([name]).get(name)
+            if found is None:
+                raise HeadraceError(
+                    "no_such_topic",
+                    f"There is no topic `{name}`, from which dead letters came: nothing can go back to it.",
+                    remedy="Make the topic again, or leave the dead letters as they are.",
+                )
+            self._sources[name] = found
+        return self._sources[name]
+
+    def send(self, batch: Sequence[Repaired]) -> list[Delivery]:
+        """Send all, then note those that arrived. Raises HeadraceError where that cannot be noted."""
+        if not batch:
+            return []
+        if not self._has_notes_topic:
+            # Before anything is sent: without it nothing would be remembered.
+            make_notes_topic(self._bootstrap)
+            self._has_notes_topic = True
+        deliveries = [self._produced(repaired) for repaired in batch]
+        self._producer.flush(_PATIENCE_SECONDS)
+        done = [pending.outcome(repaired) for repaired, pending in zip(batch, deliveries, strict=True)]
+        self._note([delivery for delivery in done if delivery.sent_to])
+        return done
+
+    def _produced(self, repaired: Repaired) -> _Pending:
+        pending = _Pending()
+        letter = repaired.letter
+        try:
+            self._producer.produce(
+                repaired.source.topic,
+                repaired.value,
+                letter.key,
+                partition=self._partition(repaired.source),
+                headers=list(sent_headers(letter)),
+                on_delivery=pending.delivered,
+            )
+        except KafkaException as error:  # it is too large, for example
+            pending.failure = error.args[0].str()
+        return pending
+
+    def _partition(self, place: RecordPlace) -> int:
+        let_the_key_decide = -1
+        known = self.source(place.topic).partitions
+        return place.partition if place.partition in known else let_the_key_decide
+
+    def _note(self, sent: Sequence[Delivery]) -> None:
+        now = int(time.time() * 1000)
+        pending: list[_Pending] = []
+        for delivery in sent:
+            letter = delivery.repaired.letter
+            note = Note(
+                dead_letter_topic=letter.topic, dead_letter=str(letter.at), sent_to=delivery.sent_to, at=now
+            )
+            pending.append(_Pending())
+            self._producer.produce(
+                NOTES_TOPIC,
+                msgspec.json.encode(note),
+                note_key(delivery.repaired.source),
+                on_delivery=pending[-1].delivered,
+            )
+        self._producer.flush(_PATIENCE_SECONDS)
+        unnoted = [each for each, told in zip(sent, pending, strict=True) if not told.place]
+        if unnoted:
+            places = ", ".join(f"{each.repaired.letter.at} to {each.sent_to}" for each in unnoted)
+            raise HeadraceError(
+                "log_unavailable",
+                f"These were sent, but that could not be noted in {NOTES_TOPIC}: {places}.",
+                remedy="The next repair would send them again: name others with --at.",
+            )
+
+
+class _Pending:
+    """What the log says of a record that is under way."""
+
+    def __init__(self) -> None:
+        self.place = ""
+        self.failure = f"the log has not acknowledged it within {_PATIENCE_SECONDS:.0f} s"
+
+    def delivered(self, error: KafkaError | None, record: Any) -> None:
+        if error is not None:
+            self.failure = error.str()
+        else:
+            self.place = f"{record.topic()} {record.partition()}:{record.offset()}"
+
+    def outcome(self, repaired: Repaired) -> Delivery:
+        if self.place:
+            return Delivery(repaired=repaired, sent_to=self.place)
+        return Delivery(repaired=repaired, failure=f"{repaired.source.topic} did not take it: {self.failure}")
+
+
+def sent_headers(letter: DeadLetter) -> Headers:
+    """The headers of the repaired record."""
+    kept = [(name, value) for name, value in letter.original_headers if name not in _LEFT_OUT]
+    if letter.posted_at_ms is not None and all(name != ROWTIME_HEADER for name, _ in kept):
+        kept.append((ROWTIME_HEADER, str(letter.posted_at_ms).encode()))
+    return (
+        *kept,
+        (REPAIRED_FROM_HEADER, f"{letter.topic}/{letter.at.partition}/{letter.at.offset}".encode()),
+        (ATTEMPTS_HEADER, str(letter.attempts).encode()),
+    )

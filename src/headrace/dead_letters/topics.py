@@ -1,0 +1,130 @@
+"""Dead-letter topics and their entries: which there are, how many entries each has, the entries themselves.
+
+A dead-letter topic is one whose name ends in `_dlq`. Never changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from headrace.core.errors import HeadraceError
+from headrace.dead_letters.entries import At, DeadLetter, dead_letter
+from headrace.dead_letters.log_reader import records_between
+from headrace.lake.dead_letter_headers import DEAD_LETTER_SUFFIX
+from headrace.query.log_directory import LogDirectory, TopicIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterTopic:
+    """`stretches`: of each partition the first offset that is there, and the one that comes next."""
+
+    name: str
+    stretches: dict[int, tuple[int, int]]
+
+    @property
+    def entries(self) -> int:
+        return sum(end - first for first, end in self.stretches.values())
+
+
+class DeadLetterTopics:
+    """Looks at them."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._directory = LogDirectory(bootstrap)
+
+    def all(self) -> list[DeadLetterTopic]:
+        """Raises HeadraceError log_unavailable."""
+        return self._described(self._names())
+
+    def named(self, name: str) -> DeadLetterTopic:
+        """Raises HeadraceError: bad_request for a topic of another kind, no_such_topic, log_unavailable."""
+        if not name.endswith(DEAD_LETTER_SUFFIX):
+            self._refuse_other_kind(name)
+        found = self._described([name])
+        if not found:
+            known = ", ".join(self._names())
+            raise HeadraceError(
+                "no_such_topic",
+                f"There is no topic `{name}`.",
+                remedy=f"The dead-letter topics are: {known}."
+                if known
+                else "There is no dead-letter topic yet: a query makes that of its source when it starts.",
+            )
+        return found[0]
+
+    def newest(self, topic: DeadLetterTopic, limit: int) -> list[DeadLetter]:
+        """The newest entries, oldest first."""
+        tails = {
+            partition: (max(first, end - limit), end) for partition, (first, end) in topic.stretches.items()
+        }
+        found = [dead_letter(record) for record in records_between(self._bootstrap, topic.name, tails)]
+        found.sort(key=lambda letter: (letter.timestamp_ms, letter.at))
+        return found[-limit:]
+
+    def every(self, topic: DeadLetterTopic) -> Iterator[DeadLetter]:
+        """All entries that were there when the topic was looked up, in the order of each partition."""
+        for record in records_between(self._bootstrap, topic.name, topic.stretches):
+            yield dead_letter(record)
+
+    def entry(self, topic: DeadLetterTopic, at: At) -> DeadLetter:
+        """Raises HeadraceError bad_request where there is none."""
+        if at.partition not in topic.stretches:
+            raise HeadraceError(
+                "bad_request",
+                f"{topic.name} has no partition {at.partition}.",
+                remedy=f"Its partitions are {_listed(sorted(topic.stretches))}.",
+            )
+        first, end = topic.stretches[at.partition]
+        stretch = {at.partition: (at.offset, at.offset + 1)}
+        if first <= at.offset < end:
+            for record in records_between(self._bootstrap, topic.name, stretch):
+                return dead_letter(record)
+        holds = f"holds offsets {first} to {end - 1}" if first < end else "is empty"
+        raise HeadraceError(
+            "bad_request",
+            f"{topic.name} has no entry at {at}: partition {at.partition} {holds}.",
+            remedy=f"`headrace dlq list {topic.name}` shows the places of the entries.",
+        )
+
+    def _names(self) -> list[str]:
+        return [name for name in self._directory.topic_names() if name.endswith(DEAD_LETTER_SUFFIX)]
+
+    def _described(self, names: Sequence[str]) -> list[DeadLetterTopic]:
+        found = self._directory.describe(names)
+        topics = [found[name] for name in sorted(found)]
+        # In this order: an earliest offset asked for later could lie behind the latest one.
+        earliest = self._directory.earliest(topics)
+        latest = self._directory.latest(topics)
+        return [
+            DeadLetterTopic(
+                name=topic.name,
+                stretches={
+                    number: (earliest[topic.name, number], latest[topic.name, number])
+                    for number in topic.partitions
+                },
+            )
+            for topic in topics
+            if _is_known(topic, earliest) and _is_known(topic, latest)  # else it was deleted meanwhile
+        ]
+
+    def _refuse_other_kind(self, name: str) -> NoReturn:
+        own = f"{name}{DEAD_LETTER_SUFFIX}"
+        there = own in self._directory.describe([own])
+        raise HeadraceError(
+            "bad_request",
+            f"`{name}` is no dead-letter topic: the name of one ends in {DEAD_LETTER_SUFFIX}.",
+            remedy=f"Its dead letters are in `{own}`."
+            if there
+            else "`headrace dlq list` shows those there are.",
+        )
+
+
+def _is_known(topic: TopicIdentity, offsets: dict[tuple[str, int], int]) -> bool:
+    return all((topic.name, number) in offsets for number in topic.partitions)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"

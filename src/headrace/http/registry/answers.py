@@ -1,0 +1,75 @@
+"""What the registry's routes share: the shapes of answers and errors, and how requests are read.
+
+Invariants: every answer, errors too, is JSON of the type `application/vnd.schemaregistry.v1+json`; an error
+is `{"error_code": …, "message": …}`, and the first three digits of the code are the HTTP status.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import msgspec
+from litestar import Response
+
+from headrace.registry.records import AVRO
+from headrace.registry.registry import LATEST
+
+MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+INVALID_VERSION: Final = 42202
+_HIGHEST_VERSION: Final = 2**31 - 1
+
+
+class RefusedError(Exception):
+    """A request that this API does not take; `code` is one of Confluent's."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def posted_object(body: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(body)
+    except ValueError as error:
+        raise RefusedError(400, f"The request is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise RefusedError(400, "The request is not a JSON object.")
+    return content
+
+
+def posted_schema(body: bytes) -> tuple[str, str]:
+    """Text and type of the schema in a request."""
+    content = posted_object(body)
+    text = content.get("schema")
+    if not isinstance(text, str) or not text:
+        raise RefusedError(42201, "The request has no `schema`, or it is not a text.")
+    for name in ("references", "metadata", "ruleSet"):
+        if content.get(name):
+            raise RefusedError(42201, f"Schemas with `{name}` are not supported.")
+    return text, str(content.get("schemaType") or AVRO)
+
+
+def version_number(version: str) -> int | str:
+    if version in {LATEST, "-1"}:
+        return LATEST
+    if version.isascii() and version.isdigit() and 1 <= int(version) <= _HIGHEST_VERSION:
+        return int(version)
+    raise RefusedError(
+        INVALID_VERSION,
+        f"The specified version '{version}' is not a valid version id. "
+        f'Allowed values are between [1, {_HIGHEST_VERSION}] and the string "latest"',
+    )
+
+
+def answer(content: Any, status: int = 200) -> Response[bytes]:
+    return Response(msgspec.json.encode(content), status_code=status, media_type=MEDIA_TYPE)
+
+
+def raw(text: str) -> Response[bytes]:
+    return Response(text.encode("utf-8"), media_type=MEDIA_TYPE)
+
+
+def refused(code: int, message: str) -> Response[bytes]:
+    status = code if code < 1000 else code // 100
+    return answer({"error_code": code, "message": message}, status)

@@ -1,0 +1,56 @@
+"""What a dead letter says about itself: the headers of a record in `<topic>_dlq`.
+
+Key and value are those of the record that could not be read, byte for byte. The headers, UTF-8 text:
+
+| header | what |
+|---|---|
+| `headrace-error` | why it could not be read |
+| `headrace-query` | the id of the query that could not read it |
+| `headrace-position` | where its statement names the source: `line 3, column 8`; none of the lake's query |
+| `headrace-read-from` | the record itself: `<topic>/<topic id>/<partition>/<offset>` |
+| `headrace-attempts` | how often it has failed: 1, or more where a repaired record failed again |
+| `headrace-original-<name>` | a header `<name>` of the record, as it was |
+
+Besides it has those of every derived record (`coordinates.py`). A record that was repaired and sent back to
+its source carries `headrace-repaired-from` (`<dead-letter topic>/<partition>/<offset>`), and in
+`headrace-attempts` how often it had failed by then.
+
+Never reads or writes a topic itself: `pipeline/spark/` writes dead letters, `dead_letters/` reads and repairs
+them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+QUERY_HEADER: Final = "headrace-query"
+POSITION_HEADER: Final = "headrace-position"
+READ_FROM_HEADER: Final = "headrace-read-from"
+ATTEMPTS_HEADER: Final = "headrace-attempts"
+REPAIRED_FROM_HEADER: Final = "headrace-repaired-from"
+ORIGINAL_PREFIX: Final = "headrace-original-"
+
+DEAD_LETTER_SUFFIX: Final = "_dlq"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordPlace:
+    """Where a record stands, in which incarnation of its topic. No part of it holds a slash."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.topic_id}/{self.partition}/{self.offset}"
+
+
+def parse_place(text: str) -> RecordPlace:
+    """The inverse of `str`. Raises ValueError on anything else."""
+    parts = text.split("/")
+    if len(parts) != 4:
+        raise ValueError(f"a place has four parts, this one {len(parts)}: {text!r}")
+    topic, topic_id, partition, offset = parts
+    return RecordPlace(topic=topic, topic_id=topic_id, partition=int(partition), offset=int(offset))
