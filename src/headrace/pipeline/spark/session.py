@@ -30,8 +30,8 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "1",
     # Hadoop's own local file system starts a `chmod` process for every file it makes (32 and
-    # more a batch); this one asks the JVM. It writes no `.crc` beside each file either.
-    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.NakedLocalFileSystem",
+    # more a batch); this one asks the JVM.
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -79,7 +79,7 @@ def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path])
             f"-Djava.io.tmpdir={folder / 'scratch'}",
             *_JAVA_OPTIONS,
         )
-        return (
+        session = (
             builder.config("spark.driver.memory", settings.spark_memory)
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.host", "127.0.0.1")
@@ -91,3 +91,19 @@ def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path])
             .config("spark.ui.port", str(settings.spark_ui_port))
             .getOrCreate()
         )
+    _write_no_checksums(session)
+    return session
+
+
+def _write_no_checksums(session: SparkSession) -> None:
+    """Leave out the `.crc` that Hadoop puts beside each local file: one more file for each that is made.
+
+    Everybody in the JVM is given the same object for the local files. A file system that knows no checksums
+    at all would do it too, but RocksDB's snapshots ask for Hadoop's class of one that does.
+    """
+    jvm, context = session._jvm, session.sparkContext._jsc
+    assert jvm is not None
+    assert context is not None
+    local = jvm.org.apache.hadoop.fs.FileSystem.getLocal(context.hadoopConfiguration())
+    local.setWriteChecksum(False)
+    local.setVerifyChecksum(False)
