@@ -272,11 +272,12 @@ def test_a_query_whose_schema_is_registered_already_is_taken_whatever_the_level(
     schemas.register(subject, avro_types.record_schema(columns))
     schemas.register(subject, avro_types.record_schema((Column(name="X", type=VARCHAR),)))
     schemas.register(subject, avro_types.record_schema((Column(name="V", type=VARCHAR),)))
-    run(
+    made = run(
         engine,
         f"""CREATE STREAM s (v BIGINT) WITH (KAFKA_TOPIC='{topic_name}', VALUE_FORMAT='JSON', PARTITIONS=1);
         CREATE STREAM o WITH (KAFKA_TOPIC='{topic_name}_out', VALUE_FORMAT='AVRO') AS SELECT v FROM s;""",
     )
+    assert made[1]["commandStatus"]["queryId"] in engine.log.catalogue.queries
 
 
 def test_a_query_keeps_its_statement_with_the_values_of_variables(engine: Engine, topic_name: str) -> None:

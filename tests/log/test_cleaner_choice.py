@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from headrace.log import checkpoints
 from headrace.log.cleaner import Cleaner
 from headrace.log.cleaning_task import Pace
+from headrace.log.errors import StorageError
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.log.batches import NOW, open_log
 from tests.log.compacted import (
@@ -120,6 +122,21 @@ def test_holes_stay_when_a_topic_is_not_compacted_any_more(tmp_path: Path) -> No
     folder, log = open_log(tmp_path / "data", replace(log.config, cleanup_policy=frozenset({"delete"})))
     assert (log.bases, records_of(log)) == (bases, before)
     folder.close()
+
+
+def test_a_cleaned_offset_that_cannot_be_written_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, log = open_log(tmp_path / "data", compact_config())
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(checkpoints, "write_cleaned_offsets", full)
+    folder.set_cleaned_offset(log, 2)
+    assert folder.cleaned_offset(log) == 2
+    with pytest.raises(StorageError, match=r"offsets of cleaning cannot be written: no space left"):
+        folder.close()
 
 
 def test_the_pace_of_reading_and_writing() -> None:

@@ -72,10 +72,10 @@ def point_of(log: PartitionLog) -> Point:
     if segment.index is not None:
         segment_indexes.save(segment)
         segment.trim_tail()
-    if log.batches_since_snapshot >= _BATCHES_PER_SNAPSHOT:
+    snapshot_due = log.batches_since_snapshot >= _BATCHES_PER_SNAPSHOT
+    if snapshot_due:
         snapshots.write(log, log.end_offset)
-        log.joined = True
-    if log.joined:
+    if snapshot_due or log.joined:
         snapshots.prune(log)
         log.joined = False
     return Point(
