@@ -15,15 +15,12 @@ p50 of at most 10 ms.
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
 from contextlib import ExitStack
-from pathlib import Path
 
 from side_by_side.comparison import Claim, Comparison, Figure
 from side_by_side.json_events import PARTITIONS
+from side_by_side.statement_engines import StatementEngine, engines, parser
 from side_by_side.steady_events import Reader, Sender, percentile
-from side_by_side.stock_spark import StockSpark
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
 from headrace.core.settings import Settings
@@ -53,7 +50,7 @@ class Latency:
         self._arguments = arguments
         self._sender = Sender(platform.settings)
 
-    def measure(self, engine: Platform | StockSpark, number: int) -> dict[str, float]:
+    def measure(self, engine: StatementEngine, number: int) -> dict[str, float]:
         name = f"latency-{number}"
         if isinstance(engine, Platform):
             engine.run(f"RESUME {self._query};")
@@ -92,36 +89,24 @@ class Latency:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--engine", choices=("embedded", "kafka"), default=Settings().engine)
-    parser.add_argument("--events", type=int, default=2000, help="in each turn")
-    parser.add_argument("--rate", type=float, default=200, help="events a second")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--warm-up", type=int, default=1, help="rounds before")
-    parser.add_argument("--settle", type=float, default=5, help="seconds of traffic before each measurement")
-    parser.add_argument("--only", choices=("headrace", "stock"), help="leave the other out")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write settings, rounds and verdicts there")
-    arguments = parser.parse_args()
+    command = parser(__doc__, rounds=3)
+    command.add_argument("--engine", choices=("embedded", "kafka"), default=Settings().engine)
+    command.add_argument("--events", type=int, default=2000, help="in each turn")
+    command.add_argument("--rate", type=float, default=200, help="events a second")
+    command.add_argument("--settle", type=float, default=5, help="seconds of traffic before each measurement")
+    arguments = command.parse_args()
     title = f"POST until readable as Avro, {arguments.rate:,.0f} events a second"
     comparison = Comparison(title, figures=FIGURES, claims=CLAIMS, subject=HEADRACE)
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="headrace-benchmark-"))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         platform = stack.enter_context(started_platform(engine=arguments.engine))
         topic = platform.settings.events_topic
         TopicDirectory(platform.settings.bootstrap).ensure(topic, partitions=PARTITIONS)
         query = platform.start_query(marketplace.statements(topic))
         platform.run(f"PAUSE {query};")
-        engines: list[Platform | StockSpark] = []
-        if arguments.only != "stock":
-            engines.append(platform)
-        if arguments.only != "headrace":
-            engines.append(stack.enter_context(StockSpark(platform.settings, folder)))
+        both = stack.enter_context(engines(platform, arguments.only))
         latency = Latency(platform, query, arguments)
         stack.callback(latency.close)
-        comparison.run(engines, latency.measure, rounds=arguments.rounds, warm_up=arguments.warm_up)
+        comparison.run(both, latency.measure, rounds=arguments.rounds, warm_up=arguments.warm_up)
         comparison.report(vars(arguments), arguments.json)
 
 

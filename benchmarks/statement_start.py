@@ -10,19 +10,15 @@ Spark that runs already; its topic does exist before. To reach: a median of at m
 
 from __future__ import annotations
 
-import argparse
-import shutil
-import tempfile
 import threading
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Self
 
 from confluent_kafka import Producer
 from side_by_side.comparison import Claim, Comparison, Figure
 from side_by_side.json_events import TopicEnd, delete_topic, event, stream_of
-from side_by_side.stock_spark import StockSpark
+from side_by_side.statement_engines import StatementEngine, engines, label, parser
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
 from headrace.pipeline.topics import TopicDirectory
@@ -71,8 +67,8 @@ class Starts:
         self._bootstrap = platform.settings.bootstrap
         self._directory = TopicDirectory(self._bootstrap)
 
-    def measure(self, engine: Platform | StockSpark, number: int) -> dict[str, float]:
-        name = f"start_{engine.name.partition(' ')[0]}_{number + 100}"
+    def measure(self, engine: StatementEngine, number: int) -> dict[str, float]:
+        name = f"start_{label(engine, number)}"
         if not isinstance(engine, Platform):
             self._directory.ensure(name, partitions=1)
         began = time.monotonic()
@@ -108,14 +104,8 @@ class Starts:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--warm-up", type=int, default=1, help="rounds before")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write settings, rounds and verdicts there")
-    parser.add_argument("--only", choices=("headrace", "stock"), help="leave the other out")
-    arguments = parser.parse_args()
+    command = parser(__doc__, rounds=7)
+    arguments = command.parse_args()
     comparison = Comparison(
         "statement until its first record, on a warm session",
         figures=FIGURES,
@@ -123,20 +113,14 @@ def main() -> None:
         subject=HEADRACE,
     )
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="headrace-benchmark-"))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         platform = stack.enter_context(started_platform())
         bootstrap = platform.settings.bootstrap
         TopicDirectory(bootstrap).ensure(SOURCE, partitions=1)
         platform.run(stream_of(SOURCE))
-        engines: list[Platform | StockSpark] = []
-        if arguments.only != "stock":
-            engines.append(platform)
-        if arguments.only != "headrace":
-            engines.append(stack.enter_context(StockSpark(platform.settings, folder)))
+        both = stack.enter_context(engines(platform, arguments.only))
         stack.enter_context(Trickle(bootstrap))
         starts = Starts(platform)
-        comparison.run(engines, starts.measure, rounds=arguments.rounds, warm_up=arguments.warm_up)
+        comparison.run(both, starts.measure, rounds=arguments.rounds, warm_up=arguments.warm_up)
         comparison.report(vars(arguments), arguments.json)
 
 

@@ -15,17 +15,13 @@ when it was posted.
 
 from __future__ import annotations
 
-import argparse
 import json
-import shutil
-import tempfile
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 from side_by_side.comparison import Claim, Comparison, Figure
 from side_by_side.json_events import PARTITIONS, TopicEnd, delete_topic, fill, stream_of
-from side_by_side.stock_spark import StockSpark
+from side_by_side.statement_engines import StatementEngine, engines, label, parser
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
 from headrace.pipeline.topics import TopicDirectory
@@ -51,8 +47,8 @@ class Throughput:
         self._records = records
         self._verbose = verbose
 
-    def measure(self, engine: Platform | StockSpark, number: int) -> dict[str, float]:
-        name = f"out_{engine.name.partition(' ')[0]}_{number + 100}"
+    def measure(self, engine: StatementEngine, number: int) -> dict[str, float]:
+        name = f"out_{label(engine, number)}"
         platform = self._platform
         bootstrap = platform.settings.bootstrap
         TopicDirectory(bootstrap).ensure(name, partitions=PARTITIONS)
@@ -101,32 +97,20 @@ class Throughput:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--records", type=int, default=2_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--warm-up", type=int, default=1, help="rounds before")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write settings, rounds and verdicts there")
-    parser.add_argument("--only", choices=("headrace", "stock"), help="leave the other out")
-    parser.add_argument("--mode", choices=("real-time", "micro-batch"), default="real-time")
-    parser.add_argument("--verbose", action="store_true", help="show what Spark says of its batches")
-    arguments = parser.parse_args()
+    command = parser(__doc__, rounds=5)
+    command.add_argument("--records", type=int, default=2_000_000)
+    command.add_argument("--mode", choices=("real-time", "micro-batch"), default="real-time")
+    command.add_argument("--verbose", action="store_true", help="show what Spark says of its batches")
+    arguments = command.parse_args()
     title = f"JSON to Avro of {arguments.records:,} records in a filled topic of {PARTITIONS} partitions"
     comparison = Comparison(title, figures=FIGURES, claims=CLAIMS, subject=HEADRACE)
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="headrace-benchmark-"))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         platform = stack.enter_context(started_platform(pipeline_mode=arguments.mode))
         fill(platform.settings.bootstrap, SOURCE, records=arguments.records)
         platform.run(stream_of(SOURCE))
-        engines: list[Platform | StockSpark] = []
-        if arguments.only != "stock":
-            engines.append(platform)
-        if arguments.only != "headrace":
-            engines.append(stack.enter_context(StockSpark(platform.settings, folder)))
+        both = stack.enter_context(engines(platform, arguments.only))
         throughput = Throughput(platform, arguments.records, verbose=arguments.verbose)
-        comparison.run(engines, throughput.measure, rounds=arguments.rounds, warm_up=arguments.warm_up)
+        comparison.run(both, throughput.measure, rounds=arguments.rounds, warm_up=arguments.warm_up)
         comparison.report(vars(arguments), arguments.json)
 
 

@@ -14,17 +14,13 @@ once for each.
 
 from __future__ import annotations
 
-import argparse
-import shutil
-import tempfile
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 from confluent_kafka import Producer
 from side_by_side.comparison import Claim, Comparison, Figure
 from side_by_side.json_events import TYPES, TopicEnd, delete_topic, event, fill, stream_of
-from side_by_side.stock_spark import StockSpark
+from side_by_side.statement_engines import StatementEngine, engines, label, parser
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
 from headrace.pipeline.topics import TopicDirectory
@@ -45,7 +41,7 @@ CLAIMS = tuple(Claim(figure=f"{cost}, five / one", of="subject", bound="at most"
 class Queries:
     """So many queries on one engine, from the moment at which each has written a record."""
 
-    def __init__(self, platform: Platform, engine: Platform | StockSpark, label: str, count: int) -> None:
+    def __init__(self, platform: Platform, engine: StatementEngine, label: str, count: int) -> None:
         self._engine = engine
         self._bootstrap = platform.settings.bootstrap
         self._started: list[tuple[str, str]] = []
@@ -112,34 +108,22 @@ def paced(bootstrap: str, *, pace: float, seconds: float) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--pace", type=float, default=500, help="events a second of the steady load")
-    parser.add_argument("--seconds", type=float, default=5, help="length of the steady load")
-    parser.add_argument("--burst", type=int, default=100_000, help="events of the burst")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--warm-up", type=int, default=1, help="rounds before")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write settings, rounds and verdicts there")
-    parser.add_argument("--only", choices=("headrace", "stock"), help="leave the other out")
-    arguments = parser.parse_args()
+    command = parser(__doc__, rounds=3)
+    command.add_argument("--pace", type=float, default=500, help="events a second of the steady load")
+    command.add_argument("--seconds", type=float, default=5, help="length of the steady load")
+    command.add_argument("--burst", type=int, default=100_000, help="events of the burst")
+    arguments = command.parse_args()
     title = f"five statements on a topic beside one: {arguments.pace:,.0f} events/s, then {arguments.burst:,}"
     comparison = Comparison(title, figures=FIGURES, claims=CLAIMS, subject=HEADRACE)
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="headrace-benchmark-"))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         platform = stack.enter_context(started_platform())
         bootstrap = platform.settings.bootstrap
         TopicDirectory(bootstrap).ensure(SOURCE, partitions=1)
         platform.run(stream_of(SOURCE))
-        engines: list[Platform | StockSpark] = []
-        if arguments.only != "stock":
-            engines.append(platform)
-        if arguments.only != "headrace":
-            engines.append(stack.enter_context(StockSpark(platform.settings, folder)))
+        both = stack.enter_context(engines(platform, arguments.only))
 
-        def costs(engine: Platform | StockSpark, label: str, count: int) -> dict[str, float]:
-            queries = Queries(platform, engine, label, count)
+        def costs(engine: StatementEngine, name: str, count: int) -> dict[str, float]:
+            queries = Queries(platform, engine, name, count)
             share = arguments.burst // len(TYPES)
             before, cpu = queries.counts(), engine.cpu()
             paced(bootstrap, pace=arguments.pace, seconds=arguments.seconds)
@@ -153,17 +137,17 @@ def main() -> None:
             queries.stop()
             return dict(zip(COSTS, (at_pace, *burst), strict=True))
 
-        def measure(engine: Platform | StockSpark, number: int) -> dict[str, float]:
-            label = f"{engine.name.partition(' ')[0]}_{number + 100}"
-            one = costs(engine, f"{label}_one", 1)
-            five = costs(engine, f"{label}_five", len(TYPES))
+        def measure(engine: StatementEngine, number: int) -> dict[str, float]:
+            round_label = label(engine, number)
+            one = costs(engine, f"{round_label}_one", 1)
+            five = costs(engine, f"{round_label}_five", len(TYPES))
             return (
                 {f"{cost}, one": one[cost] for cost in COSTS}
                 | {f"{cost}, five": five[cost] for cost in COSTS}
                 | {f"{cost}, five / one": five[cost] / one[cost] for cost in COSTS}
             )
 
-        comparison.run(engines, measure, rounds=arguments.rounds, warm_up=arguments.warm_up)
+        comparison.run(both, measure, rounds=arguments.rounds, warm_up=arguments.warm_up)
         comparison.report(vars(arguments), arguments.json)
 
 

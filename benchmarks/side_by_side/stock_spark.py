@@ -144,8 +144,8 @@ def main(bootstrap: str, folder: str, memory: str) -> None:
         return {"started": name}
 
     def stop(command: dict[str, Any]) -> dict[str, Any]:
+        # Not `processAllAvailable` before: while records keep coming that never returns.
         query = queries.pop(command["stop"])
-        query.processAllAvailable()
         query.stop()
         return {"progress": [json.loads(each.json) for each in query.recentProgress]}
 

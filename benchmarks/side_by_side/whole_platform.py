@@ -13,7 +13,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,8 +69,14 @@ class Platform:
 
 
 def cpu_of_family(pid: int) -> CpuTime:
-    pids = [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
-    times = [cpu_time(each) for each in pids]
+    """CPU time of a process and of what it started and still runs.
+
+    Stock Hadoop starts a `chmod` for each file: such a child may end while it is looked at.
+    """
+    times = [cpu_time(pid)]
+    for child in psutil.Process(pid).children(recursive=True):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            times.append(cpu_time(child.pid))
     return CpuTime(user=sum(each.user for each in times), system=sum(each.system for each in times))
 
 

@@ -27,7 +27,8 @@ from headrace.pipeline.topics import TopicIdentity
 
 # What Kafka's producer gets besides addresses. With one request under way at a time records gather while the
 # log answers: a batch is as large as the load makes it, and a single record never waits for others, as with a
-# linger. The default, five requests of batches of 16 KiB, has the log take in thousands of tiny batches.
+# linger. With the default, five requests of 16 KiB, the log takes in more and smaller batches: at full speed
+# that costs it an eighth more CPU time, with the same throughput.
 PRODUCER: Final[Mapping[str, str]] = {
     "kafka.max.in.flight.requests.per.connection": "1",
     "kafka.batch.size": str(256 * 1024),
@@ -56,19 +57,15 @@ def sink_records(
     headers = F.array(*_headers(rows, sink))
     with_faults = F.concat(headers, _faults(read)) if rows.has_reasons else headers
     value = F.when(~column(names.DELETED), values.written(columns))
+    key = F.when(is_bad, raw_key).otherwise(_key(sink, keys, columns))
+    lane = F.when(is_bad, F.lit(0)).otherwise(_lane(rows, topic)).cast("int")
     return rows.frame.select(
         F.when(is_bad, F.lit(dead_letter_topic)).otherwise(F.lit(sink.topic)).alias("topic"),
-        F.when(is_bad, raw_key).otherwise(_key(sink, keys, columns)).alias("key"),
+        key.alias("key"),
         F.when(is_bad, raw_value).otherwise(value).alias("value"),
         F.when(is_bad, with_faults).otherwise(headers).alias("headers"),
-        F.when(is_bad, F.lit(0)).otherwise(_lane(rows, topic)).alias("lane"),
-    ).select(
-        "topic",
-        "key",
-        "value",
-        "headers",
         # Null lets Kafka hash the key.
-        F.when(F.col("key").isNull(), F.col("lane")).cast("int").alias("partition"),
+        F.when(key.isNull(), lane).alias("partition"),
     )
 
 
