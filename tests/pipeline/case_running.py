@@ -100,7 +100,6 @@ class _RunningCase:
         self._case = case
         self._around = around
         self._prefix = f"c{uuid.uuid4().hex[:8]}_"
-        self._dead_letter_topic = f"{self._prefix}dead"
         self._schemas = _PrefixedSchemas(around.registry, self._prefix)
         self._directory = TopicDirectory(around.bootstrap)
         self._settings = dataclasses.replace(
@@ -174,7 +173,6 @@ class _RunningCase:
             self._settings,
             self._around.registry,
             query_id=f"Q{len(self._queries)}_{self._prefix}",
-            dead_letter_topic=self._dead_letter_topic,
         )
         query.make_topics(self._directory)
         return query
@@ -244,13 +242,13 @@ class _RunningCase:
     def _check(self, action: Expect) -> None:
         self._settle()
         is_dead = action.topic == DEAD_LETTERS
-        topic = self._dead_letter_topic if is_dead else self._prefix + action.topic
-        messages = self._read(topic)
+        topic = self._prefix + action.topic
+        messages = self._read_dead() if is_dead else self._read(topic)
         deadline = time.monotonic() + SECONDS
         while self._case.is_real_time and len(messages) < len(action.lines):
             assert all(running.handle.isActive for running in self._running), "a query has ended"
             assert time.monotonic() < deadline, f"{action.topic} has only {len(messages)} records"
-            messages += self._read(topic)
+            messages += self._read_dead() if is_dead else self._read(topic)
         if is_dead:
             found = [_dead(message) for message in messages]
             expected = [Shown(line.key, "", line.value, line.reason) for line in action.lines]
@@ -264,7 +262,7 @@ class _RunningCase:
         if action.how != "in order":
             found, expected = sorted(found), sorted(expected)
         if found != expected:
-            dead = [] if is_dead else [_dead(message) for message in self._read(self._dead_letter_topic)]
+            dead = [] if is_dead else [_dead(message) for message in self._read_dead()]
             raise AssertionError(_difference(action.topic, found, expected, dead))
 
     def _changes(self, topic: str, found: list[Shown]) -> list[Shown]:
@@ -291,6 +289,10 @@ class _RunningCase:
             value=to_text(message.value(), *_side(source, "value"), self._around.registry),
             time=f"@{headers['headrace-rowtime'].decode()}" if with_time else "",
         )
+
+    def _read_dead(self) -> list[Any]:
+        topics = {topic for query in self._queries for topic in query.dead_letter_topics.values()}
+        return [message for topic in sorted(topics) for message in self._read(topic)]
 
     def _read(self, topic: str) -> list[Any]:
         """What was added to a topic since it was last read."""

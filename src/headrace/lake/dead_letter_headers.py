@@ -34,6 +34,11 @@ ORIGINAL_PREFIX: Final = "headrace-original-"
 DEAD_LETTER_SUFFIX: Final = "_dlq"
 
 
+def dead_letter_topic(topic: str) -> str:
+    """Where the records of a topic go that cannot be read."""
+    return topic + DEAD_LETTER_SUFFIX
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPlace:
     """Where a record stands, in which incarnation of its topic. No part of it holds a slash."""

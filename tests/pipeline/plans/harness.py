@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from headrace.core.settings import Settings
 from headrace.pipeline.catalogue import Column, Encoding, Format, Source
-from headrace.pipeline.query_plan import Computed, Named, Project, QueryPlan, Read, Step
+from headrace.pipeline.query_plan import Computed, Named, Project, QueryPlan, Read, Step, reads_of
 from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.queries import RunningQuery
 from headrace.pipeline.statements.position import Position
@@ -188,7 +188,6 @@ class Plans:
             dataclasses.replace(self.settings, pipeline_mode=mode),
             self.registry,
             query_id=name or f"CSAS_{uuid.uuid4().hex[:8]}",
-            dead_letter_topic=f"{the_plan.sink.topic}_dlq",
             starting_offsets=starting_offsets,
         )
         query.make_topics(self.directory)
@@ -216,7 +215,8 @@ class Plans:
         """Run until there are so many results and dead letters; then all that is there of both."""
         with self.running(the_plan, mode=mode) as query:
             results = self.read(the_plan.sink.topic, count, query)
-            return results, self.read(f"{the_plan.sink.topic}_dlq", dead, query)
+            first = reads_of(the_plan.root)[0].source.topic
+            return results, self.read(f"{first}_dlq", dead, query)
 
     def wait_until_ended(self, query: RunningQuery) -> None:
         """Wait for a query that is to fail."""

@@ -117,7 +117,7 @@ def test_an_aggregation_of_everything(plans: Plans) -> None:
             b"cart": {"HITS": 2, "TOTAL": 2, "LAST": None},
         }
         assert {out.key: out.rowtime for out in results} == {b"home": 5_000, b"cart": 9_000}
-        (dead,) = plans.read(f"{the_plan.sink.topic}_dlq", 1, query)
+        (dead,) = plans.read(f"{topic}_dlq", 1, query)
         assert (dead.value, dead.headers["headrace-error"]) == (b"broken", "The value is not a JSON object.")
         plans.produce(topic, _click("home", 100, 6_000))
         results = plans.until(the_plan.sink.topic, lambda found: latest(found)[b"home"]["HITS"] == 3, query)
@@ -288,7 +288,7 @@ def test_an_aggregation_of_a_table(plans: Plans) -> None:
     sink = the_plan.sink.topic
     with plans.running(the_plan, name="CTAS_OF_TABLE_1") as query:
         plans.until(sink, lambda found: shown(found) == {b"home": (2, 10), b"cart": (1, 4)}, query)
-        (dead,) = plans.read(f"{sink}_dlq", 1, query)
+        (dead,) = plans.read(f"{topic}_dlq", 1, query)
         assert dead.value == b"broken"
         # A row moves to another group, and one goes: the groups that they were in are counted anew.
         plans.produce(topic, ("a", {"page": "cart", "n": 8}))

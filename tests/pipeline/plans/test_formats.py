@@ -295,7 +295,7 @@ def test_a_new_writer_schema_starts_the_query_again(plans: Plans, mode: str) -> 
         running = query.start(topics)
         plans.produce(topic, (None, b"\x00\x7f\x00\x30\x39\x02"), (None, avro(old, {"id": 3}, old_id)))
         plans.until(sink.topic, lambda found: found[-1].json["ID"] == 3, running)
-        dead = plans.read(f"{sink.topic}_dlq", 2, running)
+        dead = plans.read(f"{topic}_dlq", 2, running)
         assert {out.headers["headrace-error"] for out in dead} == {
             "The registry has no schema with id 12345.",
             "The registry has no schema with id 2130718777.",

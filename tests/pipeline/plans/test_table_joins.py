@@ -93,7 +93,7 @@ def test_tables_by_their_keys(
         plans.produce(left.topic, ("a", None, 6_000))
         plans.produce(right.topic, ("b", {"v": "r3"}, 7_000))
         plans.until(the_plan.sink.topic, lambda found: shown(found) == second, query)
-        (dead,) = plans.read(f"{the_plan.sink.topic}_dlq", 1, query)
+        (dead,) = plans.read(f"{right.topic}_dlq", 1, query)
         assert (dead.key, dead.value) == (b"b", b"broken")
 
 

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
+from headrace.lake.dead_letter_headers import dead_letter_topic
 from headrace.pipeline.catalogue import Encoding, Format, Source
 from headrace.pipeline.query_plan import QueryPlan, reads_of
 from headrace.pipeline.spark.formats.avro_format import WriterSchemas, new_schema_id
@@ -70,18 +71,17 @@ class PlanQuery:
         registry: SchemaRegistry,
         *,
         query_id: str,
-        dead_letter_topic: str,
         free_slots: Callable[[], int] | None = None,
         starting_offsets: str = EARLIEST,
     ) -> None:
         self.name = query_id
         self.plan = plan
         self.source_topics = tuple(dict.fromkeys(read.source.topic for read in reads_of(plan.root)))
-        self.written_topics = (plan.sink.topic, dead_letter_topic)
+        self.dead_letter_topics = {topic: dead_letter_topic(topic) for topic in self.source_topics}
+        self.written_topics = tuple(dict.fromkeys((plan.sink.topic, *self.dead_letter_topics.values())))
         self._spark = spark
         self.settings = settings
         self._registry = registry
-        self._dead_letter_topic = dead_letter_topic
         self.starting_offsets = starting_offsets
         self._free_slots = free_slots or (lambda: settings.pipeline_slots)
         self._handle: StreamingQuery | None = None
@@ -110,7 +110,8 @@ class PlanQuery:
         if sink.retention_ms is not None:
             config["retention.ms"] = str(sink.retention_ms)
         directory.ensure(sink.topic, partitions=sink.partitions, config=config)
-        directory.ensure(self._dead_letter_topic, partitions=self.settings.default_partitions, config=size)
+        for topic in self.dead_letter_topics.values():
+            directory.ensure(topic, partitions=self.settings.default_partitions, config=size)
 
     @property
     def folder(self) -> Path:

@@ -29,7 +29,6 @@ from headrace.pipeline.engine.query_plans import catalogue_before
 from headrace.pipeline.query_plan import QueryPlan
 from headrace.pipeline.spark.keeper import PlanListener, QueryKeeper, StatusListener
 from headrace.pipeline.spark.plan_query import PlanQuery, SchemaRegistry
-from headrace.pipeline.spark.steps.modes import reads_of
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateAs, InsertSelect, Query
 from headrace.pipeline.status import QueryStatus
@@ -199,7 +198,6 @@ class StatementRunner:
             self._settings,
             self._registry,
             query_id=asked.id,
-            dead_letter_topic=f"{reads_of(plan.root)[0].source.topic}_dlq",
             free_slots=self._free_slots,
             starting_offsets=dict(asked.properties).get(_OFFSET_RESET, "latest"),
         )

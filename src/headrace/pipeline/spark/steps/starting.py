@@ -65,6 +65,11 @@ class StartedQuery(Protocol):
     def written_topics(self) -> tuple[str, ...]: ...
 
     @property
+    def dead_letter_topics(self) -> Mapping[str, str]:
+        """By source topic."""
+        ...
+
+    @property
     def starting_offsets(self) -> str: ...
 
     def writer(self, encoding: Encoding, side: str) -> BytesWriter: ...
@@ -123,14 +128,15 @@ class Start:
 
     def _sink_records(self, rows: Rows) -> DataFrame:
         query, sink = self._query, self._plan.sink
+        first = reads_of(self._plan.root)[0]
         return sink_records(
             rows,
             sink,
             topic=self._topics[sink.topic],
             keys=query.writer(sink.key_encoding, "key"),
             values=query.writer(sink.value_encoding, "value"),
-            dead_letter_topic=query.written_topics[1],
-            read=reads_of(self._plan.root)[0],
+            dead_letter_topic=query.dead_letter_topics[first.source.topic],
+            read=first,
         )
 
     def _started_in_batches(self, table: Read) -> StreamingQuery:
@@ -254,7 +260,8 @@ class Start:
         return writer.start()
 
     def _dead_letters(self, read: Read, number: int) -> StreamingQuery:
-        letters = dead_letters(self.changes(read), dead_letter_topic=self._query.written_topics[1], read=read)
+        topic = self._query.dead_letter_topics[read.source.topic]
+        letters = dead_letters(self.changes(read), dead_letter_topic=topic, read=read)
         return self._started(letters, f"-dead-letters-{number}", output_mode="append", mode="micro-batch")
 
     def _keep_refreshed(self, copy: TableCopy, topic: TopicIdentity) -> None:
