@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
+from headrace.core.errors import HeadraceError
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.queries import RunningQuery
 from headrace.pipeline.status import QueryStatus, SparkPlan
@@ -28,6 +29,9 @@ class Handle:
     def exception(self) -> None:
         return None
 
+    def stop(self) -> None:
+        self.isActive = False
+
 
 class Query:
     name = "CSAS_O_1"
@@ -36,13 +40,22 @@ class Query:
 
     def __init__(self) -> None:
         self.handle = Handle()
+        self.reason = ""
+        self.error: HeadraceError | None = None
+
+    def outdated(self) -> str:
+        if self.error is not None:
+            raise self.error
+        return self.reason
 
     def make_topics(self, directory: TopicDirectory) -> None: ...
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:  # noqa: ARG002 - of the interface
         self.handle = Handle()
         handle: Any = self.handle
-        return RunningQuery(handle, "real-time", nullcontext(), mode_reason="it keeps no state")
+        running = RunningQuery(handle, "real-time", nullcontext(), mode_reason="it keeps no state")
+        running.outdated = self.outdated
+        return running
 
 
 def test_mode_and_spark_s_plan_are_told() -> None:
@@ -69,3 +82,32 @@ def test_mode_and_spark_s_plan_are_told() -> None:
     assert said[-1].slots == 0
     keeper.tick(TOPICS, 10.0)
     assert plans[-1].text == ""
+
+
+def test_a_query_that_is_outdated_starts_anew() -> None:
+    query, said = Query(), list[QueryStatus]()
+    nothing: Any = None
+    keeper = QueryKeeper(query, directory=nothing, on_status=said.append, wall_clock_ms=lambda: 1)
+    keeper.tick(TOPICS, 0.0)
+    first = query.handle
+    keeper.tick(TOPICS, 0.1)
+    query.reason = "the registry has it by now"
+    keeper.tick(TOPICS, 0.2)
+    assert first.isActive, "it is asked every few seconds"
+    keeper.tick(TOPICS, 6.0)
+    assert not first.isActive
+    assert (said[-1].state, said[-1].message) == ("WAITING", "the registry has it by now")
+    query.reason = ""
+    keeper.tick(TOPICS, 6.1)
+    assert (said[-1].state, query.handle.isActive) == ("RUNNING", True)
+
+
+def test_who_cannot_tell_whether_it_is_outdated_runs_on() -> None:
+    query, said = Query(), list[QueryStatus]()
+    nothing: Any = None
+    keeper = QueryKeeper(query, directory=nothing, on_status=said.append, wall_clock_ms=lambda: 1)
+    keeper.tick(TOPICS, 0.0)
+    query.error = HeadraceError("log_unavailable", "The schema registry does not answer.")
+    keeper.tick(TOPICS, 6.0)
+    assert query.handle.isActive
+    assert [status.state for status in said] == ["RUNNING"]

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.engine.registry_schemas import RegistrySchemas
+from headrace.pipeline.spark.formats.avro_format import writer_schemas
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.queries import RunningQuery
 from headrace.pipeline.status import QueryStatus
@@ -212,3 +213,10 @@ def test_a_query_writes_with_the_registered_schema_and_goes_on_with_the_next(
         assert registry.versions(f"{prefix}o-value") == [1, 2]
         ids = [registry.version(f"{prefix}o-value", number).id for number in (1, 2)]
         assert [int.from_bytes((out.value or b"")[1:5], "big") for out in found] == ids
+
+
+def test_ids_that_the_registry_has_not_are_known_one_by_one_until_they_are_many() -> None:
+    few = writer_schemas({}, absent=[9, 3])
+    assert (few.absent, few.absent_from) == ({3, 9}, None)
+    many = writer_schemas({}, absent=range(100, 130))
+    assert (many.absent, many.absent_from) == (set(range(100, 116)), 116)

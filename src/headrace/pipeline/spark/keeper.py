@@ -25,6 +25,8 @@ _LONGEST_PAUSE: Final = 15.0
 _HEALTHY_AFTER: Final = 60.0
 # How often a query that waits for its first records is asked for Spark's plan.
 _PLAN_PAUSE: Final = 1.0
+# How often a running query is asked whether it would start differently now.
+_OUTDATED_PAUSE: Final = 5.0
 
 StatusListener = Callable[[QueryStatus], None]
 PlanListener = Callable[[SparkPlan], None]
@@ -53,6 +55,7 @@ class QueryKeeper:
         self._mode_reason = ""
         # When Spark's plan is looked for next; None once it was told.
         self._plan_due: float | None = None
+        self._outdated_due = 0.0
         self._state: QueryState | None = None
         self._pause = _FIRST_PAUSE
         self._not_before = 0.0
@@ -96,6 +99,7 @@ class QueryKeeper:
                 if now - self._started_at > _HEALTHY_AFTER:
                     self._pause = _FIRST_PAUSE
                 self._look_for_plan(self._running, now)
+                self._start_anew_if_outdated(self._running, now)
             return
         if now < self._not_before:
             return
@@ -125,6 +129,20 @@ class QueryKeeper:
         # What was told of an earlier start is no longer so.
         self._tell_plan("")
         self._plan_due = now
+
+    def _start_anew_if_outdated(self, running: RunningQuery, now: float) -> None:
+        if now < self._outdated_due:
+            return
+        self._outdated_due = now + _OUTDATED_PAUSE
+        try:
+            reason = running.outdated()
+        except HeadraceError as error:
+            # It runs, and is asked again.
+            logger.warning("Query %s may be outdated: %s", self._query.name, error)
+            return
+        if reason:
+            self._halt()
+            self._say("WAITING", reason)
 
     def _look_for_plan(self, running: RunningQuery, now: float) -> None:
         if self._plan_due is None or now < self._plan_due:

@@ -27,7 +27,7 @@ from headrace.core.settings import Settings
 from headrace.lake.dead_letter_headers import dead_letter_topic
 from headrace.pipeline.catalogue import Encoding, Format, Source
 from headrace.pipeline.query_plan import QueryPlan, reads_of
-from headrace.pipeline.spark.formats.avro_format import WriterSchemas, new_schema_id
+from headrace.pipeline.spark.formats.avro_format import WriterSchemas, new_schema_id, writer_schemas
 from headrace.pipeline.spark.formats.choosing import schema_to_register, writer_of
 from headrace.pipeline.spark.formats.reading import BytesWriter
 from headrace.pipeline.spark.queries import RunningQuery
@@ -137,7 +137,15 @@ class PlanQuery:
                 "pipeline_failed", f"Spark refuses the plan of query {self.name}: {first_line}"
             ) from error
         self._handle = running.handle
+        running.outdated = self._outdated
         return running
+
+    def _outdated(self) -> str:
+        """A schema that was not in the registry when it was asked for may be there now."""
+        for schema_id in sorted(self._absent):
+            if self._registry.schema_by_id(schema_id) is not None:
+                return f"starts again to read records of schema {schema_id}, which the registry has by now"
+        return ""
 
     def _all(self, topics: Mapping[str, TopicIdentity]) -> Mapping[str, TopicIdentity]:
         """Those that the caller did not look up."""
@@ -176,7 +184,7 @@ class PlanQuery:
         if encoding.schema_id is not None:
             schema = self._registry.schema_by_id(encoding.schema_id)
             known |= {encoding.schema_id: schema} if schema is not None else {}
-        return WriterSchemas(by_id=known | self._learned, absent_from=min(self._absent, default=None))
+        return writer_schemas(known | self._learned, absent=self._absent)
 
     def writer(self, encoding: Encoding, side: str) -> BytesWriter:
         sink = self.plan.sink

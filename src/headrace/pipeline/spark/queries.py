@@ -72,6 +72,8 @@ class RunningQuery:
         self.handle = handle
         self.mode = mode
         self.mode_reason = mode_reason
+        # Why it should be started anew although it runs; nothing where it should not.
+        self.outdated: Callable[[], str] = lambda: ""
         self._between_batches = between_batches
 
     def spark_plan(self) -> str:

@@ -3,14 +3,14 @@
 A topic may hold records of several writers' schemas: each is decoded by its own id (`avro_schemas.py` says
 with which reader schema). A record with an id that was not known when the query was planned ends the query
 with `NEW_SCHEMA` in its error: the plan of a running query is fixed, so it has to start again and know more.
-Ids from `absent_from` on are known not to be in the registry; their records are unreadable instead.
+What is known not to be in the registry makes records unreadable instead.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,12 +33,30 @@ _NEW_SCHEMA: Final = "HEADRACE_NEW_SCHEMA"
 _NEW_SCHEMA_PATTERN: Final = re.compile(rf"{_NEW_SCHEMA} (\d+)")
 
 
+# Each id that the registry has not ends a query once. With more of them somebody writes nonsense.
+_MOST_ABSENT: Final = 16
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterSchemas:
-    """What is known of a topic's writers when a query starts."""
+    """What is known of a topic's writers when a query starts.
+
+    `absent` are ids that the registry has not; where there are too many of them to name, all from
+    `absent_from` on count as such.
+    """
 
     by_id: Mapping[int, str] = field(default_factory=dict)
+    absent: frozenset[int] = frozenset()
     absent_from: int | None = None
+
+
+def writer_schemas(by_id: Mapping[int, str], *, absent: Iterable[int]) -> WriterSchemas:
+    ids = sorted(absent)
+    return WriterSchemas(
+        by_id=by_id,
+        absent=frozenset(ids[:_MOST_ABSENT]),
+        absent_from=next(iter(ids[_MOST_ABSENT:]), None),
+    )
 
 
 def new_schema_id(error: str) -> int | None:
@@ -108,6 +126,8 @@ class AvroReader:
     def _is_new(self, raw: SparkColumn) -> SparkColumn:
         """Of a record whose schema is not known: whether the registry may have it."""
         is_new = _is_framed(raw)
+        if self._schemas.absent:
+            is_new = is_new & ~_schema_id(raw).isin(*sorted(self._schemas.absent))
         if self._schemas.absent_from is not None:
             is_new = is_new & (_schema_id(raw) < self._schemas.absent_from)
         return is_new
