@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ from headrace.pipeline.spark.statement_runner import StatementRunner
 from headrace.pipeline.statement_log import StatementLog
 from headrace.pipeline.status import QueryStatus, StatusLog
 from tests.pipeline.plans.harness import SECONDS, Out, Plans
+
+# Checkpoints of what Spark runs beside the query itself.
+_BESIDE = re.compile(r"-(dead-letters|refresh)-\d+$")
 
 
 class NoWishes:
@@ -110,7 +114,9 @@ class RunningStatements:
     def committed(self, sink: str) -> int:
         """How many records of its sources a query has read for good, as its checkpoint says."""
         commits = [
-            path for path in (self._folder / self.query_id(sink)).glob("*/commits/*") if path.name.isdigit()
+            path
+            for path in (self._folder / self.query_id(sink)).glob("*/commits/*")
+            if path.name.isdigit() and not _BESIDE.search(path.parent.parent.name)
         ]
         if not commits:
             return 0
