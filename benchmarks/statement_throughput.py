@@ -1,6 +1,6 @@
 """JSON to Avro from a filled topic: a statement beside stock Spark Structured Streaming written by hand.
 
-A topic of 4 partitions is filled with 2 million events (about 190 bytes of JSON) before. Each round makes a
+A topic of 4 partitions is filled with a million events (about 190 bytes of JSON) before. Each round makes a
 new query of each engine that reads it from its beginning, in turn: `CREATE STREAM … AS SELECT *,
 SUBSTRING(…)` over REST, and `stock_spark.py`. Both write to the embedded broker; the clock for `converted`
 runs from the first record in the output topic to the last, that for `start included` from the statement, or
@@ -10,7 +10,7 @@ rate of stock Spark.
 The statement does more: dead letters, and in three headers of each record its coordinates, its time and
 when it was posted.
 
-    python benchmarks/statement_throughput.py [--records 2000000] [--rounds 3] [--json FILE]
+    python benchmarks/statement_throughput.py [--records 1000000] [--rounds 7] [--json FILE]
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class Throughput:
 
 
 def main() -> None:
-    command = parser(__doc__, rounds=5)
-    command.add_argument("--records", type=int, default=2_000_000)
+    command = parser(__doc__, rounds=7, warm_up=2)
+    command.add_argument("--records", type=int, default=1_000_000)
     command.add_argument("--mode", choices=("real-time", "micro-batch"), default="real-time")
     command.add_argument("--verbose", action="store_true", help="show what Spark says of its batches")
     arguments = command.parse_args()

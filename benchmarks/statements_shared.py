@@ -8,7 +8,7 @@ written. `five / one` is what is claimed: at most 2. The peer is stock Spark wit
 hand. Each statement is a query of its own, with a checkpoint and a position of its own: the source is read
 once for each.
 
-    python benchmarks/statements_shared.py [--pace 500] [--seconds 5] [--burst 100000] [--rounds 2]
+    python benchmarks/statements_shared.py [--pace 1000] [--seconds 10] [--burst 100000] [--rounds 3]
         [--json FILE]
 """
 
@@ -108,9 +108,9 @@ def paced(bootstrap: str, *, pace: float, seconds: float) -> int:
 
 
 def main() -> None:
-    command = parser(__doc__, rounds=3)
-    command.add_argument("--pace", type=float, default=500, help="events a second of the steady load")
-    command.add_argument("--seconds", type=float, default=5, help="length of the steady load")
+    command = parser(__doc__, rounds=3, warm_up=2)
+    command.add_argument("--pace", type=float, default=1000, help="events a second of the steady load")
+    command.add_argument("--seconds", type=float, default=10, help="length of the steady load")
     command.add_argument("--burst", type=int, default=100_000, help="events of the burst")
     arguments = command.parse_args()
     title = f"five statements on a topic beside one: {arguments.pace:,.0f} events/s, then {arguments.burst:,}"
