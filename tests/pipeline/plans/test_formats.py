@@ -264,7 +264,7 @@ def test_avro_of_several_writers(plans: Plans, mode: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("mode", ["micro-batch", "real-time"])
+@pytest.mark.parametrize("mode", [pytest.param("micro-batch", marks=pytest.mark.long), "real-time"])
 def test_a_new_writer_schema_starts_the_query_again(plans: Plans, mode: str) -> None:
     topic = plans.topic("avro")
     wanted = columns(ID=INTEGER, NAME=VARCHAR)

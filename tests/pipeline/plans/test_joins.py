@@ -199,7 +199,7 @@ def test_a_stream_with_a_part_of_a_table(plans: Plans) -> None:
     assert _pairs(results) == {("1", "t", None), ("3", "c", "cup")}
 
 
-@pytest.mark.parametrize("mode", ["micro-batch", "real-time"])
+@pytest.mark.parametrize("mode", [pytest.param("micro-batch", marks=pytest.mark.long), "real-time"])
 def test_a_global_table_changes_while_the_query_runs(plans: Plans, mode: str) -> None:
     stream, table = _stream(plans.topic("orders", partitions=2)), _table(plans.topic("products"))
     the_plan = _lookup(plans, stream, table, JoinKind.LEFT, is_global=True)
