@@ -157,7 +157,7 @@ def consumer_heartbeat_gives_ids(conversation: Conversation, version: int) -> No
 
 @scenario(range(2))
 def consumer_group_describe(conversation: Conversation, version: int) -> None:
-    topic = conversation.topic(partitions=4)
+    topic = known_topic(conversation, partitions=4)
     group_id = conversation.group()
     first = Consumer(conversation, group_id, "first", topic, rack_id="rack")
     second = Consumer(conversation, group_id, "second", topic, instance_id="two", server_assignor="range")
