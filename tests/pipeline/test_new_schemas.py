@@ -88,6 +88,18 @@ def registry(broker: EmbeddedBroker) -> Iterator[Registry]:
     started.stop()
 
 
+@pytest.fixture
+def plans(spark: SparkSession, broker: EmbeddedBroker, registry: Registry, tmp_path: Path) -> Plans:
+    """With a registry that is one, unlike that of other tests of plans."""
+    schemas: Any = RegistrySchemas(registry)
+    return Plans(spark=spark, bootstrap=broker.bootstrap, folder=tmp_path, registry=schemas)
+
+
+@pytest.fixture
+def prefix() -> str:
+    return f"n{uuid.uuid4().hex[:8]}_"
+
+
 class Writer:
     """A producer elsewhere, with the registry's rules."""
 
@@ -114,11 +126,8 @@ def runs(running: RunningStatements) -> dict[str, str]:
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["real-time", "micro-batch"])
 def test_a_new_writer_schema_restarts_the_query_that_needs_it_alone(
-    spark: SparkSession, broker: EmbeddedBroker, registry: Registry, tmp_path: Path, mode: str
+    plans: Plans, registry: Registry, prefix: str, mode: str
 ) -> None:
-    schemas: Any = RegistrySchemas(registry)
-    plans = Plans(spark=spark, bootstrap=broker.bootstrap, folder=tmp_path, registry=schemas)
-    prefix = f"n{uuid.uuid4().hex[:8]}_"
     with running_statements(plans, f"_{prefix}statements", mode=mode, prefix=prefix) as running:
         for name in ("a", "b"):
             running.execute(
@@ -162,11 +171,8 @@ def test_a_new_writer_schema_restarts_the_query_that_needs_it_alone(
 
 @pytest.mark.long
 def test_a_query_with_state_keeps_it_when_it_starts_again_for_a_new_schema(
-    spark: SparkSession, broker: EmbeddedBroker, registry: Registry, tmp_path: Path
+    plans: Plans, registry: Registry, prefix: str
 ) -> None:
-    schemas: Any = RegistrySchemas(registry)
-    plans = Plans(spark=spark, bootstrap=broker.bootstrap, folder=tmp_path, registry=schemas)
-    prefix = f"n{uuid.uuid4().hex[:8]}_"
     with running_statements(plans, f"_{prefix}statements", prefix=prefix) as running:
         running.execute(
             "CREATE STREAM a (id BIGINT, name VARCHAR) "
@@ -193,11 +199,8 @@ def test_a_query_with_state_keeps_it_when_it_starts_again_for_a_new_schema(
 
 @pytest.mark.long
 def test_a_query_writes_with_the_registered_schema_and_goes_on_with_the_next(
-    spark: SparkSession, broker: EmbeddedBroker, registry: Registry, tmp_path: Path
+    plans: Plans, registry: Registry, prefix: str
 ) -> None:
-    schemas: Any = RegistrySchemas(registry)
-    plans = Plans(spark=spark, bootstrap=broker.bootstrap, folder=tmp_path, registry=schemas)
-    prefix = f"n{uuid.uuid4().hex[:8]}_"
     with running_statements(plans, f"_{prefix}statements", prefix=prefix) as running:
         running.execute(
             "CREATE STREAM s (v INT, w INT) WITH (KAFKA_TOPIC='{p}s', VALUE_FORMAT='JSON', PARTITIONS=1);"

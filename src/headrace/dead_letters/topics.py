@@ -12,7 +12,7 @@ from typing import NoReturn
 from headrace.core.errors import HeadraceError
 from headrace.dead_letters.entries import At, DeadLetter, dead_letter
 from headrace.dead_letters.log_reader import records_between
-from headrace.lake.dead_letter_headers import DEAD_LETTER_SUFFIX
+from headrace.lake.dead_letter_headers import DEAD_LETTER_SUFFIX, dead_letter_topic
 from headrace.query.log_directory import LogDirectory, TopicIdentity
 
 
@@ -111,7 +111,7 @@ class DeadLetterTopics:
         ]
 
     def _refuse_other_kind(self, name: str) -> NoReturn:
-        own = f"{name}{DEAD_LETTER_SUFFIX}"
+        own = dead_letter_topic(name)
         there = own in self._directory.describe([own])
         raise HeadraceError(
             "bad_request",

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from headrace.core.settings import Settings
+from headrace.lake.dead_letter_headers import dead_letter_topic
 from headrace.lake.layout import TableLayout
 from headrace.pipeline.plan import LakeFlow
 
@@ -27,6 +28,6 @@ def lake_flow(settings: Settings) -> LakeFlow:
     return LakeFlow(
         query=f"{settings.events_topic}-to-lake",
         topic=topic,
-        dead_letter_topic=f"{topic}_dlq",
+        dead_letter_topic=dead_letter_topic(topic),
         table=table,
     )

@@ -34,6 +34,7 @@ from typing import Final
 
 from headrace.core.errors import HeadraceError
 from headrace.core.histogram import Histogram, Percentiles
+from headrace.lake.dead_letter_headers import dead_letter_topic
 from headrace.pipeline.status import STATUS_TOPIC, QueryStatus
 from headrace.query.flow_reader import FlowReader
 from headrace.query.log_directory import LogDirectory, TopicIdentity
@@ -83,7 +84,7 @@ class FlowWatcher:
         survey_seconds: float = 0.5,
     ) -> None:
         self.names = FlowNames(
-            events=events_topic, avro=f"{events_topic}_avro", dead_letters=f"{events_topic}_dlq"
+            events=events_topic, avro=f"{events_topic}_avro", dead_letters=dead_letter_topic(events_topic)
         )
         self._status_topic = status_topic
         self._survey_seconds = survey_seconds
