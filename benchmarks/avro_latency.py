@@ -23,9 +23,9 @@ from side_by_side.statement_engines import StatementEngine, engines, parser
 from side_by_side.steady_events import Reader, Sender, percentile
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
+from headrace.client.topics import TopicDirectory
 from headrace.core.settings import Settings
 from headrace.pipeline import marketplace
-from headrace.pipeline.topics import TopicDirectory
 
 FIGURES = (
     Figure(name="p50", unit="ms", decimals=1),

@@ -29,10 +29,10 @@ from side_by_side.engines import EMBEDDED
 from side_by_side.kafka_cleaner import KafkaCleaner
 from side_by_side.processes import cpu_time
 
-from headrace.log.cleaner import Cleaner
-from headrace.log.cleaning_process import CleaningProcess, RoundFailed
+from headrace.log.compaction.cleaner import Cleaner
+from headrace.log.compaction.cleaning_process import CleaningProcess, RoundFailed
 from headrace.log.config import LogConfig
-from headrace.log.data_folder import DataFolder
+from headrace.log.folder.data_folder import DataFolder
 from headrace.wire.compression import CODEC_NAMES
 from headrace.wire.records import Record, build_batch
 

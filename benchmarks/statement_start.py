@@ -21,7 +21,7 @@ from side_by_side.json_events import TopicEnd, delete_topic, event, stream_of
 from side_by_side.statement_engines import StatementEngine, engines, label, parser
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
-from headrace.pipeline.topics import TopicDirectory
+from headrace.client.topics import TopicDirectory
 
 SOURCE = "trickle"
 EVERY = 0.005

@@ -24,7 +24,7 @@ from side_by_side.json_events import PARTITIONS, TopicEnd, delete_topic, fill, s
 from side_by_side.statement_engines import StatementEngine, engines, label, parser
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
-from headrace.pipeline.topics import TopicDirectory
+from headrace.client.topics import TopicDirectory
 
 SOURCE = "filled"
 PATIENCE = 180.0

@@ -15,8 +15,8 @@ from typing import Final
 
 from headrace.broker.server import CHECKPOINT_SECONDS
 from headrace.log.config import DEFAULT_CONFIG
-from headrace.log.data_folder import DataFolder
-from headrace.log.partition_log import PartitionLog
+from headrace.log.folder.data_folder import DataFolder
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.wire.records import Record, build_batch
 
 NO_OFFSET: Final = bytes(8)

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from headrace.cli.main import main
-from headrace.log.partition_log import Appended, PartitionLog
+from headrace.log.partition.partition_log import Appended, PartitionLog
 from headrace.wire.record_batch import read_header
 
 

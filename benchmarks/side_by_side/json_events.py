@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from headrace.pipeline.topics import TopicDirectory
+from headrace.client.topics import TopicDirectory
 
 PARTITIONS: Final = 4
 _DISTINCT: Final = 5000

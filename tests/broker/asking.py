@@ -14,7 +14,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.configs import ConfigStore, static_log_config
 from headrace.broker.group_commit import GroupCommit
 from headrace.broker.settings import BrokerSettings
-from headrace.log.data_folder import DataFolder
+from headrace.log.folder.data_folder import DataFolder
 from tests.conformance.raw_client import make
 
 

@@ -28,7 +28,7 @@ from headrace.coordination.requests import (
     OffsetToCommit,
     SyncRequest,
 )
-from headrace.log.data_folder import DataFolder
+from headrace.log.folder.data_folder import DataFolder
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from headrace.wire.records import Record, build_batch
 

@@ -12,9 +12,9 @@ import pytest
 from headrace.broker.group_commit import GroupCommit
 from headrace.broker.settings import FsyncPolicy
 from headrace.log.config import LogConfig
-from headrace.log.data_folder import DataFolder
 from headrace.log.errors import StorageError, UnknownTopicError
-from headrace.log.partition_log import PartitionLog
+from headrace.log.folder.data_folder import DataFolder
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from headrace.wire.records import Record, build_batch
 

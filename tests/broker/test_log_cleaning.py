@@ -10,10 +10,10 @@ from pathlib import Path
 from headrace.broker.configs.store import ConfigStore
 from headrace.broker.log_cleaning import LogCleaning
 from headrace.broker.settings import BrokerSettings
-from headrace.log.cleaner import Cleaner
-from headrace.log.cleaning_process import CleaningProcess
-from headrace.log.data_folder import DataFolder
-from headrace.log.partition_log import PartitionLog
+from headrace.log.compaction.cleaner import Cleaner
+from headrace.log.compaction.cleaning_process import CleaningProcess
+from headrace.log.folder.data_folder import DataFolder
+from headrace.log.partition.partition_log import PartitionLog
 from tests.log.batches import NOW, open_log
 from tests.log.compacted import append, compact_config, names_in, offsets_of
 

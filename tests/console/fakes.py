@@ -8,7 +8,7 @@ from typing import Any, cast
 from headrace.core.errors import HeadraceError
 from headrace.core.histogram import Percentiles
 from headrace.http.query.app import QueryServices
-from headrace.pipeline.status import QueryStatus
+from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.query.flow import FlowNames, FlowSnapshot
 from headrace.query.sql import QueryResult
 from headrace.query.topics import Message, PartitionDescription, TopicDescription

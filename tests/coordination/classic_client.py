@@ -8,7 +8,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination import consumer_protocol
+from headrace.coordination.consumer import protocol as consumer_protocol
 from headrace.coordination.fields import FieldWriter
 from headrace.coordination.replies import JoinReply, SyncReply
 from headrace.coordination.requests import (

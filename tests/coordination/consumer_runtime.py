@@ -13,16 +13,16 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination.classic_groups import ClassicGroups
-from headrace.coordination.classic_rebalance import ClassicSettings
-from headrace.coordination.consumer_group import ConsumerGroup
-from headrace.coordination.consumer_group_records import CONSUMER_GROUP_KEYS
-from headrace.coordination.consumer_group_requests import (
+from headrace.coordination.classic.groups import ClassicGroups
+from headrace.coordination.classic.rebalance import ClassicSettings
+from headrace.coordination.consumer.group import ConsumerGroup
+from headrace.coordination.consumer.groups import ConsumerGroups
+from headrace.coordination.consumer.records import CONSUMER_GROUP_KEYS
+from headrace.coordination.consumer.requests import (
     ConsumerHeartbeatReply,
     ConsumerHeartbeatRequest,
     ConsumerSettings,
 )
-from headrace.coordination.consumer_groups import ConsumerGroups
 from headrace.coordination.decision import Decision, Record, Reply, TimerKey
 from headrace.coordination.group import CONSUMER, Group
 from headrace.coordination.replies import HeartbeatReply, LeaveReply

@@ -13,13 +13,13 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from headrace.coordination import administration
-from headrace.coordination.classic_group import ClassicGroup
-from headrace.coordination.classic_groups import ClassicGroups
-from headrace.coordination.classic_rebalance import ClassicSettings
+from headrace.coordination.classic.group import ClassicGroup
+from headrace.coordination.classic.groups import ClassicGroups
+from headrace.coordination.classic.rebalance import ClassicSettings
+from headrace.coordination.classic.records import GROUP_METADATA_KEY
 from headrace.coordination.decision import Decision, Producer, Reply, TimerKey
 from headrace.coordination.fields import record_type
 from headrace.coordination.group import Committer, Group
-from headrace.coordination.group_records import GROUP_METADATA_KEY
 from headrace.coordination.offsets import NO_PRODUCER, Offsets, OffsetSettings
 from headrace.coordination.replies import (
     CommitReply,

@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from headrace.coordination import administration
-from headrace.coordination.classic_states import FOLLOWING, State, can_rebalance, check_transition
+from headrace.coordination.classic.states import FOLLOWING, State, can_rebalance, check_transition
 from headrace.coordination.replies import DescribedGroup, ListedGroup
 from headrace.coordination.requests import OffsetToCommit
 from tests.coordination.runtime import GROUP, Runtime, subscription

@@ -7,7 +7,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.coordination.assignors import ASSIGNORS, Partitions, Subscriber
+from headrace.coordination.consumer.assignors import ASSIGNORS, Partitions, Subscriber
 
 TOPICS = [UUID(int=number) for number in range(1, 6)]
 MEMBERS = [f"member-{number:02}" for number in range(12)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination.classic_group import session_timer
-from headrace.coordination.classic_groups import ClassicGroups
-from headrace.coordination.classic_rebalance import ClassicSettings
-from headrace.coordination.classic_states import State
+from headrace.coordination.classic.group import session_timer
+from headrace.coordination.classic.groups import ClassicGroups
+from headrace.coordination.classic.rebalance import ClassicSettings
+from headrace.coordination.classic.states import State
 from headrace.coordination.requests import LeavingMember, OfferedProtocol
 from tests.coordination.runtime import GROUP, REBALANCE_MS, SESSION_MS, Runtime, offers, subscription
 

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination.classic_group import ClassicGroup, join_timer, session_timer, sync_timer
-from headrace.coordination.classic_rebalance import ClassicSettings
-from headrace.coordination.classic_states import State
+from headrace.coordination.classic.group import ClassicGroup, join_timer, session_timer, sync_timer
+from headrace.coordination.classic.rebalance import ClassicSettings
+from headrace.coordination.classic.states import State
 from headrace.coordination.replies import JoinReply, SyncReply
 from headrace.coordination.requests import LeavingMember, OffsetToCommit
 from tests.coordination.runtime import GROUP, REBALANCE_MS, SESSION_MS, Runtime, offers

@@ -8,12 +8,12 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination.consumer_group import GroupState
-from headrace.coordination.consumer_group_requests import (
+from headrace.coordination.consumer.group import GroupState
+from headrace.coordination.consumer.requests import (
     ConsumerHeartbeatReply,
     ConsumerSettings,
 )
-from headrace.coordination.consumer_group_values import MemberState
+from headrace.coordination.consumer.values import MemberState
 from headrace.coordination.group import Committer
 from tests.coordination.consumer_runtime import (
     GROUP,

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination import consumer_protocol
-from headrace.coordination.classic_group import ClassicGroup
-from headrace.coordination.consumer_group import GroupState
-from headrace.coordination.consumer_group_requests import ConsumerSettings, MigrationPolicy
+from headrace.coordination.classic.group import ClassicGroup
+from headrace.coordination.consumer import protocol as consumer_protocol
+from headrace.coordination.consumer.group import GroupState
+from headrace.coordination.consumer.requests import ConsumerSettings, MigrationPolicy
 from headrace.coordination.fields import CorruptRecordError
 from headrace.coordination.group import CLASSIC, CONSUMER
 from headrace.coordination.requests import (

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination.consumer_group import ConsumerGroup, GroupState
-from headrace.coordination.consumer_group_values import MemberState
+from headrace.coordination.consumer.group import ConsumerGroup, GroupState
+from headrace.coordination.consumer.values import MemberState
 from headrace.coordination.group import CLASSIC
 from tests.coordination.classic_client import ClassicClient
 from tests.coordination.consumer_runtime import (

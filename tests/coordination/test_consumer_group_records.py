@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.coordination.consumer_group_records import (
+from headrace.coordination.consumer.records import (
     RecordKey,
     RecordType,
     Value,
@@ -16,7 +16,7 @@ from headrace.coordination.consumer_group_records import (
     read_value,
     record,
 )
-from headrace.coordination.consumer_group_values import (
+from headrace.coordination.consumer.values import (
     AssignmentEpoch,
     ClassicProtocols,
     CurrentAssignment,

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination import group_records, offset_records
+from headrace.coordination import offset_records
+from headrace.coordination.classic import records as group_records
+from headrace.coordination.classic.records import StoredGroup, StoredMember
 from headrace.coordination.decision import Record
-from headrace.coordination.group_records import StoredGroup, StoredMember
 from headrace.coordination.offset_records import CommittedOffset
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import JavaRuntime

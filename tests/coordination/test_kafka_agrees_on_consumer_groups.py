@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination import consumer_protocol
-from headrace.coordination.consumer_group_records import RecordKey, RecordType, Value, record
+from headrace.coordination.consumer import protocol as consumer_protocol
+from headrace.coordination.consumer.records import RecordKey, RecordType, Value, record
 from headrace.coordination.expressions import InvalidExpressionError, compile_expression
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import JavaRuntime

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination.consumer_group_values import ClassicProtocols
+from headrace.coordination.consumer.values import ClassicProtocols
 from headrace.coordination.decision import Producer
 from headrace.coordination.group import Committer
 from headrace.coordination.offsets import Offsets, OffsetSettings

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination.classic_group import ClassicGroup
+from headrace.coordination.classic.group import ClassicGroup
 from headrace.coordination.group import Committer
 from headrace.coordination.offsets import OffsetSettings
 from headrace.coordination.replies import FetchedOffset

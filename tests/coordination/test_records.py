@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.coordination import group_records, offset_records
+from headrace.coordination import offset_records
+from headrace.coordination.classic import records as group_records
+from headrace.coordination.classic.records import StoredGroup, StoredMember
 from headrace.coordination.fields import CorruptRecordError, FieldReader, FieldWriter, record_type
-from headrace.coordination.group_records import StoredGroup, StoredMember
 from headrace.coordination.offset_records import CommittedOffset, OffsetKey
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination.classic_group import session_timer
-from headrace.coordination.classic_rebalance import ClassicSettings
-from headrace.coordination.classic_states import State
+from headrace.coordination.classic.group import session_timer
+from headrace.coordination.classic.rebalance import ClassicSettings
+from headrace.coordination.classic.states import State
 from headrace.coordination.requests import LeavingMember, OffsetToCommit
 from tests.coordination.runtime import GROUP, REBALANCE_MS, SESSION_MS, Runtime, offers
 

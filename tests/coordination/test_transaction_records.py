@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.coordination.fields import CorruptRecordError, FieldWriter
-from headrace.coordination.transaction_records import (
+from headrace.coordination.transactions.records import (
     TopicPartition,
     Transaction,
     read_key,
@@ -16,7 +16,7 @@ from headrace.coordination.transaction_records import (
     tombstone,
     transaction_record,
 )
-from headrace.coordination.transaction_states import State
+from headrace.coordination.transactions.states import State
 
 IDS = st.integers(-1, 2**63 - 1)
 EPOCHS = st.integers(-1, 2**15 - 1)

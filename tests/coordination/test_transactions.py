@@ -8,16 +8,16 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from headrace.coordination.decision import Decision
-from headrace.coordination.transaction_endings import LARGEST_EPOCH
-from headrace.coordination.transaction_records import transaction_record
-from headrace.coordination.transaction_requests import (
+from headrace.coordination.transactions.endings import LARGEST_EPOCH
+from headrace.coordination.transactions.machine import TransactionSettings
+from headrace.coordination.transactions.records import transaction_record
+from headrace.coordination.transactions.requests import (
     EndReply,
     EndTransaction,
     ListTransactions,
     Markers,
 )
-from headrace.coordination.transaction_states import ENDINGS_V1, ENDINGS_V2, FOLLOWING, Ending, State
-from headrace.coordination.transactions import TransactionSettings
+from headrace.coordination.transactions.states import ENDINGS_V1, ENDINGS_V2, FOLLOWING, Ending, State
 from tests.coordination.transaction_runtime import OFFSETS, P0, P1, TIMEOUT_MS, Runtime, producer_of
 
 DAY_MS = 24 * 60 * 60 * 1000

@@ -19,11 +19,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kio.schema.errors import ErrorCode
 
 from headrace.coordination.decision import TimerKey
-from headrace.coordination.transaction_requests import EndTransaction, Markers
-from headrace.coordination.transaction_states import State
+from headrace.coordination.transactions.requests import EndTransaction, Markers
+from headrace.coordination.transactions.states import State
 from headrace.log.config import LogConfig
 from headrace.log.errors import InvalidProducerEpochError, ProducerError
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.coordination.transaction_runtime import P0, P1, TIMEOUT_MS, Runtime
 from tests.log.batches import NOW, open_folder

@@ -8,8 +8,9 @@ from typing import TypeVar
 from kio.schema.errors import ErrorCode
 
 from headrace.coordination.decision import Decision, Record, Reply, TimerKey
-from headrace.coordination.transaction_records import TopicPartition, Transaction
-from headrace.coordination.transaction_requests import (
+from headrace.coordination.transactions.machine import Transactions, TransactionSettings
+from headrace.coordination.transactions.records import TopicPartition, Transaction
+from headrace.coordination.transactions.requests import (
     AddPartitions,
     AddPartitionsReply,
     EndReply,
@@ -18,7 +19,6 @@ from headrace.coordination.transaction_requests import (
     InitProducerReply,
     Markers,
 )
-from headrace.coordination.transactions import Transactions, TransactionSettings
 
 Said = TypeVar("Said", bound=Reply)
 

@@ -6,7 +6,7 @@ import shutil
 
 from confluent_kafka.admin import AdminClient
 
-from headrace.pipeline.topics import TopicDirectory
+from headrace.client.topics import TopicDirectory
 from tests.running_platform import Platform, Sent, Stream, event, new_prefix, wait_for
 
 

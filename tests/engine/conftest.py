@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.pipeline.engine.cluster import Cluster
-from headrace.pipeline.engine.engine import Engine
-from headrace.pipeline.engine.registry_schemas import RegistrySchemas
-from headrace.pipeline.engine.rules_planner import RulesPlanner
-from headrace.pipeline.statement_log import StatementLog
+from headrace.client.cluster import Cluster
+from headrace.pipeline.catalogue.statement_log import StatementLog
+from headrace.pipeline.serving.registry_schemas import RegistrySchemas
+from headrace.pipeline.serving.rules_planner import RulesPlanner
+from headrace.pipeline.serving.service import Engine
 from headrace.registry.registry import Registry
 from headrace.testing import EmbeddedBroker
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from headrace.pipeline.catalogue import (
+from headrace.pipeline.catalogue.catalogue import (
     Catalogue,
     Column,
     Encoding,

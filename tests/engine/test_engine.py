@@ -14,18 +14,18 @@ from confluent_kafka import Consumer, TopicPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.pipeline.catalogue import Catalogue, Column
-from headrace.pipeline.engine.cluster import Cluster
-from headrace.pipeline.engine.engine import Engine
-from headrace.pipeline.engine.errors import StatementFailedError
-from headrace.pipeline.engine.log_state import LogState
-from headrace.pipeline.engine.records import decode
-from headrace.pipeline.engine.registry_schemas import RegistrySchemas
-from headrace.pipeline.engine.rules_planner import RulesPlanner
-from headrace.pipeline.engine.serialization import avro_types
-from headrace.pipeline.engine.session import Session
-from headrace.pipeline.engine.topic_reading import TopicReader
-from headrace.pipeline.statement_log import StatementLog
+from headrace.client.cluster import Cluster
+from headrace.client.topic_reading import TopicReader
+from headrace.pipeline.catalogue.catalogue import Catalogue, Column
+from headrace.pipeline.catalogue.log_state import LogState
+from headrace.pipeline.catalogue.records import decode
+from headrace.pipeline.catalogue.statement_log import StatementLog
+from headrace.pipeline.formats import avro_types
+from headrace.pipeline.serving.errors import StatementFailedError
+from headrace.pipeline.serving.registry_schemas import RegistrySchemas
+from headrace.pipeline.serving.rules_planner import RulesPlanner
+from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.session import Session
 from headrace.pipeline.statements.types import (
     BIGINT,
     INTEGER,

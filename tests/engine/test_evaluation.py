@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.engine.evaluation import evaluated
+from headrace.pipeline.expressions.evaluation import evaluated
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.parser import parse_expression
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from headrace.client.cluster import Cluster
+from headrace.client.topics import TopicDirectory
 from headrace.core.settings import Settings
-from headrace.pipeline.engine.cluster import Cluster
-from headrace.pipeline.engine.engine import Engine
-from headrace.pipeline.engine.push_queries import PushQuery
-from headrace.pipeline.engine.registry_schemas import RegistrySchemas
-from headrace.pipeline.engine.rules_planner import RulesPlanner
-from headrace.pipeline.engine.session import Session
-from headrace.pipeline.statement_log import StatementLog
-from headrace.pipeline.status import QueryStatus, SparkPlan, StatusLog
-from headrace.pipeline.topics import TopicDirectory
+from headrace.pipeline.catalogue.statement_log import StatementLog
+from headrace.pipeline.catalogue.status import QueryStatus, SparkPlan, StatusLog
+from headrace.pipeline.serving.push_queries import PushQuery
+from headrace.pipeline.serving.registry_schemas import RegistrySchemas
+from headrace.pipeline.serving.rules_planner import RulesPlanner
+from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.session import Session
 from headrace.testing import EmbeddedBroker
 
 SOURCES = """

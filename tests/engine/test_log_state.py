@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from headrace.pipeline.catalogue import Catalogue, Encoding, PersistentQuery, QueryKind, Source
-from headrace.pipeline.engine.log_state import RECENT, LogState, apply
-from headrace.pipeline.engine.records import (
+from headrace.pipeline.catalogue.catalogue import Catalogue, Encoding, PersistentQuery, QueryKind, Source
+from headrace.pipeline.catalogue.log_state import RECENT, LogState, apply
+from headrace.pipeline.catalogue.records import (
     BEGINNING,
     Effect,
     LogRecord,

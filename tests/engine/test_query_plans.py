@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.pipeline.catalogue import Catalogue, PersistentQuery, QueryKind
-from headrace.pipeline.engine.cluster import Cluster
-from headrace.pipeline.engine.engine import Engine
-from headrace.pipeline.engine.query_plans import plan_of
-from headrace.pipeline.engine.registry_schemas import RegistrySchemas
-from headrace.pipeline.engine.rules_planner import RulesPlanner
-from headrace.pipeline.engine.session import Session
-from headrace.pipeline.statement_log import StatementLog
+from headrace.client.cluster import Cluster
+from headrace.pipeline.catalogue.catalogue import Catalogue, PersistentQuery, QueryKind
+from headrace.pipeline.catalogue.statement_log import StatementLog
+from headrace.pipeline.rules.query_plans import plan_of
+from headrace.pipeline.serving.registry_schemas import RegistrySchemas
+from headrace.pipeline.serving.rules_planner import RulesPlanner
+from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.session import Session
 from headrace.testing import EmbeddedBroker
 
 SOURCES = """

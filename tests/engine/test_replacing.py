@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.catalogue import Catalogue
-from headrace.pipeline.engine.engine import Engine
-from headrace.pipeline.engine.errors import StatementFailedError
-from headrace.pipeline.engine.replacing import check_replacement, check_upgrade
-from headrace.pipeline.engine.session import Session
+from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.query_plan import QueryPlan
 from headrace.pipeline.rules.planning import plan_query, plan_source
+from headrace.pipeline.serving.errors import StatementFailedError
+from headrace.pipeline.serving.replacing import check_replacement, check_upgrade
+from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.session import Session
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateAs, CreateSource

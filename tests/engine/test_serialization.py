@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.pipeline.catalogue import Column, Encoding, Format, KeyWindow
-from headrace.pipeline.engine.serialization import Serializer, avro_types
-from headrace.pipeline.engine.values import ValueProblemError, timestamp_of
+from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, KeyWindow
+from headrace.pipeline.expressions.values import ValueProblemError, timestamp_of
+from headrace.pipeline.formats import Serializer, avro_types
 from headrace.pipeline.statements.queries import WindowKind
 from headrace.pipeline.statements.tree import SourceKind
 from headrace.pipeline.statements.types import (

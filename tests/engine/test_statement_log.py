@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.catalogue import Catalogue
-from headrace.pipeline.engine.records import PutType
-from headrace.pipeline.statement_log import Decision, StatementLog
+from headrace.pipeline.catalogue.catalogue import Catalogue
+from headrace.pipeline.catalogue.records import PutType
+from headrace.pipeline.catalogue.statement_log import Decision, StatementLog
 from headrace.pipeline.statements.types import BIGINT
 from headrace.registry.log import NotAcknowledgedError
 from headrace.testing import EmbeddedBroker

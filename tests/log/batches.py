@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.log.config import DEFAULT_CONFIG, LogConfig
-from headrace.log.data_folder import DataFolder
 from headrace.log.filesystem import FileSystem
-from headrace.log.partition_log import PartitionLog
+from headrace.log.folder.data_folder import DataFolder
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.wire.record_batch import scan
 from headrace.wire.records import Record, build_batch, read_records
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headrace.log.cleaner import Cleaner
+from headrace.log.compaction.cleaner import Cleaner
 from headrace.log.config import LogConfig
-from headrace.log.data_folder import DataFolder
-from headrace.log.partition_log import PartitionLog
+from headrace.log.folder.data_folder import DataFolder
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.wire.record_batch import BatchHeader, assign, read_header, scan
 from headrace.wire.records import Headers, Record, build_batch, read_records
 from tests.log.batches import NOW, whole_batches

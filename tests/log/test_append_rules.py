@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.log.append_rules import prepare
 from headrace.log.config import LogConfig
 from headrace.log.errors import (
     InvalidRecordError,
@@ -18,6 +17,7 @@ from headrace.log.errors import (
     RecordTooLargeError,
     UnsupportedCompressionError,
 )
+from headrace.log.partition.append_rules import prepare
 from headrace.wire.record_batch import HEADER_SIZE, BatchHeader, read_header, scan, write_header
 from headrace.wire.records import Record, build_batch, read_records
 

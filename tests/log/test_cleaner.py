@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from headrace.log.cleaner import Cleaner, CleanerSettings
-from headrace.log.cleaning_task import CleanedSegment, CleaningTask, Pace, RoundDone
-from headrace.log.data_folder import DataFolder
-from headrace.log.last_records import BYTES_PER_KEY
-from headrace.log.partition_log import PartitionLog
-from headrace.log.segment_rewriting import Round
-from headrace.log.transaction_index import AbortedTransaction
+from headrace.log.compaction.cleaner import Cleaner, CleanerSettings
+from headrace.log.compaction.cleaning_task import CleanedSegment, CleaningTask, Pace, RoundDone
+from headrace.log.compaction.last_records import BYTES_PER_KEY
+from headrace.log.compaction.segment_rewriting import Round
+from headrace.log.folder.data_folder import DataFolder
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.segments.transaction_index import AbortedTransaction
 from headrace.wire.control_batches import EndMarker, build_end_marker
 from tests.log.batches import NOW, open_log
 from tests.log.compacted import (

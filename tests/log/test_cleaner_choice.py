@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.log import checkpoints
-from headrace.log.cleaner import Cleaner
-from headrace.log.cleaning_task import Pace
+from headrace.log.compaction.cleaner import Cleaner
+from headrace.log.compaction.cleaning_task import Pace
 from headrace.log.errors import StorageError
+from headrace.log.folder import checkpoints
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.log.batches import NOW, open_log
 from tests.log.compacted import (

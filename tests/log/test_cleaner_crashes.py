@@ -8,9 +8,9 @@ from typing import Literal
 
 import pytest
 
-from headrace.log import segment_swap
-from headrace.log.cleaner import Cleaner
-from headrace.log.partition_log import PartitionLog
+from headrace.log.compaction import segment_swap
+from headrace.log.compaction.cleaner import Cleaner
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.log.batches import NOW, open_log
 from tests.log.compacted import Kept, append, compact_config, headers_of, names_in, records_of

@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headrace.log.cleaner import Cleaner, CleanerSettings
-from headrace.log.last_records import BYTES_PER_KEY
+from headrace.log.compaction.cleaner import Cleaner, CleanerSettings
+from headrace.log.compaction.last_records import BYTES_PER_KEY
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.log.batches import NOW, open_log
 from tests.log.compacted import DELETE_HORIZON, Kept, compact_config, headers_of, keyed, records_of

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import psutil
 
-from headrace.log.cleaner import Cleaner, CleanerSettings
-from headrace.log.cleaning_process import CleaningProcess, RoundFailed, Said
-from headrace.log.cleaning_task import CleanedSegment, CleaningTask, RoundDone
-from headrace.log.transaction_index import AbortedTransaction
+from headrace.log.compaction.cleaner import Cleaner, CleanerSettings
+from headrace.log.compaction.cleaning_process import CleaningProcess, RoundFailed, Said
+from headrace.log.compaction.cleaning_task import CleanedSegment, CleaningTask, RoundDone
+from headrace.log.segments.transaction_index import AbortedTransaction
 from tests.log.batches import NOW, open_log
 from tests.log.compacted import append, compact_config, names_in, records_of
 
@@ -99,8 +99,8 @@ def test_failures_are_said(tmp_path: Path) -> None:
 
 _PARENT = """
 import sys
-from headrace.log.cleaning_process import CleaningProcess
-from headrace.log.cleaning_task import CleaningTask
+from headrace.log.compaction.cleaning_process import CleaningProcess
+from headrace.log.compaction.cleaning_task import CleaningTask
 
 process = CleaningProcess(CleaningTask.from_json(sys.stdin.read()))
 print(process.pid, flush=True)

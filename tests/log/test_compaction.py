@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.log.compaction import (
+from headrace.log.compaction.retained_records import (
     ABORT,
     COMMIT,
     BatchRules,
@@ -22,7 +22,7 @@ from headrace.log.compaction import (
     group_segments,
 )
 from headrace.log.config import LogConfig
-from headrace.log.transaction_index import AbortedTransaction
+from headrace.log.segments.transaction_index import AbortedTransaction
 from tests.log.batches import NOW
 
 CONFIG = LogConfig(cleanup_policy=frozenset({"compact"}))

@@ -13,8 +13,8 @@ import pytest
 
 from headrace.core.errors import HeadraceError
 from headrace.log.config import LogConfig
-from headrace.log.data_folder import DataFolder
 from headrace.log.errors import OffsetOutOfRangeError, StorageError, TopicExistsError, UnknownTopicError
+from headrace.log.folder.data_folder import DataFolder
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.log.batches import NOW, batch, contents, open_folder, open_log
 
@@ -217,7 +217,7 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 
 def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
     program = (
-        "import sys, time; from headrace.log.data_folder import DataFolder;"
+        "import sys, time; from headrace.log.folder.data_folder import DataFolder;"
         "folder = DataFolder.open(sys.argv[1]); print('open', flush=True); time.sleep(600)"
     )
     with subprocess.Popen(

@@ -12,7 +12,7 @@ import pytest
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import JavaRuntime
 from headrace.log.config import LogConfig
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.conformance.java_tools import JavaTools
 from tests.log.batches import NOW, batch, contents, open_folder

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from headrace.coordination.transaction_records import (
+from headrace.coordination.transactions.records import (
     TopicPartition,
     Transaction,
     tombstone,
     transaction_record,
 )
-from headrace.coordination.transaction_states import State
+from headrace.coordination.transactions.states import State
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import JavaRuntime
 from headrace.log.config import LogConfig
-from headrace.log.transactions import aborted_between
+from headrace.log.partition.transactions import aborted_between
 from headrace.wire.control_batches import EndMarker, build_end_marker
 from headrace.wire.records import Record, build_batch
 from tests.conformance.java_tools import JavaTools

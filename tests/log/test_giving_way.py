@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.log.giving_way import GivingWay
+from headrace.log.compaction.giving_way import GivingWay
 
 
 class Machine:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.log.config import LogConfig
-from headrace.log.offset_index import CorruptIndexError, OffsetIndex
-from headrace.log.time_index import TimeIndex
+from headrace.log.segments.offset_index import CorruptIndexError, OffsetIndex
+from headrace.log.segments.time_index import TimeIndex
 from headrace.wire.record_batch import scan
 from tests.log.batches import NOW, batch, contents, open_log
 

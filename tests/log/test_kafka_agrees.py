@@ -13,7 +13,6 @@ import pytest
 
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import JavaRuntime
-from headrace.log.append_rules import prepare
 from headrace.log.config import LogConfig
 from headrace.log.errors import (
     InvalidProducerEpochError,
@@ -22,9 +21,10 @@ from headrace.log.errors import (
     LogError,
     OutOfOrderSequenceError,
 )
-from headrace.log.leader_epochs import LeaderEpochs
-from headrace.log.producer_snapshot import ProducerSnapshot, decode
-from headrace.log.producer_state import LARGEST_SEQUENCE, ProducerState
+from headrace.log.partition.append_rules import prepare
+from headrace.log.partition.leader_epochs import LeaderEpochs
+from headrace.log.producers.producer_snapshot import ProducerSnapshot, decode
+from headrace.log.producers.producer_state import LARGEST_SEQUENCE, ProducerState
 from headrace.wire.record_batch import BatchHeader, assign, read_header, scan, write_header
 from headrace.wire.records import Record, build_batch, read_records
 from tests.conformance.java_tools import JavaTools

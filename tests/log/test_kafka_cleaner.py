@@ -13,10 +13,10 @@ import pytest
 
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import JavaRuntime
-from headrace.log.cleaner import Cleaner
-from headrace.log.data_folder import DataFolder
-from headrace.log.partition_log import PartitionLog
-from headrace.log.verification import TransactionEnd
+from headrace.log.compaction.cleaner import Cleaner
+from headrace.log.folder.data_folder import DataFolder
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.producers.verification import TransactionEnd
 from headrace.wire.control_batches import EndMarker
 from headrace.wire.record_batch import scan
 from headrace.wire.records import read_records

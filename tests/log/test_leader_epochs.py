@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.log.leader_epochs import CorruptCheckpointError, LeaderEpochs
+from headrace.log.partition.leader_epochs import CorruptCheckpointError, LeaderEpochs
 
 
 def epochs_of(*entries: tuple[int, int]) -> LeaderEpochs:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from headrace.log.config import LogConfig
-from headrace.log.data_folder import DataFolder
 from headrace.log.errors import StorageError
-from headrace.log.partition_log import PartitionLog
+from headrace.log.folder.data_folder import DataFolder
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.testing.faulty_filesystem import FaultyFileSystem, Survivors
 from tests.log.batches import NOW, TOPIC, batch, contents, open_log
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.log.producer_snapshot import (
+from headrace.log.producers.producer_snapshot import (
     BatchSnapshot,
     CorruptSnapshotError,
     ProducerSnapshot,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.log.errors import InvalidProducerEpochError, OutOfOrderSequenceError
-from headrace.log.producer_snapshot import CorruptSnapshotError, decode, encode
-from headrace.log.producer_state import LARGEST_SEQUENCE, Duplicate, ProducerState
+from headrace.log.producers.producer_snapshot import CorruptSnapshotError, decode, encode
+from headrace.log.producers.producer_state import LARGEST_SEQUENCE, Duplicate, ProducerState
 from headrace.wire.record_batch import BatchHeader, read_header
 from headrace.wire.records import Record, build_batch
 

@@ -10,8 +10,8 @@ from headrace.log.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from headrace.log.producer_state import Duplicate, Ended, ProducerState
-from headrace.log.verification import Coordinator, Guard, Permission, TransactionEnd
+from headrace.log.producers.producer_state import Duplicate, Ended, ProducerState
+from headrace.log.producers.verification import Coordinator, Guard, Permission, TransactionEnd
 from headrace.wire.control_batches import EndMarker, build_end_marker
 from headrace.wire.record_batch import BatchHeader, read_header
 from headrace.wire.records import Record, build_batch

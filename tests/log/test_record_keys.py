@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.log.last_records import LastRecords
-from headrace.log.record_keys import keys_of, locate_records, stands_for
+from headrace.log.compaction.last_records import LastRecords
+from headrace.log.compaction.record_keys import keys_of, locate_records, stands_for
 from headrace.wire.errors import CorruptBatchError
 from headrace.wire.records import Record, encode_record
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.log.offset_index import CorruptIndexError
-from headrace.log.transaction_index import ENTRY_SIZE, AbortedTransaction, TransactionIndex
+from headrace.log.segments.offset_index import CorruptIndexError
+from headrace.log.segments.transaction_index import ENTRY_SIZE, AbortedTransaction, TransactionIndex
 
 ENTRIES = [
     AbortedTransaction(7, 10, 13, 11),

@@ -14,9 +14,9 @@ from headrace.log.errors import (
     StorageError,
     TransactionCoordinatorFencedError,
 )
-from headrace.log.partition_log import PartitionLog
-from headrace.log.transactions import aborted_between
-from headrace.log.verification import Coordinator, TransactionEnd
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.partition.transactions import aborted_between
+from headrace.log.producers.verification import Coordinator, TransactionEnd
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from headrace.wire.control_batches import EndMarker, build_end_marker
 from headrace.wire.record_batch import read_header, scan

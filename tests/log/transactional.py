@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.log.partition_log import Appended, PartitionLog
-from headrace.log.verification import TransactionEnd
+from headrace.log.partition.partition_log import Appended, PartitionLog
+from headrace.log.producers.verification import TransactionEnd
 from headrace.wire.control_batches import EndMarker, read_end_marker
 from headrace.wire.record_batch import scan
 from headrace.wire.records import Record, build_batch, read_records

@@ -15,7 +15,7 @@ from typing import Any
 
 import fastavro
 
-from headrace.pipeline.catalogue import Column, Encoding, Format
+from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format
 from headrace.pipeline.statements.types import BIGINT, DOUBLE, INTEGER
 from tests.pipeline.plans.harness import MemoryRegistry
 

@@ -17,18 +17,18 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headrace.client.topics import TopicDirectory
 from headrace.core.settings import Settings
-from headrace.pipeline.catalogue import Catalogue, Column, Encoding, Source
-from headrace.pipeline.engine.inferring import inferred_columns
+from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Encoding, Source
 from headrace.pipeline.query_plan import QueryPlan
 from headrace.pipeline.rules.planning import plan_query, plan_source
+from headrace.pipeline.serving.inferring import inferred_columns
 from headrace.pipeline.spark.formats.avro_format import new_schema_id
 from headrace.pipeline.spark.formats.choosing import schema_to_register
 from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.queries import RunningQuery
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateAs, CreateSource, CreateType, InsertSelect, Parsed
-from headrace.pipeline.topics import TopicDirectory
 from tests.pipeline.case_records import expected_text, raw_text, to_bytes, to_text
 from tests.pipeline.plans.harness import MemoryRegistry
 from tests.statements.case_files import DEAD_LETTERS, Case, Expect, Line, Schema, Settle, Write

@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.engine.cluster import Cluster
-from headrace.pipeline.engine.engine import Engine
-from headrace.pipeline.engine.push_queries import PushWish
-from headrace.pipeline.engine.rules_planner import RulesPlanner
-from headrace.pipeline.engine.session import Session
+from headrace.client.cluster import Cluster
+from headrace.pipeline.catalogue.statement_log import StatementLog
+from headrace.pipeline.catalogue.status import QueryStatus, StatusLog
+from headrace.pipeline.serving.push_queries import PushWish
+from headrace.pipeline.serving.rules_planner import RulesPlanner
+from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.session import Session
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.statement_runner import StatementRunner
-from headrace.pipeline.statement_log import StatementLog
-from headrace.pipeline.status import QueryStatus, StatusLog
 from tests.pipeline.plans.harness import SECONDS, Out, Plans
 
 # Checkpoints of what Spark runs beside the query itself.

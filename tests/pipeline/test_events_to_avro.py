@@ -7,10 +7,10 @@ from typing import Any
 
 from pyspark.sql import Row, SparkSession
 
+from headrace.client.topics import TopicIdentity
 from headrace.lake.coordinates import SourceCoordinates, parse_source
 from headrace.pipeline import marketplace
 from headrace.pipeline.spark.stateless import projected, value_schema
-from headrace.pipeline.topics import TopicIdentity
 from tests.pipeline.records import POSTED, Record, decoded, frame
 
 PLAN = marketplace.plan("events")

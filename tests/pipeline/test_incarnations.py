@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from confluent_kafka import Producer
 
+from headrace.client.topics import TopicDirectory
 from headrace.lake.coordinates import SourceCoordinates
-from headrace.pipeline.incarnations import TakenRange, taken_under_former_ids
-from headrace.pipeline.topics import TopicDirectory
+from headrace.pipeline.spark.incarnations import TakenRange, taken_under_former_ids
 from headrace.testing import EmbeddedBroker
 from tests.running_platform import wait_for
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
+from headrace.client.topics import TopicDirectory, TopicIdentity
 from headrace.core.errors import HeadraceError
+from headrace.pipeline.catalogue.status import QueryStatus, SparkPlan
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.queries import RunningQuery
-from headrace.pipeline.status import QueryStatus, SparkPlan
-from headrace.pipeline.topics import TopicDirectory, TopicIdentity
 
 TOPICS = {"in": TopicIdentity(name="in", topic_id="i", partitions=3)}
 

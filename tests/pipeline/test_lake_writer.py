@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from headrace.client.topics import TopicDirectory, TopicIdentity, largest_message
 from headrace.core.settings import Settings
 from headrace.lake.coordinates import SourceCoordinates
 from headrace.lake.writer import WrittenBatch
@@ -18,7 +19,6 @@ from headrace.pipeline.flows import lake_flow
 from headrace.pipeline.plan import LakeFlow, avro_schema
 from headrace.pipeline.spark.lake_rows import lake_rows
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter, SchemaLearned
-from headrace.pipeline.topics import TopicDirectory, TopicIdentity, largest_message
 from headrace.testing import EmbeddedBroker
 from tests.pipeline.records import Record, avro, frame
 

@@ -14,13 +14,13 @@ import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
+from headrace.client.topics import TopicDirectory, TopicIdentity
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.engine.registry_schemas import RegistrySchemas
+from headrace.pipeline.catalogue.status import QueryStatus
+from headrace.pipeline.serving.registry_schemas import RegistrySchemas
 from headrace.pipeline.spark.formats.avro_format import writer_schemas
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.queries import RunningQuery
-from headrace.pipeline.status import QueryStatus
-from headrace.pipeline.topics import TopicDirectory, TopicIdentity
 from headrace.registry.registry import Registry
 from headrace.testing import EmbeddedBroker
 from tests.pipeline.plans.harness import Plans

@@ -10,16 +10,16 @@ import pytest
 
 from headrace.core.settings import Settings
 from headrace.pipeline import marketplace
-from headrace.pipeline.catalogue import Catalogue, Column, PersistentQuery, QueryKind, Source
-from headrace.pipeline.engine.push_queries import PushWish
-from headrace.pipeline.engine.rules_planner import RulesPlanner
+from headrace.pipeline.catalogue.catalogue import Catalogue, Column, PersistentQuery, QueryKind, Source
+from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.pipeline.rules.planning import plan_source
+from headrace.pipeline.serving.push_queries import PushWish
+from headrace.pipeline.serving.rules_planner import RulesPlanner
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.statement_runner import StatementRunner
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateSource
 from headrace.pipeline.statements.types import ScalarType
-from headrace.pipeline.status import QueryStatus
 
 COPY = "CREATE STREAM copy AS SELECT * FROM events;"
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headrace.pipeline.catalogue import Catalogue
+from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.rules.explaining import explain, explain_source
 from headrace.pipeline.rules.planning import plan_query, plan_source
 from headrace.pipeline.statements.errors import StatementError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from headrace.pipeline.catalogue import Catalogue
+from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.query_plan import Project, QueryPlan
 from headrace.pipeline.rules.planning import plan_query
 from headrace.pipeline.statements.errors import StatementError

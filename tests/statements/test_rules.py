@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import headrace.pipeline.rules as package
-from headrace.pipeline.catalogue import Catalogue, Column, Format, Source
+from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Format, Source
+from headrace.pipeline.expressions.moments import milliseconds
+from headrace.pipeline.expressions.types_in_spark import spark_type
 from headrace.pipeline.query_plan import (
     Aggregate,
     Computed,
@@ -21,9 +23,7 @@ from headrace.pipeline.query_plan import (
     reads_of,
 )
 from headrace.pipeline.rules import planning
-from headrace.pipeline.rules.moments import milliseconds
 from headrace.pipeline.rules.names import Names
-from headrace.pipeline.rules.types_in_spark import spark_type
 from headrace.pipeline.statements.errors import StatementError, UnsupportedError
 from headrace.pipeline.statements.expressions import ColumnReference, FieldAccess
 from headrace.pipeline.statements.parser import parse

@@ -15,10 +15,10 @@ from typing import Any, Final
 import httpx
 
 from headrace.assembly.demo_traffic import Traffic, marketplace_traffic
+from headrace.client.topics import TopicDirectory
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.pipeline import marketplace
-from headrace.pipeline.topics import TopicDirectory
 from headrace.query.sql import LakeQuery, QueryResult
 
 PARTITIONS: Final = 4

@@ -16,8 +16,8 @@ from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.topic_names import CONSUMER_OFFSETS
 from headrace.broker.waiting_fetches import WaitingFetches
-from headrace.log.data_folder import DataFolder, Topic
-from headrace.log.partition_log import PartitionLog
+from headrace.log.folder.data_folder import DataFolder, Topic
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.wire.produce import TopicKey
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@
 
 Syncing runs in a worker thread; appending and reading go on meanwhile. If a sync fails, the producers that
 wait for it get a storage error. Their records stay where they are, unseen by consumers, and the next sync
-writes them again (`log/flushing.py`): a producer that retries finds its batch, and waits for that sync.
+writes them again (`log/partition/flushing.py`): a producer that retries finds its batch, and waits for
+that sync.
 
 Invariants: at most one sync runs at a time; a future given out is always completed.
 """
@@ -22,7 +23,7 @@ from typing import Final
 
 from headrace.broker.settings import FsyncPolicy
 from headrace.log.errors import LogError, StorageError, UnknownTopicError
-from headrace.log.partition_log import FlushTicket, PartitionLog
+from headrace.log.partition.partition_log import FlushTicket, PartitionLog
 
 _log = logging.getLogger(__name__)
 _NEVER: Final = 2**63 - 1

@@ -10,7 +10,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from headrace.broker.errors import ApiError
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.partition_log import PartitionLog
 
 UNKNOWN_EPOCH: Final = -1
 

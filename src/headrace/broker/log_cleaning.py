@@ -15,8 +15,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from headrace.log.cleaner import Cleaner, CleanerSettings, CleaningJob
-from headrace.log.cleaning_process import CleaningProcess, RoundFailed
+from headrace.log.compaction.cleaner import Cleaner, CleanerSettings, CleaningJob
+from headrace.log.compaction.cleaning_process import CleaningProcess, RoundFailed
 
 if TYPE_CHECKING:
     from headrace.broker.configs.store import ConfigStore

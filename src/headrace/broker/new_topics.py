@@ -16,7 +16,7 @@ from headrace.broker.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE, che
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.log.data_folder import Topic
+    from headrace.log.folder.data_folder import Topic
 
 # As many as Kafka makes with one request; each is a folder with files.
 MOST_PARTITIONS: Final = 10_000

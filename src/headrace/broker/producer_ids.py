@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from headrace.log.data_folder import DataFolder
+from headrace.log.folder.data_folder import DataFolder
 
 # As many as Apache Kafka's controller gives a broker at once.
 BLOCK_SIZE: Final = 1000

@@ -27,7 +27,7 @@ from headrace.broker.group_commit import GroupCommit
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.core.errors import HeadraceError
-from headrace.log.data_folder import DataFolder
+from headrace.log.folder.data_folder import DataFolder
 
 _log = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ class BrokerServer:
             backoff = max(1, broker.configs.number("log.cleaner.backoff.ms")) / 1000
             await asyncio.sleep(min(COMPACTION_LOOK_SECONDS, backoff))
         from headrace.broker.log_cleaning import LogCleaning  # noqa: PLC0415
-        from headrace.log.cleaner import Cleaner  # noqa: PLC0415
+        from headrace.log.compaction.cleaner import Cleaner  # noqa: PLC0415
 
         cleaner = Cleaner(broker.logs)
         await LogCleaning(cleaner, broker.configs, broker.now_ms, broker.logs.sync_closed).run()

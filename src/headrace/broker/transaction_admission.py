@@ -24,12 +24,12 @@ from kio.schema.errors import ErrorCode
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.broker.topic_names import is_internal
-from headrace.coordination.transaction_records import TopicPartition
-from headrace.coordination.transaction_requests import AddPartitions, AddPartitionsReply
-from headrace.coordination.transaction_states import EPOCH_BUMP_VERSION
+from headrace.coordination.transactions.records import TopicPartition
+from headrace.coordination.transactions.requests import AddPartitions, AddPartitionsReply
+from headrace.coordination.transactions.states import EPOCH_BUMP_VERSION
 from headrace.log.errors import LogError
-from headrace.log.partition_log import PartitionLog
-from headrace.log.verification import Guard
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.producers.verification import Guard
 from headrace.wire.errors import WireError
 from headrace.wire.produce import ProduceRequest
 from headrace.wire.record_batch import BatchHeader, read_header

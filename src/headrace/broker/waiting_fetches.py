@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.partition_log import PartitionLog
 
 
 class WaitingFetch:

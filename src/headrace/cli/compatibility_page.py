@@ -18,9 +18,9 @@ from headrace.broker.configs.definition import Config
 from headrace.broker.configs.topic_table import TOPIC_CONFIGS
 from headrace.broker.differences import BEYOND_ANSWERS, DIFFERENCES, NOT_OFFERED
 from headrace.pipeline import differences as statement_differences
-from headrace.pipeline.functions import differences as function_differences
-from headrace.pipeline.functions.function import FunctionKind
-from headrace.pipeline.functions.table import ALL as FUNCTIONS
+from headrace.pipeline.expressions.functions import differences as function_differences
+from headrace.pipeline.expressions.functions.function import FunctionKind
+from headrace.pipeline.expressions.functions.table import ALL as FUNCTIONS
 
 _INTRODUCTION = """# Compatibility
 

@@ -108,9 +108,9 @@ def repair(
 ) -> None:
     """Send dead letters back to the topic they came from, edited or as they are. Exit code 1: some failed."""
     from headrace.cli.dlq_output import print_outcomes  # noqa: PLC0415
+    from headrace.client.topics import largest_message  # noqa: PLC0415
     from headrace.dead_letters.entries import parse_at  # noqa: PLC0415
     from headrace.dead_letters.repairing import Repair  # noqa: PLC0415
-    from headrace.pipeline.topics import largest_message  # noqa: PLC0415
 
     places = [parse_at(text) for text in at or ()]
     if set_value is not None and len(places) != 1:

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination.classic_group import ClassicGroup
-from headrace.coordination.classic_states import State
+from headrace.coordination.classic.group import ClassicGroup
+from headrace.coordination.classic.states import State
 from headrace.coordination.decision import Decision, Record
 from headrace.coordination.group import Group, Groups
 from headrace.coordination.offsets import Offsets

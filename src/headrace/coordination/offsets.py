@@ -23,7 +23,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from headrace.coordination import offset_records
-from headrace.coordination.classic_group import ClassicGroup
+from headrace.coordination.classic.group import ClassicGroup
 from headrace.coordination.decision import Decision, Record, Timer, TimerKey
 from headrace.coordination.group import Groups
 from headrace.coordination.offset_records import CommittedOffset

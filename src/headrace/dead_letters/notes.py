@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import msgspec
 
+from headrace.client.topics import TopicDirectory
 from headrace.core.errors import HeadraceError
 from headrace.dead_letters.log_reader import records_between
 from headrace.lake.dead_letter_headers import RecordPlace
-from headrace.pipeline.topics import TopicDirectory
 from headrace.query.log_directory import LogDirectory
 
 NOTES_TOPIC: Final = "_repaired_dead_letters"

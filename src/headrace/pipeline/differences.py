@@ -1,5 +1,5 @@
 """Where statements do otherwise than ksqlDB's, and why; `docs/compatibility.md` says it to users. Those of
-functions are in `functions/differences.py`.
+functions are in `expressions/functions/differences.py`.
 """
 
 from __future__ import annotations

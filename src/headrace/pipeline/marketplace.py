@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import Final
 
-from headrace.pipeline.catalogue import Catalogue
+from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.query_plan import QueryPlan
 from headrace.pipeline.rules.planning import plan_query, plan_source
 from headrace.pipeline.statements.parser import parse

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from headrace.pipeline.catalogue import Source
+from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.statements.position import Position
 from headrace.pipeline.statements.queries import Emit, JoinKind, Window
 from headrace.pipeline.statements.types import DataType

@@ -35,7 +35,7 @@ from typing import Final
 from headrace.core.errors import HeadraceError
 from headrace.core.histogram import Histogram, Percentiles
 from headrace.lake.dead_letter_headers import dead_letter_topic
-from headrace.pipeline.status import STATUS_TOPIC, QueryStatus
+from headrace.pipeline.catalogue.status import STATUS_TOPIC, QueryStatus
 from headrace.query.flow_reader import FlowReader
 from headrace.query.log_directory import LogDirectory, TopicIdentity
 from headrace.query.snapshots import FollowedTable

@@ -20,7 +20,7 @@ import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from headrace.core.histogram import Histogram, Percentiles, SlidingHistogram
-from headrace.pipeline.status import QueryStatus
+from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.query.derived_counts import DerivedCount, posted_at_ms, weighted_quantiles
 from headrace.query.log_directory import TopicIdentity
 

@@ -11,7 +11,7 @@ import fastavro
 import httpx
 from confluent_kafka import Consumer, TopicPartition
 
-from headrace.pipeline.topics import TopicDirectory
+from headrace.client.topics import TopicDirectory
 from tests.end_to_end.driver_kills.expectations import Found
 from tests.end_to_end.driver_kills.statements import OutputTopic
 from tests.running_platform import wait_for

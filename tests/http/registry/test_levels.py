@@ -12,7 +12,7 @@ from confluent_kafka.schema_registry.common.schema_registry_client import Config
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.registry_client import RegistryClient
+from headrace.pipeline.spark.registry_client import RegistryClient
 
 BOTH, NEW_READS_OLD, OLD_READS_NEW, NEITHER = "both", "new reads old", "old reads new", "neither"
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from headrace.pipeline.engine.engine import Engine
+from headrace.pipeline.serving.service import Engine
 
 
 def ksql(client: httpx.Client, text: str, **fields: Any) -> list[dict[str, Any]]:

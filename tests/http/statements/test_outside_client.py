@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.engine.engine import Engine
+from headrace.pipeline.serving.service import Engine
 from tests.http.statements.test_ksql import stream
 from tests.http.statements.test_queries import running_side
 

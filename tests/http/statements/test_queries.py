@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
+from headrace.client.cluster import Cluster
 from headrace.http.statements.answers import DELIMITED, JSON, KSQL_JSON
-from headrace.pipeline.engine.cluster import Cluster
-from headrace.pipeline.engine.engine import Engine
-from headrace.pipeline.engine.push_queries import WISHES_TOPIC, PushWish, PushWishes
+from headrace.pipeline.serving.push_queries import WISHES_TOPIC, PushWish, PushWishes
+from headrace.pipeline.serving.service import Engine
 from tests.http.statements.duplex import Duplex
 from tests.http.statements.test_ksql import ksql, stream
 

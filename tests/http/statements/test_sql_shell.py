@@ -17,7 +17,7 @@ import pytest
 
 from headrace.cli.sql_shell import Completer, SqlShell, first_word, pieces, run_file, run_shell
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.engine.engine import Engine
+from headrace.pipeline.serving.service import Engine
 from tests.http.statements.test_ksql import stream
 from tests.http.statements.test_queries import running_side, table
 from tests.ports import free_port

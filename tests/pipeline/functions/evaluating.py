@@ -11,9 +11,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from headrace.pipeline.functions.function import Argument, FunctionKind
-from headrace.pipeline.functions.table import ALL
-from headrace.pipeline.rules.types_in_spark import spark_type
+from headrace.pipeline.expressions.functions.function import Argument, FunctionKind
+from headrace.pipeline.expressions.functions.table import ALL
+from headrace.pipeline.expressions.types_in_spark import spark_type
 from headrace.pipeline.statements.types import DATE, TIMESTAMP, ArrayType, DataType
 
 from .values import Example, Value

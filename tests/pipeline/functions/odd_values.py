@@ -5,10 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from headrace.pipeline.functions.function import UNIT, Function, LambdaResult, Signature
-from headrace.pipeline.functions.spark_text import string_literal
-from headrace.pipeline.functions.type_patterns import ArrayOf, LambdaOf, MapOf, Open, Pattern, Special
-from headrace.pipeline.rules.types_in_spark import spark_type
+from headrace.pipeline.expressions.functions.function import UNIT, Function, LambdaResult, Signature
+from headrace.pipeline.expressions.functions.spark_text import string_literal
+from headrace.pipeline.expressions.functions.type_patterns import (
+    ArrayOf,
+    LambdaOf,
+    MapOf,
+    Open,
+    Pattern,
+    Special,
+)
+from headrace.pipeline.expressions.types_in_spark import spark_type
 from headrace.pipeline.statements.types import (
     BIGINT,
     BOOLEAN,

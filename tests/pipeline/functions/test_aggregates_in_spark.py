@@ -11,10 +11,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession, functions
 
-from headrace.pipeline.functions.function import FunctionKind
-from headrace.pipeline.functions.spark_text import string_literal
-from headrace.pipeline.functions.table import ALL
-from headrace.pipeline.rules.types_in_spark import spark_type
+from headrace.pipeline.expressions.functions.function import FunctionKind
+from headrace.pipeline.expressions.functions.spark_text import string_literal
+from headrace.pipeline.expressions.functions.table import ALL
+from headrace.pipeline.expressions.types_in_spark import spark_type
 from headrace.pipeline.statements.types import (
     BIGINT,
     BOOLEAN,

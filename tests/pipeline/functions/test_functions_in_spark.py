@@ -9,8 +9,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headrace.pipeline.functions.function import FunctionKind
-from headrace.pipeline.functions.table import ALL
+from headrace.pipeline.expressions.functions.function import FunctionKind
+from headrace.pipeline.expressions.functions.table import ALL
 from headrace.pipeline.statements.errors import UnsupportedError
 
 from . import examples_of_collections, examples_of_numbers, examples_of_texts, examples_of_times

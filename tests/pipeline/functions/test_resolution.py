@@ -6,17 +6,23 @@ import re
 
 import pytest
 
-from headrace.pipeline.functions.differences import DIFFERENCES
-from headrace.pipeline.functions.function import UNIT, Argument, FunctionKind, LambdaResult, LambdaShape
-from headrace.pipeline.functions.spark_text import (
+from headrace.pipeline.expressions.functions.differences import DIFFERENCES
+from headrace.pipeline.expressions.functions.function import (
+    UNIT,
+    Argument,
+    FunctionKind,
+    LambdaResult,
+    LambdaShape,
+)
+from headrace.pipeline.expressions.functions.spark_text import (
     filled,
     integer_value,
     lambda_parts,
     string_literal,
     string_value,
 )
-from headrace.pipeline.functions.table import ALL, find, nearest
-from headrace.pipeline.functions.unsupported import UNSUPPORTED
+from headrace.pipeline.expressions.functions.table import ALL, find, nearest
+from headrace.pipeline.expressions.functions.unsupported import UNSUPPORTED
 from headrace.pipeline.statements.errors import UnsupportedError
 from headrace.pipeline.statements.types import (
     BIGINT,

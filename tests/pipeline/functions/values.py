@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.pipeline.functions.function import UNIT, Argument, LambdaResult
-from headrace.pipeline.functions.spark_text import string_literal as text
-from headrace.pipeline.rules.types_in_spark import spark_type
+from headrace.pipeline.expressions.functions.function import UNIT, Argument, LambdaResult
+from headrace.pipeline.expressions.functions.spark_text import string_literal as text
+from headrace.pipeline.expressions.types_in_spark import spark_type
 from headrace.pipeline.statements.types import (
     BIGINT,
     BOOLEAN,

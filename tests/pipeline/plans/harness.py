@@ -16,8 +16,9 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from headrace.client.topics import TopicDirectory
 from headrace.core.settings import Settings
-from headrace.pipeline.catalogue import Column, Encoding, Format, Source
+from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, Source
 from headrace.pipeline.query_plan import Computed, Named, Project, QueryPlan, Read, Step, reads_of
 from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.queries import RunningQuery
@@ -25,7 +26,6 @@ from headrace.pipeline.statements.position import Position
 from headrace.pipeline.statements.queries import Emit
 from headrace.pipeline.statements.tree import SourceKind
 from headrace.pipeline.statements.types import VARCHAR, DataType
-from headrace.pipeline.topics import TopicDirectory
 
 AT = Position(3, 14)
 SECONDS = 60.0

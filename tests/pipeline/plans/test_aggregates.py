@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.catalogue import Format, KeyWindow, Source
+from headrace.pipeline.catalogue.catalogue import Format, KeyWindow, Source
 from headrace.pipeline.query_plan import Aggregate, AggregateCall, Filter, Project, QueryPlan
 from headrace.pipeline.statements.position import NOWHERE
 from headrace.pipeline.statements.queries import Duration, Emit, Window, WindowKind

@@ -13,7 +13,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from headrace.pipeline.catalogue import Column, Encoding, Format
+from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format
 from headrace.pipeline.statements.types import (
     BIGINT,
     BOOLEAN,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.lake.coordinates import parse_source
-from headrace.pipeline.catalogue import Source
+from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.query_plan import Filter, Project, QueryPlan, StreamJoin, TableLookup
 from headrace.pipeline.spark.steps.table_copy import TableCopy
 from headrace.pipeline.statements.queries import JoinKind

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.core.errors import HeadraceError
 from headrace.lake.coordinates import SourceCoordinates, parse_source
-from headrace.pipeline.catalogue import Encoding, Format, HeaderColumn, TimestampColumn
+from headrace.pipeline.catalogue.catalogue import Encoding, Format, HeaderColumn, TimestampColumn
 from headrace.pipeline.query_plan import Explode, Filter, Project, Rekey
 from headrace.pipeline.statements.tree import SourceKind
 from headrace.pipeline.statements.types import BIGINT, BYTES, DOUBLE, INTEGER, VARCHAR, ArrayType

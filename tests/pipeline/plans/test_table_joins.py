@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.catalogue import Source
+from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.query_plan import (
     Aggregate,
     AggregateCall,

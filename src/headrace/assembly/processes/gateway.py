@@ -27,6 +27,7 @@ from hypercorn.config import Config
 
 from headrace.assembly.announcements import announce
 from headrace.assembly.process_logging import configure_logging
+from headrace.client.cluster import Cluster
 from headrace.console.app import create_console_app
 from headrace.console.assets import BUILD_COMMAND, missing_assets
 from headrace.console.live import LiveFlow
@@ -35,11 +36,10 @@ from headrace.core.settings import Settings
 from headrace.http.query.app import QueryServices
 from headrace.http.registry.app import create_registry_app
 from headrace.http.statements.app import create_statements_app
-from headrace.pipeline.engine.cluster import Cluster
-from headrace.pipeline.engine.engine import Engine
-from headrace.pipeline.engine.registry_schemas import RegistrySchemas
-from headrace.pipeline.engine.rules_planner import RulesPlanner
-from headrace.pipeline.statement_log import StatementLog
+from headrace.pipeline.catalogue.statement_log import StatementLog
+from headrace.pipeline.serving.registry_schemas import RegistrySchemas
+from headrace.pipeline.serving.rules_planner import RulesPlanner
+from headrace.pipeline.serving.service import Engine
 from headrace.query.flow import FlowWatcher
 from headrace.query.sql import LakeQuery
 from headrace.query.topics import TopicBrowser

@@ -10,25 +10,25 @@ import threading
 import time
 
 from headrace.assembly.announcements import announce
+from headrace.client.cluster import Cluster
+from headrace.client.topics import TopicDirectory
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import find_java
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline import marketplace
-from headrace.pipeline.engine.cluster import Cluster
-from headrace.pipeline.engine.push_queries import PushWishes
-from headrace.pipeline.engine.rules_planner import RulesPlanner
+from headrace.pipeline.catalogue.statement_log import StatementLog
+from headrace.pipeline.catalogue.status import QueryStatus, StatusLog
 from headrace.pipeline.flows import lake_flow
-from headrace.pipeline.registry_client import RegistryClient
+from headrace.pipeline.serving.push_queries import PushWishes
+from headrace.pipeline.serving.rules_planner import RulesPlanner
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.queries import LakeQuery
+from headrace.pipeline.spark.registry_client import RegistryClient
 from headrace.pipeline.spark.session import create_session
 from headrace.pipeline.spark.statement_runner import StatementRunner
 from headrace.pipeline.spark.warm_up import warm_up
-from headrace.pipeline.statement_log import StatementLog
-from headrace.pipeline.status import QueryStatus, StatusLog
-from headrace.pipeline.topics import TopicDirectory
 from headrace.query.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)

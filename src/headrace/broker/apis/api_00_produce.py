@@ -26,8 +26,7 @@ from headrace.broker.connection import CloseConnectionError
 from headrace.broker.errors import ApiError, kafka_code, unknown_partition
 from headrace.broker.topic_names import is_internal
 from headrace.broker.transaction_admission import Refusal, SeveralProducersError, Verdicts, admit
-from headrace.coordination.transaction_records import TopicPartition
-from headrace.log.data_folder import Topic
+from headrace.coordination.transactions.records import TopicPartition
 from headrace.log.errors import (
     BatchTooLargeError,
     CorruptRecordError,
@@ -37,7 +36,8 @@ from headrace.log.errors import (
     RefusedRecordsError,
     StorageError,
 )
-from headrace.log.partition_log import Appended, PartitionLog
+from headrace.log.folder.data_folder import Topic
+from headrace.log.partition.partition_log import Appended, PartitionLog
 from headrace.wire.produce import (
     FLEXIBLE_FROM,
     Outcome,

@@ -25,7 +25,7 @@ from headrace.broker.errors import ApiError, kafka_code, unknown_partition
 from headrace.broker.fetch_sessions import Answered, FetchSession, Wanted
 from headrace.broker.waiting_fetches import WaitingFetch
 from headrace.log.errors import LogError, OffsetOutOfRangeError
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.wire.fetch import (
     FLEXIBLE_FROM,
     FetchRequest,

@@ -25,7 +25,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.broker.leader_epoch_check import check_leader_epoch
 from headrace.log.errors import LogError
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.partition_log import PartitionLog
 
 LATEST: Final = -1
 EARLIEST: Final = -2

@@ -25,8 +25,8 @@ from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.broker.new_topics import create_automatically
 from headrace.broker.topic_names import is_internal, is_valid
-from headrace.log.data_folder import Topic
 from headrace.log.errors import LogError
+from headrace.log.folder.data_folder import Topic
 
 IDS_FROM: Final = 12
 _log: Final = logging.getLogger(__name__)

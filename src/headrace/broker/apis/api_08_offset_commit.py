@@ -24,7 +24,7 @@ from headrace.coordination.group import Committer
 from headrace.coordination.offset_records import NO_LEADER_EPOCH
 from headrace.coordination.replies import CommitReply, PartitionResult
 from headrace.coordination.requests import CommitRequest, OffsetToCommit
-from headrace.log.data_folder import Topic
+from headrace.log.folder.data_folder import Topic
 
 EPOCHS_FROM: Final = 9
 IDS_FROM: Final = 10

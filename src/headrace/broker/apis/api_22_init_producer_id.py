@@ -21,7 +21,7 @@ from headrace.broker.asking_groups import asked, milliseconds
 from headrace.broker.broker import Broker
 from headrace.broker.errors import kafka_code
 from headrace.broker.transaction_errors import fenced_as_known
-from headrace.coordination.transaction_requests import InitProducer, InitProducerReply
+from headrace.coordination.transactions.requests import InitProducer, InitProducerReply
 from headrace.log.errors import LogError
 
 _NONE: Final = -1

@@ -22,9 +22,9 @@ from headrace.broker.asking_groups import asked, when_all_done
 from headrace.broker.broker import Broker
 from headrace.broker.topic_names import is_internal
 from headrace.broker.transaction_errors import fenced_as_known
-from headrace.coordination.transaction_records import TopicPartition
-from headrace.coordination.transaction_requests import AddPartitions, AddPartitionsReply
-from headrace.coordination.transaction_states import EPOCH_BUMP_VERSION
+from headrace.coordination.transactions.records import TopicPartition
+from headrace.coordination.transactions.requests import AddPartitions, AddPartitionsReply
+from headrace.coordination.transactions.states import EPOCH_BUMP_VERSION
 
 _FENCED_FROM: Final = 2
 _FOR_BROKERS_FROM: Final = 4

@@ -18,8 +18,8 @@ from headrace.broker.asking_groups import asked
 from headrace.broker.broker import Broker
 from headrace.broker.topic_names import CONSUMER_OFFSETS
 from headrace.broker.transaction_errors import fenced_as_known
-from headrace.coordination.transaction_records import TopicPartition
-from headrace.coordination.transaction_requests import AddPartitions, AddPartitionsReply
+from headrace.coordination.transactions.records import TopicPartition
+from headrace.coordination.transactions.requests import AddPartitions, AddPartitionsReply
 
 _FENCED_FROM: Final = 2
 

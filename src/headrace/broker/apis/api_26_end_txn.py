@@ -19,8 +19,8 @@ from headrace.broker.api import Api, Context, when_done
 from headrace.broker.asking_groups import asked
 from headrace.broker.broker import Broker
 from headrace.broker.transaction_errors import fenced_as_known
-from headrace.coordination.transaction_requests import EndReply, EndTransaction
-from headrace.coordination.transaction_states import EPOCH_BUMP_VERSION
+from headrace.coordination.transactions.requests import EndReply, EndTransaction
+from headrace.coordination.transactions.states import EPOCH_BUMP_VERSION
 
 _FENCED_FROM: Final = 2
 _EPOCH_BUMP_FROM: Final = 5

@@ -20,9 +20,9 @@ from kio.schema.errors import ErrorCode
 from headrace.broker.api import Api, Context
 from headrace.broker.broker import Broker
 from headrace.broker.errors import kafka_code
-from headrace.coordination.transaction_records import TopicPartition
+from headrace.coordination.transactions.records import TopicPartition
 from headrace.log.errors import LogError
-from headrace.log.verification import LEGACY, TransactionEnd
+from headrace.log.producers.verification import LEGACY, TransactionEnd
 from headrace.wire.control_batches import EndMarker
 
 # By producer and partition: what became of its marker, or what to wait for until it is durable.

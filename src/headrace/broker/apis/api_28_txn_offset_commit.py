@@ -26,8 +26,8 @@ from headrace.coordination.group import NO_GENERATION, NO_MEMBER, Committer
 from headrace.coordination.offset_records import NO_LEADER_EPOCH
 from headrace.coordination.replies import CommitReply, PartitionResult
 from headrace.coordination.requests import CommitRequest, OffsetToCommit
-from headrace.coordination.transaction_states import EPOCH_BUMP_VERSION
-from headrace.log.data_folder import Topic
+from headrace.coordination.transactions.states import EPOCH_BUMP_VERSION
+from headrace.log.folder.data_folder import Topic
 
 _LOADING_FROM: Final = 2
 _ABORTABLE_FROM: Final = 4

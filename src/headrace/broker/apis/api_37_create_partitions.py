@@ -19,9 +19,9 @@ from headrace.broker.api import Api, Context
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.broker.new_topics import MOST_PARTITIONS, check_replicas
-from headrace.log.data_folder import Topic
 from headrace.log.errors import LogError
-from headrace.log.partition_log import PartitionLog
+from headrace.log.folder.data_folder import Topic
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.wire.errors import WireError
 from headrace.wire.record_batch import read_header
 from headrace.wire.records import read_records

@@ -18,8 +18,8 @@ from headrace.broker.api import Api, Context
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError
 from headrace.broker.topic_names import check_name
-from headrace.log.data_folder import Topic
-from headrace.log.partition_log import PartitionLog
+from headrace.log.folder.data_folder import Topic
+from headrace.log.partition.partition_log import PartitionLog
 
 UNKNOWN_TOPIC: Final = "This server does not host this topic-partition."
 

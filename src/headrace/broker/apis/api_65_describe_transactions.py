@@ -18,8 +18,8 @@ from headrace.broker.api import Api, Context
 from headrace.broker.asking_groups import duration
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError
-from headrace.coordination.transaction_records import TopicPartition
-from headrace.coordination.transaction_requests import DescribedTransaction
+from headrace.coordination.transactions.records import TopicPartition
+from headrace.coordination.transactions.requests import DescribedTransaction
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 

@@ -13,7 +13,7 @@ from typing import Any
 from headrace.broker.api import Api, Context
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError
-from headrace.coordination.transaction_requests import ListedTransactions, ListTransactions
+from headrace.coordination.transactions.requests import ListedTransactions, ListTransactions
 
 
 def handle(broker: Broker, request: Any, context: Context) -> Any:

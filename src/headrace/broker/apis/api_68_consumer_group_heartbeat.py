@@ -25,8 +25,8 @@ from headrace.broker.asking_groups import (
     serves_consumer_protocol,
 )
 from headrace.broker.broker import Broker
-from headrace.coordination.assignors import Partitions
-from headrace.coordination.consumer_group_requests import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
+from headrace.coordination.consumer.assignors import Partitions
+from headrace.coordination.consumer.requests import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 
 MEMBER_ID_REQUIRED_FROM: Final = 1
 NO_TOPIC: Final = uuid.UUID(int=0)

@@ -17,7 +17,7 @@ from headrace.broker.api import Api, Context
 from headrace.broker.asking_groups import asked, serves_consumer_protocol, when_all_done
 from headrace.broker.authorized_operations import NOT_ASKED_FOR, ON_GROUP
 from headrace.broker.broker import Broker
-from headrace.coordination.consumer_group_requests import (
+from headrace.coordination.consumer.requests import (
     DescribedConsumer,
     DescribedConsumerGroup,
     DescribedPartitions,

@@ -15,7 +15,7 @@ from headrace.broker.api import Api, Context
 from headrace.broker.authorized_operations import NOT_ASKED_FOR, ON_TOPIC
 from headrace.broker.broker import Broker
 from headrace.broker.topic_names import is_internal, is_valid
-from headrace.log.data_folder import Topic
+from headrace.log.folder.data_folder import Topic
 
 FIRST: Final = 0
 

@@ -13,11 +13,11 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from headrace.broker.configs.store import ConfigStore
-from headrace.coordination.classic_groups import ClassicGroups
-from headrace.coordination.classic_rebalance import ClassicSettings
-from headrace.coordination.consumer_group_records import CONSUMER_GROUP_KEYS
-from headrace.coordination.consumer_group_requests import ConsumerSettings, MigrationPolicy
-from headrace.coordination.consumer_groups import ConsumerGroups
+from headrace.coordination.classic.groups import ClassicGroups
+from headrace.coordination.classic.rebalance import ClassicSettings
+from headrace.coordination.consumer.groups import ConsumerGroups
+from headrace.coordination.consumer.records import CONSUMER_GROUP_KEYS
+from headrace.coordination.consumer.requests import ConsumerSettings, MigrationPolicy
 from headrace.coordination.decision import Decision, TimerKey
 from headrace.coordination.fields import CorruptRecordError, record_type
 from headrace.coordination.group import CONSUMER, Groups

@@ -26,7 +26,7 @@ from headrace.broker.coordinators.topics import BrokerTopics
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.broker.topic_names import CONSUMER_OFFSETS
 from headrace.coordination import administration
-from headrace.coordination.consumer_group_requests import (
+from headrace.coordination.consumer.requests import (
     ConsumerHeartbeatReply,
     ConsumerHeartbeatRequest,
     DescribedConsumerGroup,
@@ -54,12 +54,12 @@ from headrace.coordination.requests import (
     LeaveRequest,
     SyncRequest,
 )
-from headrace.coordination.transaction_records import TopicPartition
-from headrace.coordination.transaction_requests import AddPartitions
-from headrace.coordination.transaction_states import EPOCH_BUMP_VERSION
+from headrace.coordination.transactions.records import TopicPartition
+from headrace.coordination.transactions.requests import AddPartitions
+from headrace.coordination.transactions.states import EPOCH_BUMP_VERSION
 from headrace.log.errors import LogError
-from headrace.log.topic_catalogue import encode_id
-from headrace.log.verification import Guard
+from headrace.log.folder.topic_catalogue import encode_id
+from headrace.log.producers.verification import Guard
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker

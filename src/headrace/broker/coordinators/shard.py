@@ -24,13 +24,13 @@ from headrace.broker.connection import CloseConnectionError
 from headrace.broker.coordinators.timers import Timers
 from headrace.coordination.decision import Decision, Reply, TimerKey, WaitingId
 from headrace.log.errors import BatchTooLargeError, LogError, RecordTooLargeError
-from headrace.log.verification import Coordinator, Guard
+from headrace.log.producers.verification import Coordinator, Guard
 from headrace.wire.record_batch import NO_PRODUCER
 from headrace.wire.records import Record, build_batch
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.log.partition_log import PartitionLog
+    from headrace.log.partition.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from headrace.broker.coordinators.shard import Due, Machines, Shard, SomeMachine
 from headrace.broker.errors import ApiError
 from headrace.broker.new_topics import create_automatically
 from headrace.coordination.fields import CorruptRecordError
-from headrace.coordination.transaction_records import shard_of
+from headrace.coordination.transactions.records import shard_of
 from headrace.log.errors import LogError, StorageError
 from headrace.wire.control_batches import read_end_marker
 from headrace.wire.errors import WireError
@@ -30,7 +30,7 @@ from headrace.wire.records import read_records
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.log.partition_log import PartitionLog
+    from headrace.log.partition.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from headrace.coordination.topics import TopicInfo
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.log.data_folder import Topic
+    from headrace.log.folder.data_folder import Topic
 
 
 class BrokerTopics:

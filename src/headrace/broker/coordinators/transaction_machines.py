@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from headrace.broker.configs.store import ConfigStore
 from headrace.coordination.decision import Decision
-from headrace.coordination.transactions import Transactions, TransactionSettings
+from headrace.coordination.transactions.machine import Transactions, TransactionSettings
 
 
 class TransactionMachines:

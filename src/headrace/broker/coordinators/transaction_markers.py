@@ -12,19 +12,19 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.topic_names import CONSUMER_OFFSETS
-from headrace.coordination.transaction_records import TopicPartition
+from headrace.coordination.transactions.records import TopicPartition
 from headrace.log.errors import (
     InvalidProducerEpochError,
     LogError,
     TransactionCoordinatorFencedError,
 )
-from headrace.log.verification import TransactionEnd
+from headrace.log.producers.verification import TransactionEnd
 from headrace.wire.control_batches import EndMarker
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.coordination.transaction_requests import Markers
-    from headrace.log.partition_log import PartitionLog
+    from headrace.coordination.transactions.requests import Markers
+    from headrace.log.partition.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from headrace.broker.coordinators.transaction_markers import MarkerWriter
 from headrace.broker.errors import ApiError
 from headrace.broker.topic_names import TRANSACTION_STATE
 from headrace.coordination.decision import Decision, TimerKey
-from headrace.coordination.transaction_requests import (
+from headrace.coordination.transactions.requests import (
     AddPartitions,
     AddPartitionsReply,
     DescribedTransaction,

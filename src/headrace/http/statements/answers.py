@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from litestar import Response
 
-from headrace.pipeline.engine.errors import BAD_REQUEST, StatementFailedError
-from headrace.pipeline.engine.serialization.json_text import text_of
-from headrace.pipeline.engine.session import Session
-from headrace.pipeline.engine.values import shown
+from headrace.pipeline.expressions.values import shown
+from headrace.pipeline.formats.json_text import text_of
+from headrace.pipeline.serving.errors import BAD_REQUEST, StatementFailedError
+from headrace.pipeline.serving.session import Session
 
 KSQL_JSON: Final = "application/vnd.ksql.v1+json"
 JSON: Final = "application/json"

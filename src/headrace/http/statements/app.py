@@ -38,9 +38,8 @@ from headrace.http.statements.answers import (
 from headrace.http.statements.inserts import serve_inserts
 from headrace.http.statements.row_formats import chosen_format
 from headrace.http.statements.streaming import printed, pulled, pushed
-from headrace.pipeline.engine.engine import Engine, prohibited_message
-from headrace.pipeline.engine.entities import SUCCESS, status
-from headrace.pipeline.engine.errors import (
+from headrace.pipeline.serving.entities import SUCCESS, status
+from headrace.pipeline.serving.errors import (
     BAD_REQUEST,
     CATCH_UP_TIMEOUT,
     NOT_FOUND,
@@ -48,9 +47,10 @@ from headrace.pipeline.engine.errors import (
     StatementFailedError,
     code_of,
 )
-from headrace.pipeline.engine.pull_queries import PullAnswer
-from headrace.pipeline.engine.session import is_prohibited
-from headrace.pipeline.engine.topic_printing import PrintedTopic
+from headrace.pipeline.serving.pull_queries import PullAnswer
+from headrace.pipeline.serving.service import Engine, prohibited_message
+from headrace.pipeline.serving.session import is_prohibited
+from headrace.pipeline.serving.topic_printing import PrintedTopic
 
 _log = logging.getLogger(__name__)
 

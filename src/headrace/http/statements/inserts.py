@@ -27,9 +27,9 @@ from headrace.http.statements.answers import (
     status_of,
     text_field,
 )
-from headrace.pipeline.engine.engine import Engine
-from headrace.pipeline.engine.errors import BAD_REQUEST, code_of
-from headrace.pipeline.engine.inserting import Inserter, target_of
+from headrace.pipeline.serving.errors import BAD_REQUEST, code_of
+from headrace.pipeline.serving.inserting import Inserter, target_of
+from headrace.pipeline.serving.service import Engine
 
 _LONGEST_LINE: Final = 8 * 1024 * 1024
 

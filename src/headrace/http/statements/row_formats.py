@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from headrace.http.statements.answers import DELIMITED, JSON, KSQL_JSON, encoded, generic_error
-from headrace.pipeline.catalogue import Column
-from headrace.pipeline.engine.entities import schema_text, type_text
+from headrace.pipeline.catalogue.catalogue import Column
+from headrace.pipeline.serving.entities import schema_text, type_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

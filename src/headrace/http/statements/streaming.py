@@ -16,10 +16,10 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, Final, Generic, TypeVar
 
 from headrace.http.statements.row_formats import Header, RowFormat
-from headrace.pipeline.engine.errors import SERVER_ERROR
-from headrace.pipeline.engine.pull_queries import PullAnswer
-from headrace.pipeline.engine.push_queries import PushQueries, PushQuery
-from headrace.pipeline.engine.topic_printing import PrintedTopic
+from headrace.pipeline.serving.errors import SERVER_ERROR
+from headrace.pipeline.serving.pull_queries import PullAnswer
+from headrace.pipeline.serving.push_queries import PushQueries, PushQuery
+from headrace.pipeline.serving.topic_printing import PrintedTopic
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import singledispatch
 from typing import NamedTuple
 
-from headrace.pipeline.catalogue import Column, Encoding, Format, KeyWindow, Source
+from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, KeyWindow, Source
 from headrace.pipeline.query_plan import (
     Aggregate,
     AggregateCall,

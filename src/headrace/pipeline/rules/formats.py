@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from headrace.pipeline.catalogue import Column, Encoding, Format
+from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.position import Position
 from headrace.pipeline.statements.types import (

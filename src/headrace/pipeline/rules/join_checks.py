@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.pipeline.catalogue import KeyWindow
+from headrace.pipeline.catalogue.catalogue import KeyWindow
+from headrace.pipeline.expressions.walking import columns_in
 from headrace.pipeline.query_plan import Computed, Read
 from headrace.pipeline.rules.key_types import check_key_type
-from headrace.pipeline.rules.walking import columns_in
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import expression_text
 from headrace.pipeline.statements.expression_printing import name as written

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Final
 
-from headrace.pipeline.catalogue import Catalogue
+from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.query_plan import QueryPlan
 from headrace.pipeline.rules.draft import Draft, QueryStatement, Rule
 from headrace.pipeline.rules.properties import INSERT, Properties

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.pipeline.catalogue import Column, Encoding, Format, KeyWindow, TimestampColumn
+from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, KeyWindow, TimestampColumn
 from headrace.pipeline.statements.errors import StatementError, UnsupportedError
 from headrace.pipeline.statements.expressions import BooleanLiteral, IntegerLiteral, StringLiteral
 from headrace.pipeline.statements.position import Position

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.pipeline.expressions.compiling import condition
 from headrace.pipeline.query_plan import Filter
-from headrace.pipeline.rules.compiling import condition
 from headrace.pipeline.rules.draft import Draft
 
 

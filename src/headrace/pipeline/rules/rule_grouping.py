@@ -10,7 +10,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from headrace.pipeline.functions.function import FunctionKind
+from headrace.pipeline.expressions.calls import calls_of, resolved_call
+from headrace.pipeline.expressions.compiling import compiled, condition, typed
+from headrace.pipeline.expressions.functions.function import FunctionKind
+from headrace.pipeline.expressions.scope import Scope, Visible
+from headrace.pipeline.expressions.types_in_spark import spark_name
 from headrace.pipeline.query_plan import (
     WINDOW_COLUMNS,
     Aggregate,
@@ -20,14 +24,10 @@ from headrace.pipeline.query_plan import (
     Named,
     Repartition,
 )
-from headrace.pipeline.rules.calls import calls_of, resolved_call
-from headrace.pipeline.rules.compiling import compiled, condition, typed
 from headrace.pipeline.rules.draft import Draft, Key
 from headrace.pipeline.rules.grouping_checks import check_grouping
 from headrace.pipeline.rules.key_types import check_key_type
 from headrace.pipeline.rules.names import Names
-from headrace.pipeline.rules.scope import Scope, Visible
-from headrace.pipeline.rules.types_in_spark import spark_name
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import expression_text
 from headrace.pipeline.statements.expressions import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from headrace.pipeline.rules.compiling import typed
+from headrace.pipeline.expressions.compiling import typed
+from headrace.pipeline.expressions.literals import type_name
 from headrace.pipeline.rules.draft import Draft
-from headrace.pipeline.rules.literals import type_name
 from headrace.pipeline.rules.names import Names
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import expression_text

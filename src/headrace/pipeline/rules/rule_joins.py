@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from headrace.pipeline.expressions.compiling import compiled
+from headrace.pipeline.expressions.scope import Visible
 from headrace.pipeline.query_plan import (
     DEFAULT_GRACE_MS,
     Computed,
@@ -19,11 +21,9 @@ from headrace.pipeline.query_plan import (
     TableJoin,
     TableLookup,
 )
-from headrace.pipeline.rules.compiling import compiled
 from headrace.pipeline.rules.draft import Draft, Key, StarColumn
 from headrace.pipeline.rules.join_checks import Sides, check_moving, check_sources, check_types, joined_by
 from headrace.pipeline.rules.names import Names
-from headrace.pipeline.rules.scope import Visible
 from headrace.pipeline.rules.source_columns import own_keys, star_of
 from headrace.pipeline.statements.expressions import ColumnReference, Expression
 from headrace.pipeline.statements.queries import Join, JoinKind

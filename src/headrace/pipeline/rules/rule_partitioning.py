@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.pipeline.expressions.compiling import compiled
+from headrace.pipeline.expressions.scope import Visible
+from headrace.pipeline.expressions.types_in_spark import spark_name
 from headrace.pipeline.query_plan import Computed, Named, Rekey, Repartition
-from headrace.pipeline.rules.compiling import compiled
 from headrace.pipeline.rules.draft import Draft, Key, StarColumn
 from headrace.pipeline.rules.key_types import check_key_type
 from headrace.pipeline.rules.names import Names
-from headrace.pipeline.rules.scope import Visible
-from headrace.pipeline.rules.types_in_spark import spark_name
 from headrace.pipeline.statements.expressions import ColumnReference, Expression, NullLiteral
 
 

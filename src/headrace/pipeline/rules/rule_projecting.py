@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from headrace.pipeline.expressions.compiling import compiled
 from headrace.pipeline.query_plan import WINDOW_COLUMNS, Named, Project
-from headrace.pipeline.rules.compiling import compiled
 from headrace.pipeline.rules.draft import Draft, Key
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import expression_text

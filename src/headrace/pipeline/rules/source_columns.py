@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from headrace.pipeline.expressions.compiling import compiled
+from headrace.pipeline.expressions.scope import Scope
 from headrace.pipeline.query_plan import WINDOW_COLUMNS, Read
-from headrace.pipeline.rules.compiling import compiled
 from headrace.pipeline.rules.draft import Key, StarColumn
-from headrace.pipeline.rules.scope import Scope
 from headrace.pipeline.statements.expressions import ColumnReference
 
 

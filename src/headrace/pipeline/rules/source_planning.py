@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from headrace.pipeline.catalogue import Catalogue, Column, Format, HeaderColumn, Source
+from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Format, HeaderColumn, Source
+from headrace.pipeline.expressions.named_types import resolved
+from headrace.pipeline.expressions.scope import SYSTEM_COLUMNS
 from headrace.pipeline.rules.formats import check_columns
 from headrace.pipeline.rules.key_types import check_key_type
-from headrace.pipeline.rules.named_types import resolved
 from headrace.pipeline.rules.properties import SOURCE, Properties
-from headrace.pipeline.rules.scope import SYSTEM_COLUMNS
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import name as written
 from headrace.pipeline.statements.tree import ColumnConstraint, ColumnDefinition, CreateSource, SourceKind

@@ -12,11 +12,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from headrace.client.topics import TopicDirectory, TopicIdentity
 from headrace.core.errors import HeadraceError
+from headrace.pipeline.catalogue.status import LONGEST_PLAN, QueryState, QueryStatus, SparkPlan
 from headrace.pipeline.spark.formats.avro_format import new_schema_id
 from headrace.pipeline.spark.queries import Query, RunningQuery
-from headrace.pipeline.status import LONGEST_PLAN, QueryState, QueryStatus, SparkPlan
-from headrace.pipeline.topics import TopicDirectory, TopicIdentity
 
 logger = logging.getLogger(__name__)
 

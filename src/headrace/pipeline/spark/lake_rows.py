@@ -16,10 +16,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 
+from headrace.client.topics import TopicIdentity
 from headrace.lake import layout
 from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER
 from headrace.pipeline.plan import LakeFlow
-from headrace.pipeline.topics import TopicIdentity
 
 REASON: Final = "__REASON"
 SCHEMA_ID: Final = "__SCHEMA_ID"

@@ -21,6 +21,7 @@ from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.storagelevel import StorageLevel
 
+from headrace.client.topics import TopicIdentity, largest_message
 from headrace.core.settings import Settings
 from headrace.lake import layout
 from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER
@@ -31,7 +32,6 @@ from headrace.pipeline.plan import LakeFlow
 from headrace.pipeline.spark.fault_headers import fault_headers, header
 from headrace.pipeline.spark.lake_rows import HEADERS, KEY, LATENCY, REASON, SCHEMA_ID, VALUE
 from headrace.pipeline.spark.marks_filter import IS_REPEATED, IS_SUSPECT, SOURCE_COLUMNS, with_marks
-from headrace.pipeline.topics import TopicIdentity, largest_message
 
 logger = logging.getLogger(__name__)
 

@@ -22,21 +22,21 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headrace.client.topics import TopicDirectory, TopicIdentity, largest_message
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.lake.dead_letter_headers import dead_letter_topic
-from headrace.pipeline.catalogue import Encoding, Format, Source
+from headrace.pipeline.catalogue.catalogue import Encoding, Format, Source
 from headrace.pipeline.query_plan import QueryPlan, reads_of
+from headrace.pipeline.rules.modes import Mode, mode_of
 from headrace.pipeline.spark.formats.avro_format import WriterSchemas, new_schema_id, writer_schemas
 from headrace.pipeline.spark.formats.choosing import schema_to_register, writer_of
 from headrace.pipeline.spark.formats.reading import BytesWriter
 from headrace.pipeline.spark.queries import RunningQuery
-from headrace.pipeline.spark.steps.modes import Mode, mode_of
 from headrace.pipeline.spark.steps.notes import EARLIEST
 from headrace.pipeline.spark.steps.refusals import refuse_what_spark_cannot
 from headrace.pipeline.spark.steps.starting import Start
 from headrace.pipeline.statements.tree import SourceKind
-from headrace.pipeline.topics import TopicDirectory, TopicIdentity, largest_message
 
 _STATE_SETTINGS: Final = {
     "spark.sql.streaming.stateStore.providerClass": (

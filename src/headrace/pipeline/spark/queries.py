@@ -19,14 +19,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from headrace.client.topics import TopicDirectory, TopicIdentity, largest_message
 from headrace.core.settings import Settings
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.plan import LakeFlow
-from headrace.pipeline.registry_client import RegistryClient
 from headrace.pipeline.spark.lake_rows import lake_rows
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
+from headrace.pipeline.spark.registry_client import RegistryClient
 from headrace.pipeline.spark.writer_lock import hold_writer_lock
-from headrace.pipeline.topics import TopicDirectory, TopicIdentity, largest_message
 
 logger = logging.getLogger(__name__)
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.query_plan import Aggregate, QueryPlan, Read
+from headrace.pipeline.rules.modes import reads_of
 from headrace.pipeline.spark.formats.avro_format import WriterSchemas
 from headrace.pipeline.spark.formats.choosing import schema_to_register, writer_of
 from headrace.pipeline.spark.formats.reading import BytesWriter
 from headrace.pipeline.spark.steps.building import built
-from headrace.pipeline.spark.steps.modes import reads_of
 from headrace.pipeline.spark.steps.read import read_rows
 from headrace.pipeline.spark.steps.rows import Rows
 from headrace.pipeline.spark.steps.sink import sink_records
-from headrace.pipeline.topics import TopicIdentity
 
 
 class _Given:

@@ -20,19 +20,19 @@ from typing import Final, NamedTuple, Protocol
 
 from pyspark.sql import SparkSession
 
+from headrace.client.topics import TopicDirectory
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
-from headrace.pipeline.catalogue import Catalogue, Source
-from headrace.pipeline.engine.planner import Planner
-from headrace.pipeline.engine.push_queries import PushWish, sink_of
-from headrace.pipeline.engine.query_plans import catalogue_before
+from headrace.pipeline.catalogue.catalogue import Catalogue, Source
+from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.pipeline.query_plan import QueryPlan
+from headrace.pipeline.rules.query_plans import catalogue_before
+from headrace.pipeline.serving.planner import Planner
+from headrace.pipeline.serving.push_queries import PushWish, sink_of
 from headrace.pipeline.spark.keeper import PlanListener, QueryKeeper, StatusListener
 from headrace.pipeline.spark.plan_query import PlanQuery, SchemaRegistry
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateAs, InsertSelect, Query
-from headrace.pipeline.status import QueryStatus
-from headrace.pipeline.topics import TopicDirectory
 
 logger = logging.getLogger(__name__)
 

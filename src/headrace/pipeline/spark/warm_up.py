@@ -19,14 +19,14 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from headrace.client.topics import TopicIdentity
 from headrace.core.settings import Settings
 from headrace.pipeline.plan import LakeFlow
 from headrace.pipeline.query_plan import QueryPlan
+from headrace.pipeline.rules.modes import reads_of
 from headrace.pipeline.spark.lake_rows import lake_rows
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
 from headrace.pipeline.spark.stateless import projected, value_schema
-from headrace.pipeline.spark.steps.modes import reads_of
-from headrace.pipeline.topics import TopicIdentity
 
 logger = logging.getLogger(__name__)
 

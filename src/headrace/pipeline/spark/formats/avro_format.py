@@ -18,8 +18,8 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro, to_avro
 
-from headrace.pipeline.catalogue import Column
-from headrace.pipeline.rules.types_in_spark import spark_type
+from headrace.pipeline.catalogue.catalogue import Column
+from headrace.pipeline.expressions.types_in_spark import spark_type
 from headrace.pipeline.spark.formats.avro_schemas import (
     DECODED,
     fields_by_name,

@@ -14,8 +14,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-from headrace.pipeline.catalogue import Column
-from headrace.pipeline.engine.serialization.avro_types import NAME, nullable, own_type
+from headrace.pipeline.catalogue.catalogue import Column
+from headrace.pipeline.formats.avro_types import NAME, nullable, own_type
 from headrace.pipeline.statements.types import (
     ArrayType,
     DataType,

@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.pipeline.catalogue import Column
+from headrace.pipeline.catalogue.catalogue import Column
 from headrace.pipeline.spark.formats.text_values import as_json_value, is_unfit, value_of
 from headrace.pipeline.statements.types import ScalarType
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.pipeline.catalogue import Column
+from headrace.pipeline.catalogue.catalogue import Column
 from headrace.pipeline.spark.formats.text_values import (
     as_json_value,
     elements_of,

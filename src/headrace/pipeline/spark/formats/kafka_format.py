@@ -19,7 +19,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro, to_avro
 
-from headrace.pipeline.catalogue import Column
+from headrace.pipeline.catalogue.catalogue import Column
 from headrace.pipeline.statements.types import DataType, ScalarType
 
 _SIZES: Final = {ScalarType.INTEGER: 4, ScalarType.BIGINT: 8, ScalarType.DOUBLE: 8}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.pipeline.catalogue import Column
-from headrace.pipeline.rules.types_in_spark import spark_type
+from headrace.pipeline.catalogue.catalogue import Column
+from headrace.pipeline.expressions.types_in_spark import spark_type
 
 
 class NoneReader:

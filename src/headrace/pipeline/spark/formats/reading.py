@@ -13,7 +13,7 @@ from typing import Protocol
 from pyspark.sql import Column
 from pyspark.sql import Column as SparkColumn
 
-from headrace.pipeline.catalogue import Column as CatalogueColumn
+from headrace.pipeline.catalogue.catalogue import Column as CatalogueColumn
 
 
 class BytesReader(Protocol):

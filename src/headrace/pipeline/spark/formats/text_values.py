@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.pipeline.rules.types_in_spark import spark_type
+from headrace.pipeline.expressions.types_in_spark import spark_type
 from headrace.pipeline.statements.types import (
     ArrayType,
     DataType,

@@ -13,8 +13,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from headrace.client.topics import TopicIdentity
 from headrace.lake.coordinates import POSTED_AT_HEADER, ROWTIME_HEADER
-from headrace.pipeline.catalogue import HeaderColumn, Source
+from headrace.pipeline.catalogue.catalogue import HeaderColumn, Source
 from headrace.pipeline.query_plan import Read
 from headrace.pipeline.spark.formats.avro_format import WriterSchemas
 from headrace.pipeline.spark.formats.choosing import reader_of
@@ -24,7 +25,6 @@ from headrace.pipeline.spark.steps.rows import Rows, column
 from headrace.pipeline.statements.queries import WindowKind
 from headrace.pipeline.statements.tree import SourceKind
 from headrace.pipeline.statements.types import DataType, ScalarType
-from headrace.pipeline.topics import TopicIdentity
 
 _PARSED_KEY: Final = "__parsed_key"
 _PARSED_VALUE: Final = "__parsed_value"

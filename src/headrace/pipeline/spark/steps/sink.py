@@ -13,8 +13,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from headrace.client.topics import TopicIdentity
 from headrace.lake.coordinates import POSTED_AT_HEADER, ROWTIME_HEADER, SOURCE_HEADER
-from headrace.pipeline.catalogue import Source
+from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.query_plan import Read
 from headrace.pipeline.spark.fault_headers import fault_headers, header
 from headrace.pipeline.spark.formats.kafka_format import whole_number
@@ -23,7 +24,6 @@ from headrace.pipeline.spark.steps import rows as names
 from headrace.pipeline.spark.steps.read import time_in
 from headrace.pipeline.spark.steps.rows import Rows, column
 from headrace.pipeline.statements.queries import WindowKind
-from headrace.pipeline.topics import TopicIdentity
 
 # What Kafka's producer gets besides addresses. With one request under way at a time records gather while the
 # log answers: a batch is as large as the load makes it, and a single record never waits for others, as with a

@@ -17,17 +17,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headrace.client.topics import TopicIdentity, largest_message
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
-from headrace.pipeline.catalogue import Encoding, Source
-from headrace.pipeline.incarnations import TakenRange, taken_under_former_ids
+from headrace.pipeline.catalogue.catalogue import Encoding, Source
 from headrace.pipeline.query_plan import Aggregate, QueryPlan, Read, StreamJoin, TableJoin, reads_of
+from headrace.pipeline.rules.modes import REAL_TIME, Mode, steps_of
 from headrace.pipeline.spark.formats.avro_format import WriterSchemas
 from headrace.pipeline.spark.formats.choosing import can_fail
 from headrace.pipeline.spark.formats.reading import BytesWriter
+from headrace.pipeline.spark.incarnations import TakenRange, taken_under_former_ids
 from headrace.pipeline.spark.queries import RunningQuery
 from headrace.pipeline.spark.steps.building import built
-from headrace.pipeline.spark.steps.modes import REAL_TIME, Mode, steps_of
 from headrace.pipeline.spark.steps.notes import EARLIEST, noted, starting_offsets
 from headrace.pipeline.spark.steps.read import latest_rows, read_rows
 from headrace.pipeline.spark.steps.refusals import output_mode
@@ -36,7 +37,6 @@ from headrace.pipeline.spark.steps.sink import PRODUCER, dead_letters, sink_reco
 from headrace.pipeline.spark.steps.table_aggregating import aggregate_table, aggregated_table
 from headrace.pipeline.spark.steps.table_copy import TableCopy
 from headrace.pipeline.statements.tree import SourceKind
-from headrace.pipeline.topics import TopicIdentity, largest_message
 
 logger = logging.getLogger(__name__)
 

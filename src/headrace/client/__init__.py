@@ -1,0 +1,1 @@
+"""Talks to the log: topics, readers and writers, over Kafka's protocol."""

@@ -1,0 +1,168 @@
+"""The members of a classic group, and the generation that they settled on.
+
+Invariants: both are values. A settled generation is what its record says and nothing else, but for the
+protocols that a member offered beside the chosen one: those are not in the record, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from headrace.coordination.classic.records import StoredGroup, StoredMember
+from headrace.coordination.fields import CorruptRecordError, FieldReader
+from headrace.coordination.requests import OfferedProtocol
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member; static if it has an instance id (KIP-345)."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[OfferedProtocol, ...]
+    assignment: bytes = b""
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """Its subscription in the format of this protocol."""
+        for offered in self.protocols:
+            if offered.name == protocol:
+                return offered.metadata
+        raise AssertionError(f"member {self.member_id} never offered the protocol {protocol}")
+
+
+def protocols_of_all(members: Iterable[Member]) -> frozenset[str]:
+    """The names that every member offers; none where there are no members."""
+    names: frozenset[str] | None = None
+    for member in members:
+        offered = frozenset(protocol.name for protocol in member.protocols)
+        names = offered if names is None else names & offered
+    return names or frozenset()
+
+
+def chosen_protocol(members: Mapping[str, Member]) -> str:
+    """The protocol with the most votes: each member votes for its favourite among those that all know."""
+    candidates = protocols_of_all(members.values())
+    votes = Counter(
+        next(protocol.name for protocol in member.protocols if protocol.name in candidates)
+        for member in members.values()
+    )
+    # The first in alphabetical order wins a tie, so that the choice does not depend on who came first.
+    return min(votes, key=lambda name: (-votes[name], name))
+
+
+def topics_of_subscription(metadata: bytes) -> frozenset[str] | None:
+    """The topics in a consumer's subscription; None where it is not in the consumers' format."""
+    reader = FieldReader(metadata)
+    try:
+        reader.int16()
+        return frozenset(reader.string() for _ in range(reader.array_length()))
+    except CorruptRecordError:
+        return None
+
+
+def subscribed_topics(
+    protocol_type: str | None, protocol: str | None, members: Mapping[str, Member]
+) -> frozenset[str] | None:
+    """The topics that a generation of consumers reads; None where that cannot be known."""
+    if protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return None
+    if not members:
+        return frozenset()
+    if protocol is None:
+        return None
+    topics: set[str] = set()
+    for member in members.values():
+        theirs = topics_of_subscription(member.metadata(protocol))
+        if theirs is None:
+            return None
+        topics |= theirs
+    return frozenset(topics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A written generation: stable with members, empty without. Generation 0 is that of a new group."""
+
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    state_since_ms: int | None = None
+    members: Mapping[str, Member] = field(default_factory=dict)
+    topics: frozenset[str] | None = None
+
+
+def _rebalance_timeout_ms(member: StoredMember) -> int:
+    # In records of before there was a rebalance timeout the session timeout serves for both.
+    return member.session_timeout_ms if member.rebalance_timeout_ms == -1 else member.rebalance_timeout_ms
+
+
+def settled_from(stored: StoredGroup, offered: Mapping[str, tuple[OfferedProtocol, ...]]) -> Settled:
+    """The generation that a record says; `offered` is what its members are known to have offered."""
+    members = {}
+    for member in stored.members:
+        known = offered.get(member.member_id)
+        chosen = OfferedProtocol(name=stored.protocol or "", metadata=member.subscription)
+        members[member.member_id] = Member(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout_ms=_rebalance_timeout_ms(member),
+            session_timeout_ms=member.session_timeout_ms,
+            protocols=known if known is not None and chosen in known else (chosen,),
+            assignment=member.assignment,
+        )
+    protocol_type = stored.protocol_type or None
+    return Settled(
+        generation=stored.generation,
+        protocol_type=protocol_type,
+        protocol=stored.protocol,
+        # Kafka writes groups that were consumer groups before (KIP-848) without one: the first leads.
+        leader=stored.leader if stored.leader in members else next(iter(members), None),
+        state_since_ms=None if stored.state_since_ms == -1 else stored.state_since_ms,
+        members=members,
+        topics=subscribed_topics(protocol_type, stored.protocol, members),
+    )
+
+
+def stored_from(
+    *,
+    generation: int,
+    protocol_type: str | None,
+    protocol: str | None,
+    leader: str | None,
+    members: Mapping[str, Member],
+    assignments: Mapping[str, bytes],
+    now_ms: int,
+) -> StoredGroup:
+    """A generation as its record holds it; members without an assignment get an empty one."""
+    return StoredGroup(
+        protocol_type=protocol_type or "",
+        generation=generation,
+        protocol=protocol,
+        leader=leader,
+        state_since_ms=now_ms,
+        members=tuple(
+            StoredMember(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                session_timeout_ms=member.session_timeout_ms,
+                subscription=member.metadata(protocol),
+                assignment=assignments.get(member.member_id, b""),
+            )
+            for member in members.values()
+        ),
+    )

@@ -1,0 +1,300 @@
+"""How a classic group rebalances: all join again, the leader assigns, the new generation is written.
+
+Three timers drive it beside the requests: the *join* timer of a group (the initial delay, KIP-134, and then
+the longest rebalance timeout of its members), the *sync* timer (members that joined and never ask for their
+assignment), and a *session* timer for each member.
+
+Invariants: who waits for a join or a sync is answered exactly once, whatever becomes of the rebalance. Only a
+record ends a rebalance: `settle` and `empty` write it, replaying it does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kio.schema.errors import ErrorCode
+
+from headrace.coordination.classic import records as group_records
+from headrace.coordination.classic.group import (
+    ClassicGroup,
+    Rebalance,
+    join_timer,
+    session_timer,
+    sync_timer,
+)
+from headrace.coordination.classic.members import Member, chosen_protocol, stored_from
+from headrace.coordination.classic.states import State, can_rebalance
+from headrace.coordination.decision import (
+    Decision,
+    Record,
+    Reply,
+    SomeReply,
+    Timer,
+    TimerKey,
+    WaitingId,
+)
+from headrace.coordination.group import NO_GENERATION
+from headrace.coordination.replies import JoinedMember, JoinReply, SyncReply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicSettings:
+    """The broker's settings for classic groups, with Kafka's defaults (`group.*`)."""
+
+    initial_rebalance_delay_ms: int = 3_000
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 2**31 - 1
+    # Not a setting in Kafka either: how long somebody new may wait for a first rebalance to complete.
+    new_member_join_timeout_ms: int = 300_000
+
+
+class Draft:
+    """A decision in the making: what was decided so far, the last word on each timer."""
+
+    __slots__ = ("_timers", "now_ms", "records", "replies")
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.records: list[Record] = []
+        self.replies: list[tuple[WaitingId, Reply]] = []
+        self._timers: dict[TimerKey, Timer] = {}
+
+    def set_timer(self, key: TimerKey, after_ms: int) -> None:
+        self._timers[key] = Timer(key=key, at_ms=self.now_ms + after_ms)
+
+    def cancel_timer(self, key: TimerKey) -> None:
+        self._timers[key] = Timer(key=key, at_ms=None)
+
+    def answer(self, waiting_id: WaitingId, reply: Reply) -> None:
+        self.replies.append((waiting_id, reply))
+
+    def decision(self, reply: SomeReply | None = None) -> Decision[SomeReply]:
+        return Decision(
+            records=tuple(self.records),
+            reply=reply,
+            timers=tuple(self._timers.values()),
+            replies=tuple(self.replies),
+        )
+
+
+def expect_heartbeat(group: ClassicGroup, member: Member, draft: Draft) -> None:
+    """From now on the member has one session timeout to show that it lives."""
+    draft.set_timer(session_timer(group.group_id, member.member_id), member.session_timeout_ms)
+
+
+def opened(group: ClassicGroup) -> Rebalance:
+    """The copy on which members come and go. Who makes one must `prepare` within the same decision."""
+    if group.rebalance is None:
+        group.rebalance = Rebalance(group.settled, group.state)
+    return group.rebalance
+
+
+def remove_member(group: ClassicGroup, member_id: str, draft: Draft) -> None:
+    """Take a member out of the copy; what it waits for is answered."""
+    rebalance = opened(group)
+    answer_waiting(rebalance, member_id, ErrorCode.unknown_member_id, draft)
+    rebalance.remove(member_id)
+    group.pending_syncs.discard(member_id)
+    group.offered.pop(member_id, None)
+    draft.cancel_timer(session_timer(group.group_id, member_id))
+
+
+def answer_waiting(rebalance: Rebalance, member_id: str, error: ErrorCode, draft: Draft) -> None:
+    """Tell whoever waits as this member that it waits in vain."""
+    waiting = rebalance.joins.pop(member_id, None)
+    if waiting is not None:
+        named = member_id if error is ErrorCode.fenced_instance_id else ""
+        draft.answer(waiting, JoinReply(error=error, member_id=named))
+    waiting = rebalance.syncs.pop(member_id, None)
+    if waiting is not None:
+        draft.answer(waiting, SyncReply(error=error))
+
+
+def wait_for_join(rebalance: Rebalance, member_id: str, waiting_id: WaitingId, draft: Draft) -> None:
+    """Let a join wait. If the member had asked before, on a connection that it gave up, that one is told."""
+    earlier = rebalance.joins.get(member_id)
+    if earlier is not None:
+        draft.answer(earlier, JoinReply(error=ErrorCode.rebalance_in_progress, member_id=member_id))
+    rebalance.joins[member_id] = waiting_id
+
+
+def prepare_or_complete(group: ClassicGroup, settings: ClassicSettings, draft: Draft) -> None:
+    """Something changed: begin a rebalance, or, if one is being prepared, see whether it can go on."""
+    if can_rebalance(group.state):
+        prepare(group, settings, draft)
+    else:
+        complete_if_all_joined(group, draft)
+
+
+def complete_if_all_joined(group: ClassicGroup, draft: Draft) -> None:
+    """Go on when nobody is missing. A first rebalance waits for its delay in any case."""
+    rebalance = group.rebalance
+    if rebalance is None or rebalance.state is not State.PREPARING_REBALANCE or rebalance.initial:
+        return
+    if group.all_joined:
+        complete(group, draft)
+
+
+def prepare(group: ClassicGroup, settings: ClassicSettings, draft: Draft) -> None:
+    """Begin a rebalance, or begin it anew: all members are asked to join again."""
+    rebalance = opened(group)
+    if rebalance.state is State.COMPLETING_REBALANCE:
+        for member_id, waiting in rebalance.syncs.items():
+            draft.answer(waiting, SyncReply(error=ErrorCode.rebalance_in_progress))
+            expect_heartbeat(group, rebalance.members[member_id], draft)
+        rebalance.syncs.clear()
+        rebalance.members = {
+            member_id: replace(member, assignment=b"") for member_id, member in rebalance.members.items()
+        }
+    group.pending_syncs.clear()
+    draft.cancel_timer(sync_timer(group.group_id))
+    rebalance.initial = rebalance.state is State.EMPTY
+    rebalance.enter(State.PREPARING_REBALANCE)
+    if rebalance.initial:
+        rebalance.new_member_added = False
+        rebalance.delay_ms = settings.initial_rebalance_delay_ms
+        rebalance.delay_remaining_ms = max(rebalance.timeout_ms - rebalance.delay_ms, 0)
+        draft.set_timer(join_timer(group.group_id), rebalance.delay_ms)
+    elif group.all_joined:
+        complete(group, draft)
+    else:
+        draft.set_timer(join_timer(group.group_id), rebalance.timeout_ms)
+
+
+def join_time_is_over(group: ClassicGroup, settings: ClassicSettings, draft: Draft) -> None:
+    """The join timer. While more members keep coming, a first rebalance waits on (KIP-134)."""
+    rebalance = group.rebalance
+    if rebalance is None or rebalance.state is not State.PREPARING_REBALANCE:
+        return
+    if rebalance.initial and rebalance.new_member_added and rebalance.delay_remaining_ms > 0:
+        rebalance.new_member_added = False
+        waited_ms = rebalance.delay_ms
+        rebalance.delay_ms = min(settings.initial_rebalance_delay_ms, rebalance.delay_remaining_ms)
+        rebalance.delay_remaining_ms = max(rebalance.delay_remaining_ms - waited_ms, 0)
+        draft.set_timer(join_timer(group.group_id), rebalance.delay_ms)
+        return
+    complete(group, draft)
+
+
+def complete(group: ClassicGroup, draft: Draft) -> None:
+    """Everyone has joined, or had the time to: the next generation is made of those who did.
+
+    Static members that did not join again keep their place (KIP-345): until their session ends they may
+    just be restarting.
+    """
+    rebalance = group.rebalance
+    if rebalance is None:
+        raise AssertionError(f"group {group.group_id} completes a rebalance that it is not in")
+    draft.cancel_timer(join_timer(group.group_id))
+    for member in list(rebalance.members.values()):
+        if member.member_id not in rebalance.joins and member.instance_id is None:
+            remove_member(group, member.member_id, draft)
+    if not rebalance.members:
+        empty(group, rebalance, draft)
+        return
+    if not rebalance.elect_joined_leader():
+        draft.set_timer(join_timer(group.group_id), rebalance.timeout_ms)
+        return
+    rebalance.begin_completing(chosen_protocol(rebalance.members))
+    joins = rebalance.joins
+    rebalance.joins = {}
+    for member in rebalance.members.values():
+        waiting = joins.get(member.member_id)
+        if waiting is not None:
+            draft.answer(waiting, join_reply(group, member.member_id))
+        expect_heartbeat(group, member, draft)
+    group.pending_syncs = set(rebalance.members)
+    draft.set_timer(sync_timer(group.group_id), rebalance.timeout_ms)
+
+
+def join_reply(group: ClassicGroup, member_id: str, *, with_members: bool = True) -> JoinReply:
+    """What a member of the group's generation is told; the leader also who the others are."""
+    shown = with_members and group.leader == member_id
+    return JoinReply(
+        member_id=member_id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=group.leader or "",
+        members=joined_members(group.members, group.protocol) if shown else (),
+    )
+
+
+def joined_members(members: Mapping[str, Member], protocol: str | None) -> tuple[JoinedMember, ...]:
+    return tuple(
+        JoinedMember(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            metadata=member.metadata(protocol),
+        )
+        for member in members.values()
+    )
+
+
+def empty(group: ClassicGroup, rebalance: Rebalance, draft: Draft) -> None:
+    """All are gone: an empty generation, written. Its offsets begin to age."""
+    rebalance.generation += 1
+    stored = stored_from(
+        generation=rebalance.generation,
+        protocol_type=rebalance.protocol_type,
+        protocol=None,
+        leader=None,
+        members={},
+        assignments={},
+        now_ms=draft.now_ms,
+    )
+    draft.records.append(group_records.group_record(group.group_id, stored))
+
+
+def settle(group: ClassicGroup, assignments: Mapping[str, bytes], draft: Draft) -> None:
+    """The leader has assigned: the generation is written, and all who wait for their assignment get it."""
+    rebalance = group.rebalance
+    if rebalance is None:
+        raise AssertionError(f"group {group.group_id} settles a rebalance that it is not in")
+    stored = stored_from(
+        generation=rebalance.generation,
+        protocol_type=rebalance.protocol_type,
+        protocol=rebalance.protocol,
+        leader=rebalance.leader,
+        members=rebalance.members,
+        assignments=assignments,
+        now_ms=draft.now_ms,
+    )
+    draft.records.append(group_records.group_record(group.group_id, stored))
+    for member_id, waiting in rebalance.syncs.items():
+        reply = SyncReply(
+            protocol_type=rebalance.protocol_type,
+            protocol=rebalance.protocol,
+            assignment=assignments.get(member_id, b""),
+        )
+        draft.answer(waiting, reply)
+        expect_heartbeat(group, rebalance.members[member_id], draft)
+    rebalance.syncs.clear()
+    group.offered = {member.member_id: member.protocols for member in rebalance.members.values()}
+
+
+def sync_time_is_over(group: ClassicGroup, settings: ClassicSettings, draft: Draft) -> None:
+    """The sync timer: members that joined and never asked for their assignment are taken for dead."""
+    if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.pending_syncs:
+        return
+    for member_id in sorted(group.pending_syncs):
+        remove_member(group, member_id, draft)
+    prepare(group, settings, draft)
+
+
+def dissolve(group: ClassicGroup, error: ErrorCode, draft: Draft) -> None:
+    """Drop all that is transient: whoever waits hears the error, the group's timers are cancelled."""
+    draft.cancel_timer(join_timer(group.group_id))
+    draft.cancel_timer(sync_timer(group.group_id))
+    for member_id in (*group.members, *group.pending_joins):
+        draft.cancel_timer(session_timer(group.group_id, member_id))
+    if group.rebalance is not None:
+        for member_id, waiting in group.rebalance.joins.items():
+            draft.answer(waiting, JoinReply(error=error, member_id=member_id, generation=NO_GENERATION))
+        for waiting in group.rebalance.syncs.values():
+            draft.answer(waiting, SyncReply(error=error))
+    group.rebalance = None
+    group.pending_joins.clear()
+    group.pending_syncs.clear()

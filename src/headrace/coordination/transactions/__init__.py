@@ -1,0 +1,1 @@
+"""Transactions: InitProducerId, AddPartitionsToTxn, EndTxn, timeouts."""

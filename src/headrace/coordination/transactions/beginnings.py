@@ -1,0 +1,99 @@
+"""How a producer begins with a transactional id, and adds partitions: what depends on ids and epochs.
+
+Invariants: whoever begins without saying what it had before gets a higher epoch than anybody had, which
+fences those; whoever goes on (KIP-360) must have the current epoch, or repeat with the one before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kio.schema.errors import ErrorCode
+
+from headrace.coordination.transactions.endings import LARGEST_EPOCH, is_exhausted
+from headrace.coordination.transactions.records import NOT_BEGUN, Transaction
+from headrace.coordination.transactions.requests import AddPartitions, InitProducer
+from headrace.coordination.transactions.states import PREPARED, State
+
+
+def needs_producer_id(transaction: Transaction | None, request: InitProducer) -> bool:
+    """Whether there is no producer id yet, or its epochs are used up. No client gets the largest one."""
+    if transaction is None:
+        return True
+    return is_exhausted(transaction.producer_epoch) and (
+        not request.goes_on or transaction.producer_epoch in (request.producer_epoch, LARGEST_EPOCH)
+    )
+
+
+def begun(
+    before: Transaction | None, request: InitProducer, new_producer_id: int | None, now_ms: int
+) -> Transaction:
+    """The id with the producer that has just begun; nothing is open before."""
+    if needs_producer_id(before, request):
+        if new_producer_id is None:
+            raise AssertionError("a new producer id is needed")
+        producer_id, epoch, last_epoch = new_producer_id, 0, request.producer_epoch
+    elif before is None:
+        raise AssertionError("a transaction that is new has no producer yet")
+    elif request.goes_on and request.producer_epoch == before.last_producer_epoch:
+        # A repetition. Nobody else can have begun in between: that would have cleared the last epoch.
+        return replace(
+            before,
+            state=State.EMPTY,
+            timeout_ms=request.timeout_ms,
+            partitions=frozenset(),
+            started_ms=NOT_BEGUN,
+            updated_ms=now_ms,
+        )
+    else:
+        producer_id, epoch, last_epoch = before.producer_id, before.producer_epoch + 1, request.producer_epoch
+    begins = Transaction(
+        transactional_id=request.transactional_id,
+        producer_id=producer_id,
+        previous_producer_id=producer_id,
+        producer_epoch=epoch,
+        timeout_ms=request.timeout_ms,
+        state=State.EMPTY,
+        started_ms=NOT_BEGUN,
+        updated_ms=now_ms,
+    )
+    if before is None:
+        return begins
+    return replace(
+        begins,
+        previous_producer_id=before.producer_id,
+        last_producer_epoch=last_epoch,
+        client_version=before.client_version,
+    )
+
+
+def is_same_producer(transaction: Transaction, request: InitProducer) -> bool:
+    """Whether it is the producer itself that wants to go on, and not one that was followed by another.
+
+    Kafka looks at the epoch only while no transaction is open: a producer that was fenced can abort the
+    transaction of the one that took its place. Here it cannot.
+    """
+    if request.producer_epoch == transaction.producer_epoch:
+        return request.producer_id == transaction.producer_id
+    if transaction.state is State.ONGOING or request.producer_epoch != transaction.last_producer_epoch:
+        return False
+    return request.producer_id == transaction.producer_id or (
+        request.producer_id == transaction.previous_producer_id and is_exhausted(request.producer_epoch)
+    )
+
+
+def add_error(transaction: Transaction | None, request: AddPartitions) -> ErrorCode:
+    """Why partitions are not added, or not looked for, if they are not."""
+    if not request.transactional_id:
+        return ErrorCode.invalid_request
+    if transaction is None:
+        return ErrorCode.invalid_producer_id_mapping
+    ending = transaction.state in PREPARED
+    if ending and not request.verify_only:
+        # Before all else: the client may know the id already that follows when the epochs are used up.
+        return ErrorCode.concurrent_transactions
+    if request.producer_id != transaction.producer_id:
+        return ErrorCode.invalid_producer_id_mapping
+    if request.producer_epoch != transaction.producer_epoch:
+        return ErrorCode.producer_fenced
+    return ErrorCode.concurrent_transactions if ending else ErrorCode.none

@@ -1,0 +1,357 @@
+"""The machine of transactions: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, timeouts, expiry.
+
+Durable is one record for each transactional id (`transaction_records.py`); there is no other state. The way
+of a transaction: partitions are added, the end is decided (PrepareCommit, PrepareAbort), the runtime writes
+the markers that `markers` names, and `decide_complete` notes that all are there. What was decided when the
+coordinator stopped is found by `unfinished` after the load, and its markers are written again, which does no
+harm to those that were: see `log.producer_state`.
+
+The runtime has to keep an order: records of a transaction only after the record that adds their partition,
+markers only after the record that decides, and the record that completes only after the markers, each as
+durable as the log promises before the next.
+
+Epochs keep others out. InitProducerId raises the epoch, and with it everything of an earlier producer of the
+same id is refused (KIP-98); a transaction that is open then, or runs out of time, is aborted with an epoch
+of its own. From version 2 of the protocol on, each end of a transaction raises it too, so that a late
+request or marker cannot be taken for one about the next transaction (KIP-890). When epochs are used up, the
+producer goes on with another id.
+
+Invariants: a decision leaves the state as it was; `replay` is the only thing that changes it. Whether a
+request is refused does not depend on what is being written: between decision and replay nothing is asked.
+Never: writes markers, knows topics, chooses producer ids: they are arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from headrace.coordination.decision import Decision, Reply, SomeReply, Timer, TimerKey
+from headrace.coordination.replies import NoReply
+from headrace.coordination.transactions.beginnings import (
+    add_error,
+    begun,
+    is_same_producer,
+    needs_producer_id,
+)
+from headrace.coordination.transactions.endings import (
+    aborted_by_coordinator,
+    completed,
+    end_error,
+    ending_of,
+    ends_epochs,
+    prepared,
+)
+from headrace.coordination.transactions.listing import describe, listed
+from headrace.coordination.transactions.records import (
+    NO_PRODUCER_ID,
+    Transaction,
+    read_key,
+    read_value,
+    tombstone,
+    transaction_record,
+)
+from headrace.coordination.transactions.requests import (
+    AddPartitions,
+    AddPartitionsReply,
+    DescribedTransaction,
+    EndReply,
+    EndTransaction,
+    InitProducer,
+    InitProducerReply,
+    ListedTransactions,
+    ListTransactions,
+    Markers,
+)
+from headrace.coordination.transactions.states import (
+    EPOCH_BUMP_VERSION,
+    EXPIRING,
+    FOLLOWING,
+    PREPARED,
+    Ending,
+    State,
+)
+
+MACHINE: Final = "transactions"
+_TIMEOUT: Final = "timeout"
+_EXPIRY: Final = "expiry"
+# How soon the abort of a transaction is tried again that could not be written.
+_AGAIN_MS: Final = 1000
+
+_Said = TypeVar("_Said", bound=Reply)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSettings:
+    """The broker's settings, with Kafka's defaults (`transaction.*`, `transactional.id.*`)."""
+
+    max_timeout_ms: int = 15 * 60 * 1000
+    id_expiration_ms: int = 7 * 24 * 60 * 60 * 1000
+    expiry_interval_ms: int = 60 * 60 * 1000
+    server_version: int = EPOCH_BUMP_VERSION
+    """The version of the protocol in which the coordinator itself aborts (`transaction.version`)."""
+
+
+class Transactions:
+    """The transactions of one partition of `__transaction_state` (`shard`)."""
+
+    __slots__ = ("_settings", "_shard", "_transactions")
+
+    def __init__(self, settings: TransactionSettings | None = None, *, shard: int = 0) -> None:
+        self._settings = settings or TransactionSettings()
+        self._shard = shard
+        self._transactions: dict[str, Transaction] = {}
+
+    def __len__(self) -> int:
+        return len(self._transactions)
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        return self._transactions.get(transactional_id)
+
+    # Requests.
+
+    def init_needs_producer_id(self, request: InitProducer) -> bool:
+        """Whether `decide_init` has to be given a new producer id."""
+        transaction = self._transactions.get(request.transactional_id)
+        at_rest = transaction is None or transaction.state in EXPIRING
+        return (
+            at_rest
+            and needs_producer_id(transaction, request)
+            and self._init_error(request) is ErrorCode.none
+        )
+
+    def decide_init(
+        self, request: InitProducer, *, now_ms: int, new_producer_id: int | None = None
+    ) -> Decision[InitProducerReply]:
+        """InitProducerId: the producer's id and a higher epoch, which fences those before it."""
+        error = self._init_error(request)
+        if error is not ErrorCode.none:
+            return Decision(reply=InitProducerReply(error=error))
+        before = self._transactions.get(request.transactional_id)
+        if before is not None and before.state is State.ONGOING:
+            # The epoch of the abort is told nobody: the client comes again and gets the one behind it.
+            aborted = aborted_by_coordinator(before, self._settings.server_version, now_ms)
+            return _decision(before, aborted, InitProducerReply(error=ErrorCode.concurrent_transactions))
+        after = begun(before, request, new_producer_id, now_ms)
+        reply = InitProducerReply(producer_id=after.producer_id, producer_epoch=after.producer_epoch)
+        return _decision(before, after, reply)
+
+    def _init_error(self, request: InitProducer) -> ErrorCode:
+        if not request.transactional_id:
+            return ErrorCode.invalid_request
+        if not self._is_timeout(request.timeout_ms):
+            return ErrorCode.invalid_transaction_timeout
+        transaction = self._transactions.get(request.transactional_id)
+        if transaction is None:
+            return ErrorCode.none
+        if transaction.state in PREPARED:
+            return ErrorCode.concurrent_transactions
+        if request.goes_on and not is_same_producer(transaction, request):
+            return ErrorCode.producer_fenced
+        return ErrorCode.none
+
+    def _is_timeout(self, timeout_ms: int) -> bool:
+        return 0 < timeout_ms <= self._settings.max_timeout_ms
+
+    def decide_add_partitions(self, request: AddPartitions, *, now_ms: int) -> Decision[AddPartitionsReply]:
+        """AddPartitionsToTxn, AddOffsetsToTxn: partitions are in the transaction, which begins if need be."""
+        partitions = sorted(request.partitions)
+        before = self._transactions.get(request.transactional_id)
+        error = add_error(before, request)
+        if before is None or error is not ErrorCode.none:
+            reply = AddPartitionsReply(partitions=tuple((each, error) for each in partitions))
+            return Decision(reply=reply)
+        if request.verify_only:
+            missing = ErrorCode.transaction_abortable
+            return Decision(
+                reply=AddPartitionsReply(
+                    partitions=tuple(
+                        (each, ErrorCode.none if each in before.partitions else missing)
+                        for each in partitions
+                    )
+                )
+            )
+        reply = AddPartitionsReply(partitions=tuple((each, ErrorCode.none) for each in partitions))
+        if before.state is State.ONGOING and request.partitions <= before.partitions:
+            return Decision(reply=reply)
+        after = replace(
+            before,
+            state=State.ONGOING,
+            previous_producer_id=before.producer_id,
+            partitions=before.partitions | request.partitions,
+            started_ms=before.started_ms if before.state is State.ONGOING else now_ms,
+            updated_ms=now_ms,
+            client_version=request.client_version,
+        )
+        return _decision(before, after, reply)
+
+    def end_needs_producer_id(self, request: EndTransaction) -> bool:
+        """Whether `decide_end` has to be given a new producer id: epochs are used up."""
+        transaction = self._transactions.get(request.transactional_id)
+        return (
+            transaction is not None
+            and ends_epochs(transaction, request)
+            and end_error(transaction, request) is ErrorCode.none
+            and ending_of(transaction, request) is Ending.PREPARE
+        )
+
+    def decide_end(
+        self, request: EndTransaction, *, now_ms: int, new_producer_id: int | None = None
+    ) -> Decision[EndReply]:
+        """EndTxn: the end is decided; its markers follow (`markers`). The reply may go out before them."""
+        before = self._transactions.get(request.transactional_id)
+        error = end_error(before, request)
+        if before is None or error is not ErrorCode.none:
+            return Decision(reply=EndReply(error=error))
+        bumps = request.client_version >= EPOCH_BUMP_VERSION
+        if ending_of(before, request) is Ending.DONE:
+            done = before if bumps else None
+            return Decision(reply=_end_reply(done))
+        next_id = _given(new_producer_id) if ends_epochs(before, request) else NO_PRODUCER_ID
+        after = prepared(
+            before,
+            State.PREPARE_COMMIT if request.committed else State.PREPARE_ABORT,
+            client_version=request.client_version,
+            next_producer_id=next_id,
+            now_ms=now_ms,
+        )
+        # The client goes on with what it will be when the markers are written.
+        return _decision(before, after, _end_reply(completed(after, now_ms) if bumps else None))
+
+    # Markers.
+
+    def markers(self, transactional_id: str) -> Markers | None:
+        """The markers that are to be written for this id now; None if nothing is decided."""
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None or transaction.state not in PREPARED:
+            return None
+        return Markers(
+            transactional_id=transactional_id,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+            committed=transaction.state is State.PREPARE_COMMIT,
+            client_version=transaction.client_version,
+            partitions=transaction.partitions,
+        )
+
+    def unfinished(self) -> tuple[Markers, ...]:
+        """The markers of all decided transactions: to be written again after a load."""
+        found = map(self.markers, self._transactions)
+        return tuple(markers for markers in found if markers is not None)
+
+    def decide_complete(self, written: Markers, *, now_ms: int) -> Decision[NoReply]:
+        """All these markers are in their partitions: the id is free for the next transaction.
+
+        Nothing if they are not, or no longer, those that the transaction waits for.
+        """
+        before = self._transactions.get(written.transactional_id)
+        if before is None or self.markers(written.transactional_id) != written:
+            return Decision(reply=NoReply())
+        return _decision(before, completed(before, now_ms), NoReply())
+
+    # Time.
+
+    def timed_out(self, key: TimerKey, now_ms: int) -> Decision[NoReply]:
+        """A transaction took too long and is aborted, with markers as after EndTxn; or ids expire."""
+        if key[1] == _EXPIRY:
+            return self._expired(now_ms)
+        before = self._transactions.get(str(key[2]))
+        if before is None or before.state is not State.ONGOING:
+            return Decision(reply=NoReply())
+        if now_ms < before.started_ms + before.timeout_ms:
+            return Decision(reply=NoReply(), timers=(_timeout(before),))
+        aborted = aborted_by_coordinator(before, self._settings.server_version, now_ms)
+        return _decision(before, aborted, NoReply())
+
+    def _expired(self, now_ms: int) -> Decision[NoReply]:
+        oldest = now_ms - self._settings.id_expiration_ms
+        return Decision(
+            records=tuple(
+                tombstone(transaction.transactional_id)
+                for transaction in self._transactions.values()
+                if transaction.state in EXPIRING and transaction.updated_ms <= oldest
+            ),
+            reply=NoReply(),
+            timers=(self._next_expiry(now_ms),),
+        )
+
+    def _next_expiry(self, now_ms: int) -> Timer:
+        return Timer(key=(MACHINE, _EXPIRY, self._shard), at_ms=now_ms + self._settings.expiry_interval_ms)
+
+    def write_failed(
+        self, transactional_id: str, decision: Decision[SomeReply], error: ErrorCode, now_ms: int
+    ) -> Decision[Reply]:
+        """What to say instead of a decision whose record could not be written. Nothing has changed.
+
+        A transaction that is out of time is tried again soon. Markers that are not noted as complete are
+        still those that `markers` names.
+        """
+        timers: tuple[Timer, ...] = ()
+        transaction = self._transactions.get(transactional_id)
+        if transaction is not None and transaction.state is State.ONGOING:
+            due = _timeout(transaction)
+            at_ms = max(transaction.started_ms + transaction.timeout_ms, now_ms + _AGAIN_MS)
+            timers = (replace(due, at_ms=at_ms),)
+        reply = None if decision.reply is None else decision.reply.failed(error)
+        return Decision(reply=reply, timers=timers)
+
+    # State.
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Apply a record, live or at load. Raises CorruptRecordError."""
+        transactional_id = read_key(key)
+        if transactional_id is None:
+            return
+        if value is None:
+            self._transactions.pop(transactional_id, None)
+        else:
+            self._transactions[transactional_id] = read_value(transactional_id, value)
+
+    def loaded(self, now_ms: int) -> Decision[NoReply]:
+        """The timers of what was loaded. The markers of `unfinished` are to be written now."""
+        ongoing = (each for each in self._transactions.values() if each.state is State.ONGOING)
+        return Decision(reply=NoReply(), timers=(*map(_timeout, ongoing), self._next_expiry(now_ms)))
+
+    # Answers.
+
+    def describe(self, transactional_id: str) -> DescribedTransaction:
+        """DescribeTransactions, for one id."""
+        return describe(transactional_id, self._transactions.get(transactional_id))
+
+    def list_transactions(self, request: ListTransactions, *, now_ms: int) -> ListedTransactions:
+        """ListTransactions, for this partition."""
+        return listed(self._transactions.values(), request, now_ms)
+
+
+def _decision(before: Transaction | None, after: Transaction, reply: _Said) -> Decision[_Said]:
+    """Write the transaction as it is to be; the timer runs while it is open."""
+    was_open = before is not None and before.state is State.ONGOING
+    if before is not None and after.state not in FOLLOWING[before.state]:
+        raise AssertionError(f"{before.state.title} is not followed by {after.state.title}")
+    timers: tuple[Timer, ...] = ()
+    if after.state is State.ONGOING:
+        timers = () if was_open else (_timeout(after),)
+    elif was_open:
+        timers = (Timer(key=_timeout(after).key, at_ms=None),)
+    return Decision(records=(transaction_record(after),), reply=reply, timers=timers)
+
+
+def _timeout(transaction: Transaction) -> Timer:
+    return Timer(
+        key=(MACHINE, _TIMEOUT, transaction.transactional_id),
+        at_ms=transaction.started_ms + transaction.timeout_ms,
+    )
+
+
+def _given(new_producer_id: int | None) -> int:
+    if new_producer_id is None:
+        raise AssertionError("a new producer id is needed")
+    return new_producer_id
+
+
+def _end_reply(transaction: Transaction | None) -> EndReply:
+    if transaction is None:
+        return EndReply()
+    return EndReply(producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch)

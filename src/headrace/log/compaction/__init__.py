@@ -1,0 +1,1 @@
+"""Compaction by key: which log is next, what survives, and swapping cleaned segments in."""

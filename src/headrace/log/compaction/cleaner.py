@@ -1,0 +1,243 @@
+"""Which log is compacted next, and taking over what a round of cleaning has made of it.
+
+A round goes like this. On the log's thread `begin` chooses the dirtiest log that is due and gives a
+`CleaningJob` with a task. Somebody carries the task out: `cleaning_process.CleaningProcess` in a process of
+its own, so that the broker's interpreter does not wait for it, or `clean` here and now. Each thing that the
+round says goes to `take`, on the log's thread again, which puts segments in place and at last notes the
+cleaned offset. A round that broke off goes to `give_up`.
+
+Invariants: one round at a time. Appends, reads and retention go on meanwhile; if a segment that is being
+cleaned goes, the round is of no use and is given up. Nothing that is not on the disk yet is cleaned: what
+supersedes a record must not be lost by a power loss after the record is gone. A log with a damaged batch is
+left alone until a start, as Kafka does, so that the others are cleaned.
+
+Crash behaviour: `segment_swap` for segments; the cleaned offset is written when all of them are in place, so
+a round that was broken off is done again. Byte format: `cleaner-offset-checkpoint`, see `checkpoints`. Who
+may call: the broker, from the thread of the logs. Never reads a clock on its own account.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.log.compaction import segment_swap, segment_writer
+from headrace.log.compaction.cleaning_task import CleanedSegment, CleaningTask, Pace, RoundDone
+from headrace.log.compaction.last_records import BYTES_PER_KEY
+from headrace.log.compaction.retained_records import ClosedSegment, DirtyPart, LastBatch, dirty_part
+from headrace.log.compaction.segment_rewriting import Round
+from headrace.log.config import FOREVER
+from headrace.log.errors import StorageError
+from headrace.log.folder.data_folder import DataFolder
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.partition.transactions import aborted_between
+from headrace.log.segments.transaction_index import AbortedTransaction
+from headrace.wire.errors import WireError
+
+_log = logging.getLogger(__name__)
+
+AbortedIn = Callable[[PartitionLog, int, int], Sequence[AbortedTransaction]]
+StableOffset = Callable[[PartitionLog], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerSettings:
+    """Kafka's `log.cleaner.dedupe.buffer.size` and `log.cleaner.io.max.bytes.per.second`."""
+
+    key_memory_bytes: int = 128 << 20
+    bytes_per_second: float = 1.7976931348623157e308
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CleaningJob:
+    """A round that is under way."""
+
+    log: PartitionLog
+    task: CleaningTask
+    generation: int
+    """A truncation meanwhile makes the round worthless."""
+
+
+def _last_stable_offset(log: PartitionLog) -> int:
+    return log.last_stable_offset
+
+
+class Cleaner:
+    """The cleaner of one data folder."""
+
+    def __init__(
+        self,
+        logs: DataFolder,
+        settings: CleanerSettings | None = None,
+        *,
+        stable_offset: StableOffset = _last_stable_offset,
+        aborted_in: AbortedIn = aborted_between,
+    ) -> None:
+        """`aborted_in` gives the aborted transactions of a log with offsets from one to before another."""
+        self._logs: Final = logs
+        self.settings = settings or CleanerSettings()
+        self._stable_offset: Final = stable_offset
+        self._aborted_in: Final = aborted_in
+        self._under_way: CleaningJob | None = None
+        self.waits_for_disk = False
+        """Whether `begin` has found something closed that is not synced yet, and has asked for that."""
+        # Logs that could not be cleaned.
+        self.left_alone: set[PartitionLog] = set()
+
+    @property
+    def busy(self) -> bool:
+        return self._under_way is not None
+
+    def dirty_part(self, log: PartitionLog, now_ms: int) -> DirtyPart:
+        """What a round would clean of a log now. Raises StorageError."""
+        config = log.config
+        closed = [
+            ClosedSegment(
+                segment.base_offset,
+                segment.size,
+                segment.newest_timestamp() if config.min_compaction_lag_ms > 0 else -1,
+                segment.first_header().max_timestamp
+                if config.max_compaction_lag_ms < FOREVER and segment.size
+                else -1,
+            )
+            for segment in log.segments[:-1]
+        ]
+        return dirty_part(
+            closed,
+            config,
+            start_offset=log.start_offset,
+            active_base=log.active.base_offset,
+            end_offset=log.end_offset,
+            limit_offset=min(self._stable_offset(log), log.flushed_offset),
+            cleaned_offset=self._logs.cleaned_offset(log),
+            now_ms=now_ms,
+        )
+
+    def begin(self, now_ms: int) -> CleaningJob | None:
+        """Choose the dirtiest log that is due; None if there is none, or a round is under way."""
+        if self.busy:
+            return None
+        self.left_alone = {log for log in self.left_alone if not log.closed}
+        self.waits_for_disk = False
+        best: tuple[float, PartitionLog, DirtyPart] | None = None
+        for topic in self._logs.topics.values():
+            for log in topic.partitions:
+                if not log.config.compact or len(log.segments) == 1 or log in self.left_alone:
+                    continue
+                if any(segment.suffix for segment in log.segments):
+                    continue  # a rename failed, and the next start has to see to it
+                try:
+                    part = self.dirty_part(log, now_ms)
+                except StorageError as error:
+                    self._leave_alone(log, error)
+                    continue
+                if log.flushed_offset < log.active.base_offset:
+                    # Only what is synced can be cleaned: ask for it.
+                    self.waits_for_disk = True
+                    log.rolled = True
+                    log.mark_dirty()
+                if part.is_due(log.config) and (best is None or part.ratio > best[0]):
+                    best = part.ratio, log, part
+        if best is None:
+            return None
+        self._under_way = self._job(best[1], best[2], now_ms)
+        return self._under_way
+
+    def _job(self, log: PartitionLog, part: DirtyPart, now_ms: int) -> CleaningJob:
+        config = log.config
+        first = log.bases[0]
+        task = CleaningTask(
+            folder=log.path,
+            segments=tuple(
+                (segment.base_offset, segment.size)
+                for segment in log.segments[:-1]
+                if segment.base_offset < part.end_offset
+            ),
+            first_dirty=part.first_dirty,
+            end_offset=part.end_offset,
+            now_ms=now_ms,
+            delete_retention_ms=config.delete_retention_ms,
+            segment_bytes=config.segment_bytes,
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            most_keys=max(1, self.settings.key_memory_bytes // BYTES_PER_KEY),
+            bytes_per_second=self.settings.bytes_per_second,
+            last_batches=tuple(_last_batches(log)),
+            aborted=tuple(
+                AbortedTransaction(*each) for each in self._aborted_in(log, first, part.end_offset)
+            ),
+        )
+        return CleaningJob(log=log, task=task, generation=log.generation)
+
+    def take(self, job: CleaningJob, said: CleanedSegment | RoundDone, *, now_ms: int) -> bool:
+        """Take over what a round says; False when the round is over or has been given up."""
+        if job is not self._under_way:
+            if isinstance(said, CleanedSegment):
+                segment_swap.discard(job.log, said)
+            return False
+        try:
+            if isinstance(said, CleanedSegment):
+                if job.generation != job.log.generation:
+                    segment_swap.discard(job.log, said)
+                    raise segment_swap.ReplacedMeanwhileError(f"{job.log.name} was truncated.")
+                segment_swap.put_in_place(job.log, said, now_ms=now_ms)
+                return True
+            self._under_way = None
+            if not job.log.closed:
+                self._logs.set_cleaned_offset(job.log, said.cleaned_offset)
+                _log.info(
+                    "cleaned %s up to offset %d: %d keys, %d bytes read, %d written",
+                    *(job.log.name, said.cleaned_offset, said.keys, said.bytes_read, said.bytes_written),
+                )
+        except segment_swap.ReplacedMeanwhileError as error:
+            _log.info("the cleaning of %s is given up: %s", job.log.name, error)
+            self._under_way = None
+        except StorageError as error:
+            self.give_up(job, error)
+        return False
+
+    def give_up(self, job: CleaningJob, reason: object, *, lasting: bool = False) -> None:
+        """A round broke off. If the reason is a lasting one, the log is left alone from now on."""
+        if job is self._under_way:
+            self._under_way = None
+        if lasting and not job.log.closed:
+            self._leave_alone(job.log, reason)
+        else:
+            _log.warning("a round of cleaning %s broke off: %s", job.log.name, reason)
+
+    def tidy(self, job: CleaningJob) -> None:
+        """Remove what a round has left in the folder of its log, when nobody carries it out any more."""
+        try:
+            segment_writer.remove_cleaned(job.log.filesystem, job.log.path)
+        except OSError as error:
+            _log.warning("files of a round of cleaning %s cannot be removed: %s", job.log.name, error)
+
+    def _leave_alone(self, log: PartitionLog, reason: object) -> None:
+        _log.error("%s cannot be cleaned and is left alone until the next start: %s", log.name, reason)
+        self.left_alone.add(log)
+
+    def clean(self, now_ms: int) -> bool:
+        """Do a whole round here and now, if a log is due; whether there was one."""
+        job = self.begin(now_ms)
+        if job is None:
+            return False
+        pace = Pace(job.task.bytes_per_second, time.monotonic, time.sleep)
+        try:
+            for said in Round(job.task, self._logs.filesystem, pace).run():
+                if not self.take(job, said, now_ms=now_ms):
+                    break
+        except (OSError, WireError) as error:
+            self.give_up(job, error, lasting=isinstance(error, WireError))
+        return True
+
+
+def _last_batches(log: PartitionLog) -> list[LastBatch]:
+    return [
+        LastBatch(
+            producer.producer_id, producer.batches[-1].last_offset if producer.batches else -1, producer.epoch
+        )
+        for producer in log.producers.active()
+    ]

@@ -1,0 +1,267 @@
+"""What compaction keeps, as a plan: values in, values out.
+
+A compacted log keeps, of each key, at least the last record; offsets never change. It has a *clean* part,
+from its start to the cleaned offset, in which each key stands once, and a *dirty* part behind it. A round of
+cleaning finds the last offset of each key in the dirty part, and drops what is superseded from both. Rules,
+as Apache Kafka 4.3's:
+
+* The last segment, segments with records younger than `min.compaction.lag.ms`, and everything from the last
+  stable offset on are left alone. A log is due when its dirty part has more than `min.cleanable.dirty.ratio`
+  of its bytes, or when a dirty record is older than `max.compaction.lag.ms`.
+* A record without a value (a tombstone) stays until its batch's *delete horizon* has passed, which the first
+  round that finds it sets to `delete.retention.ms` from then: a reader from the beginning has this long to
+  see it (KIP-534).
+* Records of aborted transactions go. The marker that ends a transaction stays as long as a batch of that
+  transaction does, and then as long as a tombstone would.
+* A batch that says how far an active producer is, and the last batch of the round, stay as empty batches when
+  all their records go: the first so that sequence numbers are still known after a restart (KIP-98), the
+  second so that the end of the cleaned part is.
+* Neighbouring segments that have become small become one, up to `segment.bytes`.
+
+Example: with `k` at 0, `m` at 1, `k` at 2 and a tombstone of `m` at 3, all closed, a round leaves 2 and 3; a
+round after the horizon leaves 2.
+
+Invariants: nothing here reads files, clocks or bytes of records. Who may call: the cleaner. Crash behaviour
+and byte formats: `segment_rewriting`, `segment_swap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from headrace.log.config import FOREVER, LogConfig
+from headrace.log.segments.transaction_index import AbortedTransaction
+
+LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
+ABORT: Final = 0
+COMMIT: Final = 1
+
+
+class ClosedSegment(NamedTuple):
+    """What planning needs of a segment that is not written to any more."""
+
+    base_offset: int
+    size: int
+    newest_timestamp: int = -1
+    """Only looked at with `min.compaction.lag.ms`."""
+    first_timestamp: int = -1
+    """The newest of the first batch; only looked at with `max.compaction.lag.ms`."""
+
+
+class LastBatch(NamedTuple):
+    """How far an active producer is: the last offset of its data, -1 if the log holds only its marker."""
+
+    producer_id: int
+    last_offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirtyPart:
+    """What a round would clean: offsets from `first_dirty` to before `end_offset`."""
+
+    first_dirty: int
+    end_offset: int
+    clean_bytes: int
+    dirty_bytes: int
+    overdue: bool
+    """Whether `max.compaction.lag.ms` asks for a round now."""
+
+    @property
+    def ratio(self) -> float:
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    def is_due(self, config: LogConfig) -> bool:
+        if not self.dirty_bytes:
+            return False
+        return self.overdue or self.ratio > config.min_cleanable_dirty_ratio
+
+
+def dirty_part(
+    closed: Sequence[ClosedSegment],
+    config: LogConfig,
+    *,
+    start_offset: int,
+    active_base: int,
+    end_offset: int,
+    limit_offset: int,
+    cleaned_offset: int | None,
+    now_ms: int,
+) -> DirtyPart:
+    """The part of a log that is to be cleaned next.
+
+    `closed` are all segments before the last one, which begins at `active_base`. Nothing from `limit_offset`
+    on is touched. A `cleaned_offset` that cannot be one of this log counts as none.
+    """
+    first_dirty = start_offset
+    if cleaned_offset is not None and start_offset <= cleaned_offset <= end_offset:
+        first_dirty = cleaned_offset
+    limit = min(limit_offset, active_base)
+    overdue = False
+    for number, segment in enumerate(closed):
+        if _end_of(closed, number, active_base) <= first_dirty:
+            continue
+        if config.min_compaction_lag_ms > 0 and (
+            segment.newest_timestamp > now_ms - config.min_compaction_lag_ms
+        ):
+            limit = min(limit, segment.base_offset)
+            break
+    for number, segment in enumerate(closed):
+        if _end_of(closed, number, active_base) > first_dirty and (
+            0 < segment.first_timestamp < now_ms - config.max_compaction_lag_ms
+        ):
+            overdue = config.max_compaction_lag_ms < FOREVER
+    # A round ends at the beginning of a segment: the one that the limit is in is left alone.
+    end = start_offset
+    for number in range(len(closed)):
+        following = _end_of(closed, number, active_base)
+        if following <= limit:
+            end = following
+    clean_bytes = sum(segment.size for segment in closed if segment.base_offset < first_dirty)
+    dirty_bytes = sum(
+        segment.size
+        for number, segment in enumerate(closed)
+        if segment.base_offset < end and _end_of(closed, number, active_base) > first_dirty
+    )
+    if end <= first_dirty:
+        end, dirty_bytes = first_dirty, 0
+    return DirtyPart(
+        first_dirty=first_dirty,
+        end_offset=end,
+        clean_bytes=clean_bytes,
+        dirty_bytes=dirty_bytes,
+        overdue=overdue,
+    )
+
+
+def _end_of(closed: Sequence[ClosedSegment], number: int, active_base: int) -> int:
+    return closed[number + 1].base_offset if number + 1 < len(closed) else active_base
+
+
+class SegmentSizes(NamedTuple):
+    """A segment that may be joined with its neighbours."""
+
+    base_offset: int
+    size: int
+    index_size: int
+    time_index_size: int
+
+
+def group_segments(
+    segments: Sequence[SegmentSizes], *, most_bytes: int, most_index_bytes: int, end_offset: int
+) -> list[list[SegmentSizes]]:
+    """Neighbours that become one segment each, by the sizes that they have before."""
+    groups: list[list[SegmentSizes]] = []
+    size = index_size = time_index_size = 0
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
+        if (
+            groups
+            and size + segment.size <= most_bytes
+            and index_size + segment.index_size <= most_index_bytes
+            and time_index_size + segment.time_index_size <= most_index_bytes
+            and (not segment.size or following - 1 - groups[-1][0].base_offset <= LARGEST_RELATIVE_OFFSET)
+        ):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+            size = index_size = time_index_size = 0
+        size += segment.size
+        index_size += segment.index_size
+        time_index_size += segment.time_index_size
+    return groups
+
+
+class Transactions:
+    """Which transactions the batches belong to that are read one after the other."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        # The next to begin is the last of the list.
+        self._to_come = sorted(aborted, key=lambda transaction: -transaction.first_offset)
+        self._aborted: dict[int, AbortedTransaction] = {}
+        self._with_batches: set[int] = set()
+        self._committed: set[int] = set()
+        self.still_needed: list[AbortedTransaction] = []
+        """Entries for the transaction index of the segment that is made; who makes it empties the list."""
+
+    def data_batch(self, producer_id: int, base_offset: int, last_offset: int) -> bool:
+        """A transactional batch was read; whether its transaction was aborted."""
+        self._begin_up_to(last_offset)
+        transaction = self._aborted.get(producer_id)
+        # An entry may have outlived its marker, and says nothing of what comes behind.
+        if transaction is not None and base_offset <= transaction.last_offset:
+            self._with_batches.add(producer_id)
+            return True
+        self._committed.add(producer_id)
+        return False
+
+    def marker(self, producer_id: int, last_offset: int, kind: int | None) -> bool:
+        """A control batch was read, `kind` None if it is empty; whether its transaction has no batch left."""
+        self._begin_up_to(last_offset)
+        if kind is None:
+            return True
+        if kind == ABORT:
+            transaction = self._aborted.pop(producer_id, None)
+            if transaction is not None and producer_id in self._with_batches:
+                self._with_batches.discard(producer_id)
+                self.still_needed.append(transaction)
+                return False
+            return True
+        if kind == COMMIT:
+            seen = producer_id in self._committed
+            self._committed.discard(producer_id)
+            return not seen
+        return False
+
+    def _begin_up_to(self, offset: int) -> None:
+        while self._to_come and self._to_come[-1].first_offset <= offset:
+            transaction = self._to_come.pop()
+            before = self._aborted.get(transaction.producer_id)
+            if before is None or before.last_offset < transaction.first_offset:
+                self._aborted[transaction.producer_id] = transaction
+                self._with_batches.discard(transaction.producer_id)
+
+
+class Fate(Enum):
+    """What becomes of a batch before its records are looked at."""
+
+    GOES = "goes"
+    STAYS_EMPTY = "stays, with no record if need be"
+    STAYS_UNLESS_EMPTY = "stays if a record does"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRules:
+    """What of a round decides on batches."""
+
+    now_ms: int
+    delete_retention_ms: int
+    end_offset: int
+    last_batches: Mapping[int, LastBatch]
+
+    @property
+    def new_horizon(self) -> int:
+        return self.now_ms + self.delete_retention_ms
+
+    def fate(self, *, producer_id: int, epoch: int, last_offset: int, control: bool, discard: bool) -> Fate:
+        """`discard` if all of its records go because of their transaction."""
+        if last_offset + 1 == self.end_offset or self._is_last_of_producer(
+            producer_id, epoch, last_offset, control
+        ):
+            return Fate.STAYS_EMPTY
+        return Fate.GOES if discard else Fate.STAYS_UNLESS_EMPTY
+
+    def _is_last_of_producer(self, producer_id: int, epoch: int, last_offset: int, control: bool) -> bool:
+        last = self.last_batches.get(producer_id)
+        if producer_id < 0 or last is None:
+            return False
+        if last.last_offset >= 0:
+            return last_offset == last.last_offset
+        return control and epoch == last.epoch
+
+    def keeps_tombstones(self, horizon: int | None) -> bool:
+        return horizon is None or self.now_ms < horizon

@@ -1,0 +1,166 @@
+"""Up to where each log of a data folder is known to be good, so that a start need not look at everything.
+
+Three files in the data folder, each with one entry for each partition:
+
+`recovery-point-offset-checkpoint`, text as Kafka writes it (version 0, number of entries, then topic,
+partition and offset in each line): everything before this offset was synced, so it survives a power loss.
+
+`cleaner-offset-checkpoint`, in the same format: before this offset the log of a compacted topic is clean.
+
+`written-points.json`, our own: `{"version": 1, "boot": …, "clean": …, "points": {"topic-0": [...]}}`, each
+point with the fields of `Point`. Everything before a point had been written when the file was. As long as
+the machine has not been started again since (`boot` is the kernel's id of this start), what was written is
+in the page cache however the process ended, and need not be looked at. If `clean` is true, all of it was
+synced too, nothing was written later, and it is good also after a restart of the machine.
+
+Crash behaviour: each file is replaced as a whole. The first is synced, the second is not, as it means nothing
+after a power loss unless it is clean, and then it is synced; one that cannot be read counts as missing, which
+costs a longer scan. Who may call: the data folder and recovery. Never opens a log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from headrace.log.filesystem import FileSystem, read_file, write_atomically
+from headrace.log.partition import snapshots
+from headrace.log.segments import segment_indexes
+
+if TYPE_CHECKING:
+    from headrace.log.partition.partition_log import PartitionLog
+
+_log = logging.getLogger(__name__)
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
+WRITTEN_POINTS: Final = "written-points.json"
+_VERSION: Final = 1
+_KAFKA_VERSION: Final = 0
+# A snapshot costs about as much as appending this many batches, and saves looking at them again.
+_BATCHES_PER_SNAPSHOT: Final = 1000
+
+
+class Point(NamedTuple):
+    """The end of a log at some moment."""
+
+    end_offset: int
+    segment: int
+    position: int
+    last_batch: int
+    """Where the last batch begins, or -1: a look at it shows whether the file is the one that is meant."""
+    max_timestamp: int
+    max_timestamp_offset: int
+    producers: int
+    """How many producers the state had: without any there is no snapshot to look for."""
+
+
+@dataclass(slots=True)
+class WrittenPoints:
+    """The content of `written-points.json`."""
+
+    boot: str = ""
+    clean: bool = False
+    points: dict[str, Point] = field(default_factory=dict)
+
+
+def point_of(log: PartitionLog) -> Point:
+    """Bring a log's indexes to files, and now and then its producers; the point now. Raises OSError."""
+    segment = log.active
+    if segment.index is not None:
+        segment_indexes.save(segment)
+        segment.trim_tail()
+    snapshot_due = log.batches_since_snapshot >= _BATCHES_PER_SNAPSHOT
+    if snapshot_due:
+        snapshots.write(log, log.end_offset)
+    if snapshot_due or log.joined:
+        snapshots.prune(log)
+        log.joined = False
+    return Point(
+        log.end_offset,
+        segment.base_offset,
+        segment.size,
+        segment.tail_positions[-1] if segment.tail_positions else -1,
+        segment.max_timestamp if segment.timestamp_known else -1,
+        segment.max_timestamp_offset if segment.timestamp_known else -1,
+        len(log.producers),
+    )
+
+
+def read_written_points(filesystem: FileSystem, folder: str) -> WrittenPoints:
+    """What the file says; nothing if it is missing or damaged."""
+    try:
+        content = json.loads(read_file(filesystem, f"{folder}/{WRITTEN_POINTS}"))
+        if content["version"] != _VERSION:
+            raise ValueError(f"version {content['version']}")
+        points = {name: Point(*fields) for name, fields in content["points"].items()}
+        return WrittenPoints(str(content["boot"]), content["clean"] is True, points)
+    except FileNotFoundError:
+        return WrittenPoints()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        _log.warning("%s is damaged and left out: %r", WRITTEN_POINTS, error)
+        return WrittenPoints()
+
+
+def write_written_points(
+    filesystem: FileSystem, folder: str, written: WrittenPoints, *, sync: bool = False
+) -> None:
+    """Raises OSError."""
+    sync = sync or written.clean
+    content: dict[str, Any] = {
+        "version": _VERSION,
+        "boot": written.boot,
+        "clean": written.clean,
+        "points": written.points,
+    }
+    data = json.dumps(content, separators=(",", ":")).encode()
+    write_atomically(filesystem, f"{folder}/{WRITTEN_POINTS}", data, sync=sync)
+    if sync:
+        filesystem.sync_directory(folder)
+
+
+def read_recovery_points(filesystem: FileSystem, folder: str) -> dict[str, int]:
+    """Flushed offsets by folder name; empty if the file is missing or damaged."""
+    return _read_offsets(filesystem, folder, RECOVERY_POINTS)
+
+
+def read_cleaned_offsets(filesystem: FileSystem, folder: str) -> dict[str, int]:
+    """As `read_recovery_points`. One that is missing costs a round of cleaning."""
+    return _read_offsets(filesystem, folder, CLEANED_OFFSETS)
+
+
+def _read_offsets(filesystem: FileSystem, folder: str, name: str) -> dict[str, int]:
+    try:
+        lines = read_file(filesystem, f"{folder}/{name}").decode().splitlines()
+        if int(lines[0]) != _KAFKA_VERSION or int(lines[1]) != len(lines) - 2:
+            raise ValueError("wrong version or number of lines")
+        points = {}
+        for line in lines[2:]:
+            topic, partition, offset = line.split(" ")
+            points[f"{topic}-{int(partition)}"] = int(offset)
+        return points
+    except FileNotFoundError:
+        return {}
+    except (ValueError, IndexError) as error:
+        _log.warning("%s is damaged and left out: %r", name, error)
+        return {}
+
+
+def write_recovery_points(filesystem: FileSystem, folder: str, points: Mapping[str, int]) -> None:
+    """Raises OSError."""
+    write_atomically(filesystem, f"{folder}/{RECOVERY_POINTS}", _offsets_text(points), sync=True)
+    filesystem.sync_directory(folder)
+
+
+def write_cleaned_offsets(filesystem: FileSystem, folder: str, points: Mapping[str, int]) -> None:
+    """Raises OSError. Not synced: what a power loss takes is cleaned again."""
+    write_atomically(filesystem, f"{folder}/{CLEANED_OFFSETS}", _offsets_text(points), sync=False)
+
+
+def _offsets_text(points: Mapping[str, int]) -> bytes:
+    lines = [str(_KAFKA_VERSION), str(len(points))]
+    lines += [f"{' '.join(name.rsplit('-', 1))} {offset}" for name, offset in points.items()]
+    return ("\n".join(lines) + "\n").encode()

@@ -1,0 +1,409 @@
+"""All logs of a broker: one folder, which one process at a time may have open.
+
+Layout: `.lock`, `meta.properties` (the cluster id, as Kafka writes it), `catalogue.json`
+(`topic_catalogue`), `producer-ids` (the next producer id to give out, a decimal number), the three files of
+`checkpoints`, and a folder `<topic>-<partition>` for each partition (`partition_log`). A folder of a
+deleted topic is called `<topic>-<partition>.<random>-delete` until it is removed.
+
+Invariants: `topics` and the catalogue agree. Idle partitions cost nothing between two housekeepings: what was
+written to since the last checkpoint is kept in a set. Closed segments are synced by a thread of this class.
+
+Crash behaviour: changes of topics are committed by the catalogue; folders follow, and a start makes those
+that are missing and removes those that should be gone. Producer ids are written before they are given out.
+Who may call: the broker, from one thread. Never looks at what a record holds.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from headrace.core.errors import HeadraceError
+from headrace.log.config import DEFAULT_CONFIG, LogConfig
+from headrace.log.errors import StorageError, TopicExistsError, UnknownTopicError
+from headrace.log.filesystem import FileSystem, OperatingSystem, read_file, write_atomically
+from headrace.log.folder.folder_identity import lock_folder, read_or_make_cluster_id
+from headrace.log.folder.partition_folders import (
+    claim_folder,
+    is_partition_folder,
+    make_folder,
+    make_way,
+    mark_for_deletion,
+    remove_folder,
+)
+from headrace.log.folder.topic_catalogue import (
+    Catalogue,
+    TopicEntry,
+    read_catalogue,
+    read_metadata,
+    write_catalogue,
+)
+from headrace.log.folder.upkeep import Upkeep
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.partition.recovery import open_log
+from headrace.log.segments.segment_files import SegmentFiles
+
+_log = logging.getLogger(__name__)
+
+PRODUCER_IDS: Final = "producer-ids"
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Topic:
+    """A topic that is there, with its logs by partition number."""
+
+    name: str
+    id: uuid.UUID
+    partitions: list[PartitionLog]
+    overrides: dict[str, str]
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _default_config(_overrides: Mapping[str, str]) -> LogConfig:
+    return DEFAULT_CONFIG
+
+
+class DataFolder:
+    """Made by `open`; `close` it, or use it in a `with` statement."""
+
+    def __init__(
+        self, path: str, filesystem: FileSystem, clock: Callable[[], int], durable: bool, lock: int
+    ) -> None:
+        self.path: Final = path
+        self.filesystem: Final = filesystem
+        self.durable: Final = durable
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[uuid.UUID, Topic] = {}
+        self.cluster_id = ""
+        self._clock: Final = clock
+        self._lock: Final = lock
+        self._files: Final = SegmentFiles(filesystem)
+        self._catalogue = Catalogue()
+        self._upkeep: Final = Upkeep(filesystem, path)
+        # Folders of deleted topics: when to remove them, and whose they were.
+        self._doomed: list[tuple[int, str, uuid.UUID]] = []
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        *,
+        config_of: Callable[[Mapping[str, str]], LogConfig] = _default_config,
+        durable: bool = False,
+        filesystem: FileSystem | None = None,
+        clock: Callable[[], int] = _wall_clock_ms,
+    ) -> DataFolder:
+        """Open or make it. `config_of` gives the settings of a topic with these overrides.
+
+        Raises HeadraceError if another process has it open or its catalogue is damaged, StorageError.
+        """
+        filesystem = filesystem or OperatingSystem()
+        folder = str(path)
+        lock = lock_folder(filesystem, folder)
+        data = cls(folder, filesystem, clock, durable, lock)
+        try:
+            data._load(config_of)
+        except OSError as error:
+            data.abandon()
+            raise StorageError(f"The data folder {folder} cannot be opened: {error}.") from error
+        except BaseException:
+            data.abandon()
+            raise
+        return data
+
+    def _load(self, config_of: Callable[[Mapping[str, str]], LogConfig]) -> None:
+        filesystem = self.filesystem
+        self.cluster_id = read_or_make_cluster_id(filesystem, self.path)
+        folders = set(filesystem.folders(self.path))
+        catalogue = read_catalogue(filesystem, self.path)
+        if catalogue is None:
+            if any(is_partition_folder(name) for name in folders):
+                raise HeadraceError(
+                    "data_dir_damaged",
+                    f"The data folder {self.path} has logs, but no list of topics.",
+                    remedy="Restore catalogue.json from a backup, or choose another folder with --data-dir.",
+                )
+            self._save_catalogue()
+        else:
+            self._catalogue = catalogue
+        self._upkeep.load()
+        for name, entry in self._catalogue.topics.items():
+            config = config_of(entry.overrides)
+            logs = []
+            for partition in range(entry.partitions):
+                folder = f"{name}-{partition}"
+                there = folder in folders and claim_folder(filesystem, self.path, folder, entry.id)
+                folders.discard(folder)
+                logs.append(self._open_log(folder, entry.id, config, there))
+            self._add(Topic(name=name, id=entry.id, partitions=logs, overrides=entry.overrides))
+        self._remove_leftovers(folders)
+
+    def _remove_leftovers(self, folders: set[str]) -> None:
+        for name in folders:
+            path = f"{self.path}/{name}"
+            if name.endswith("-delete"):
+                remove_folder(self.filesystem, path)
+            elif is_partition_folder(name):
+                if read_metadata(self.filesystem, path) in self._catalogue.deleting:
+                    remove_folder(self.filesystem, path)
+                else:
+                    _log.warning("%s belongs to no topic of the catalogue and is left alone", path)
+        self._catalogue.deleting.clear()
+
+    def _add(self, topic: Topic) -> None:
+        self.topics[topic.name] = topic
+        self.topics_by_id[topic.id] = topic
+
+    def _logs(self) -> Iterator[PartitionLog]:
+        for topic in self.topics.values():
+            yield from topic.partitions
+
+    def _save_catalogue(self) -> None:
+        try:
+            write_catalogue(self.filesystem, self.path, self._catalogue)
+        except OSError as error:
+            raise StorageError(f"The list of topics cannot be written: {error}.") from error
+
+    # Topics
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        overrides: dict[str, str],
+        config: LogConfig,
+        topic_id: uuid.UUID | None = None,
+    ) -> Topic:
+        """Make a topic; it is there for good when this returns. Raises TopicExistsError, StorageError."""
+        if name in self.topics:
+            raise TopicExistsError(f"Topic '{name}' already exists.")
+        entry = TopicEntry(id=topic_id or uuid.uuid4(), partitions=partitions, overrides=dict(overrides))
+        logs = self._new_logs(name, entry.id, range(partitions), config)
+        self._catalogue.topics[name] = entry
+        try:
+            self._save_catalogue()
+        except StorageError:
+            del self._catalogue.topics[name]
+            raise
+        topic = Topic(name=name, id=entry.id, partitions=logs, overrides=entry.overrides)
+        self._add(topic)
+        return topic
+
+    def _open_log(self, folder: str, topic_id: uuid.UUID, config: LogConfig, there: bool) -> PartitionLog:
+        make = functools.partial(make_folder, self.filesystem, self.path, folder, topic_id)
+        return open_log(
+            f"{self.path}/{folder}",
+            config=config,
+            files=self._files,
+            durable=self.durable,
+            owner=self._upkeep,
+            now_ms=self._clock(),
+            point=self._upkeep.written.points.get(folder),
+            flushed_offset=self._upkeep.recovery_points.get(folder, 0),
+            cleaned_offset=self._upkeep.cleaned_offsets.get(folder, 0),
+            clean=self._upkeep.clean,
+            same_boot=self._upkeep.same_boot,
+            make_folder=None if there else make,
+        )
+
+    def _new_logs(
+        self, name: str, topic_id: uuid.UUID, partitions: range, config: LogConfig
+    ) -> list[PartitionLog]:
+        """Logs for partitions that no folder stands for yet."""
+        folders = [f"{name}-{partition}" for partition in partitions]
+        try:
+            make_way(self.filesystem, self.path, set(folders))
+        except OSError as error:
+            raise StorageError(f"Partitions of '{name}' cannot be made: {error}.") from error
+        return [self._open_log(folder, topic_id, config, False) for folder in folders]
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Give a topic more partitions, `total` in all. Raises UnknownTopicError, StorageError."""
+        topic = self._topic(name)
+        entry = self._catalogue.topics[name]
+        before = entry.partitions
+        config = topic.partitions[0].config
+        logs = self._new_logs(name, topic.id, range(before, total), config)
+        entry.partitions = total
+        try:
+            self._save_catalogue()
+        except StorageError:
+            entry.partitions = before
+            raise
+        topic.partitions += logs
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic; it is gone when this returns, its files later.
+
+        Raises UnknownTopicError, StorageError.
+        """
+        topic = self._topic(name)
+        entry = self._catalogue.topics.pop(name)
+        self._catalogue.deleting.add(topic.id)
+        try:
+            self._save_catalogue()
+        except StorageError:
+            self._catalogue.topics[name] = entry
+            self._catalogue.deleting.discard(topic.id)
+            raise
+        del self.topics[name], self.topics_by_id[topic.id]
+        now_ms = self._clock()
+        for log in topic.partitions:
+            log.close(clean=False)
+            path = mark_for_deletion(self.filesystem, self.path, log.name)
+            if path is not None:
+                self._doomed.append((now_ms + log.config.file_delete_delay_ms, path, topic.id))
+        self._upkeep.forget(topic.partitions)
+
+    def set_overrides(self, name: str, overrides: dict[str, str], config: LogConfig) -> None:
+        """Replace a topic's settings. Raises UnknownTopicError, StorageError."""
+        topic = self._topic(name)
+        entry = self._catalogue.topics[name]
+        before = entry.overrides
+        entry.overrides = dict(overrides)
+        try:
+            self._save_catalogue()
+        except StorageError:
+            entry.overrides = before
+            raise
+        topic.overrides = entry.overrides
+        for log in topic.partitions:
+            log.configure(config)
+
+    def _topic(self, name: str) -> Topic:
+        topic = self.topics.get(name)
+        if topic is None:
+            raise UnknownTopicError(f"Topic '{name}' does not exist.")
+        return topic
+
+    # The broker's own
+
+    @property
+    def broker_overrides(self) -> dict[str, str]:
+        """The broker's settings that were changed while it ran."""
+        return dict(self._catalogue.broker_overrides)
+
+    def set_broker_overrides(self, overrides: dict[str, str]) -> None:
+        """Raises StorageError."""
+        before = self._catalogue.broker_overrides
+        self._catalogue.broker_overrides = dict(overrides)
+        try:
+            self._save_catalogue()
+        except StorageError:
+            self._catalogue.broker_overrides = before
+            raise
+
+    def reserve_producer_ids(self, count: int) -> range:
+        """Producer ids that were never given out before and never will be again. Raises StorageError."""
+        path = f"{self.path}/{PRODUCER_IDS}"
+        try:
+            try:
+                first = int(read_file(self.filesystem, path))
+            except FileNotFoundError:
+                first = 0
+            write_atomically(self.filesystem, path, b"%d\n" % (first + count), sync=True)
+            self.filesystem.sync_directory(self.path)
+        except (OSError, ValueError) as error:
+            raise StorageError(f"Producer ids cannot be reserved: {error}.") from error
+        return range(first, first + count)
+
+    # Upkeep
+
+    def cleaned_offset(self, log: PartitionLog) -> int | None:
+        """Before which offset a compacted log is clean; None if it was never cleaned."""
+        return self._upkeep.cleaned_offsets.get(log.name)
+
+    def set_cleaned_offset(self, log: PartitionLog, offset: int) -> None:
+        """Remember what a round of cleaning has done."""
+        self._upkeep.set_cleaned_offset(log, offset)
+
+    def housekeep(self, now_ms: int) -> None:
+        """Apply retention and remove what is deleted. Raises StorageError when all else is done."""
+        failures: list[Exception] = []
+        for log in self._logs():
+            try:
+                log.apply_retention(now_ms)
+                log.remove_deleted(now_ms)
+            except StorageError as error:
+                failures.append(error)
+            if len(log.producers):
+                log.producers.remove_expired(now_ms)
+        self._remove_doomed(now_ms, failures)
+        _raise_first(failures)
+
+    def checkpoint(self, now_ms: int) -> None:
+        """Remember how far the logs are, see to closed segments and deleted files. Raises StorageError."""
+        failures: list[Exception] = []
+        self._upkeep.checkpoint(self._logs(), now_ms, failures)
+        if self._doomed:
+            self._remove_doomed(now_ms, failures)
+        _raise_first(failures)
+
+    def sync_closed(self) -> None:
+        """Bring closed segments to the disk, in the background. Raises StorageError for earlier failures."""
+        failures: list[Exception] = []
+        self._upkeep.sync_closed(failures)
+        _raise_first(failures)
+
+    def _remove_doomed(self, now_ms: int, failures: list[Exception]) -> None:
+        kept = []
+        for due, path, topic_id in self._doomed:
+            if now_ms < due:
+                kept.append((due, path, topic_id))
+                continue
+            try:
+                remove_folder(self.filesystem, path)
+            except OSError as error:
+                failures.append(error)
+                kept.append((due, path, topic_id))
+        self._doomed = kept
+        # Written with the next change: an id too many does no harm.
+        self._catalogue.deleting &= {topic_id for _, _, topic_id in kept}
+
+    def close(self) -> None:
+        """Close all logs with the mark of a clean stop. Raises StorageError, and is closed then too."""
+        if self._closed:
+            return
+        failures: list[Exception] = []
+        try:
+            self._upkeep.close(list(self._logs()), failures)
+        finally:
+            self.abandon()
+        _raise_first(failures)
+
+    def abandon(self) -> None:
+        """Close everything without writing anything, as a crash would, and let another have the folder."""
+        self._closed = True
+        for log in self._logs():
+            log.close(clean=False)
+        self._upkeep.stop()
+        self.filesystem.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _raise_first(failures: list[Exception]) -> None:
+    if failures:
+        first = failures[0]
+        more = f" (and {len(failures) - 1} more failures)" if len(failures) > 1 else ""
+        raise StorageError(f"{first}{more}") from first

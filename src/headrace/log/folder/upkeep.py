@@ -1,0 +1,239 @@
+"""What is done for logs now and then: remembering how far they are, and syncing segments that were closed.
+
+Owns the set of logs that were written to since the last checkpoint, the two files of `checkpoints`, and a
+thread that syncs closed segments, so that little has to be checked after a power loss although nobody asked
+for syncs. Invariants: a log is in the files of `checkpoints` with what was true when they were written; a
+log that nothing happened to costs nothing. Byte format and crash behaviour: `checkpoints`. Who may call:
+the data folder.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Final
+
+from headrace.log.errors import StorageError
+from headrace.log.filesystem import FileSystem
+from headrace.log.folder import checkpoints
+from headrace.log.folder.checkpoints import WrittenPoints
+from headrace.log.partition.flushing import FlushTicket, ticket_for
+
+if TYPE_CHECKING:
+    from headrace.log.partition.partition_log import PartitionLog
+
+_log = logging.getLogger(__name__)
+
+# As Kafka's log.flush.offset.checkpoint.interval.ms.
+_RECOVERY_POINTS_EVERY_MS: Final = 60_000
+_CLOSING_THREADS: Final = 8
+
+
+class Upkeep:
+    """The upkeep of one data folder."""
+
+    def __init__(self, filesystem: FileSystem, path: str) -> None:
+        self._filesystem: Final = filesystem
+        self._path: Final = path
+        self.dirty: set[PartitionLog] = set()
+        self.written = WrittenPoints()
+        self.recovery_points: dict[str, int] = {}
+        self.cleaned_offsets: dict[str, int] = {}
+        self.clean = False
+        self.same_boot = False
+        self._with_deleted_files: set[PartitionLog] = set()
+        self._next_recovery_points = 0
+        self._syncing: list[tuple[PartitionLog, FlushTicket, Future[None]]] = []
+        self._saving: Future[None] | None = None
+        # Writes of the cleaned offsets, in their order.
+        self._noting: list[Future[None]] = []
+        self._worker: ThreadPoolExecutor | None = None
+
+    def load(self) -> None:
+        """Read the files, keep what can be believed, take back the mark of a clean stop. Raises OSError."""
+        written = checkpoints.read_written_points(self._filesystem, self._path)
+        boot = self._filesystem.boot_id()
+        self.clean = written.clean
+        self.same_boot = boot != "" and written.boot == boot
+        if not (self.clean or self.same_boot):
+            written.points.clear()
+        self.written = WrittenPoints(boot=boot, points=written.points)
+        self.recovery_points = checkpoints.read_recovery_points(self._filesystem, self._path)
+        self.cleaned_offsets = checkpoints.read_cleaned_offsets(self._filesystem, self._path)
+        if self.clean or not self.same_boot:
+            checkpoints.write_written_points(self._filesystem, self._path, self.written, sync=self.clean)
+
+    def forget(self, logs: Iterable[PartitionLog]) -> None:
+        """The logs are gone: a topic of the same name must not be believed to be what they were.
+
+        Failures are only said: points that do not fit cost time at a start, and the next checkpoint has none.
+        """
+        for log in logs:
+            self.dirty.discard(log)
+            self._with_deleted_files.discard(log)
+        try:
+            self._take_back({log.name: 0 for log in logs})
+        except OSError as error:
+            _log.warning("the points of a deleted topic cannot be taken back: %s", error)
+
+    def set_cleaned_offset(self, log: PartitionLog, offset: int) -> None:
+        """A log is clean before this offset. Written in the background: a start without it cleans again.
+
+        While compaction writes, a small file can take the file system ten milliseconds, in which nobody is to
+        wait. A failure is found by the next checkpoint.
+        """
+        self.cleaned_offsets[log.name] = offset
+        self._noting.append(
+            self._in_background().submit(
+                checkpoints.write_cleaned_offsets, self._filesystem, self._path, dict(self.cleaned_offsets)
+            )
+        )
+
+    def _take_back(self, names: Mapping[str, int]) -> None:
+        """Believe in nothing of these logs but what lies before an offset. Raises OSError."""
+        uncleaned = [name for name, offset in names.items() if self.cleaned_offsets.get(name, 0) > offset]
+        if uncleaned:
+            wait(self._noting)
+            for name in uncleaned:
+                del self.cleaned_offsets[name]
+            checkpoints.write_cleaned_offsets(self._filesystem, self._path, self.cleaned_offsets)
+        if [name for name in names if self.written.points.pop(name, None) is not None]:
+            checkpoints.write_written_points(self._filesystem, self._path, self.written)
+        lowered = {
+            name: offset for name, offset in names.items() if self.recovery_points.get(name, 0) > offset
+        }
+        if lowered:
+            if self._saving is not None:
+                wait([self._saving])
+            self.recovery_points.update(lowered)
+            checkpoints.write_recovery_points(self._filesystem, self._path, self.recovery_points)
+
+    def before_truncation(self, log: PartitionLog, offset: int) -> None:
+        """Take back the points of a log that is about to be cut off. Raises OSError."""
+        self._take_back({log.name: offset})
+
+    def checkpoint(self, logs: Iterable[PartitionLog], now_ms: int, failures: list[Exception]) -> None:
+        """Write down how far the logs are that were written to; failures are added to the list."""
+        self._collect(failures)
+        for log in tuple(self._with_deleted_files):
+            try:
+                log.remove_deleted(now_ms)
+            except StorageError as error:
+                failures.append(error)
+            if not log.deleted:
+                self._with_deleted_files.discard(log)
+        if not self.dirty:
+            return
+        dirty = tuple(self.dirty)
+        self.dirty.clear()
+        for log in dirty:
+            log.dirty = False
+            try:
+                self.written.points[log.name] = checkpoints.point_of(log)
+                if log.rolled and not log.closed:
+                    self._sync_closed(log)
+            except (OSError, StorageError) as error:
+                failures.append(error)
+                log.mark_dirty()
+            if log.deleted:
+                self._with_deleted_files.add(log)
+        try:
+            checkpoints.write_written_points(self._filesystem, self._path, self.written)
+        except OSError as error:
+            failures.append(error)
+        if now_ms >= self._next_recovery_points and self._saving is None:
+            self._next_recovery_points = now_ms + _RECOVERY_POINTS_EVERY_MS
+            self._save_recovery_points(logs)
+
+    def sync_closed(self, failures: list[Exception]) -> None:
+        """Begin to bring closed segments to the disk; take back what is there by now. Writes no points."""
+        self._collect(failures)
+        for log in tuple(self.dirty):
+            if log.rolled and not log.closed:
+                try:
+                    self._sync_closed(log)
+                except (OSError, StorageError) as error:
+                    failures.append(error)
+
+    def close(self, logs: list[PartitionLog], failures: list[Exception]) -> None:
+        """Bring everything to files and to the disk, with the mark of a clean stop if nothing failed."""
+        if self._worker is not None:
+            self._worker.shutdown(wait=True)
+        self._collect(failures)
+        with ThreadPoolExecutor(max_workers=_CLOSING_THREADS, thread_name_prefix="log-close") as pool:
+            for log in logs:
+                if log.dirty or log.active.index is not None or log.batches_since_snapshot:
+                    try:
+                        log.save()
+                        self.written.points[log.name] = checkpoints.point_of(log)
+                    except (OSError, StorageError) as error:
+                        failures.append(error)
+                try:
+                    ticket = log.begin_flush()
+                except StorageError as error:
+                    failures.append(error)
+                else:
+                    if ticket is not None:
+                        self._syncing.append((log, ticket, pool.submit(ticket.sync)))
+        self._collect(failures)
+        try:
+            checkpoints.write_recovery_points(self._filesystem, self._path, _flushed_offsets(logs))
+            self.written.clean = not failures
+            checkpoints.write_written_points(self._filesystem, self._path, self.written)
+        except OSError as error:
+            failures.append(error)
+
+    def stop(self) -> None:
+        """Let the thread end, without caring for what it did."""
+        if self._worker is not None:
+            self._worker.shutdown(wait=True, cancel_futures=True)
+            self._worker = None
+        self._syncing.clear()
+        self._noting.clear()
+
+    def _sync_closed(self, log: PartitionLog) -> None:
+        if any(log is syncing for syncing, _, _ in self._syncing):
+            log.mark_dirty()
+            return
+        ticket = ticket_for(log, closed_only=True)
+        if ticket is not None:
+            self._syncing.append((log, ticket, self._in_background().submit(ticket.sync)))
+
+    def _save_recovery_points(self, logs: Iterable[PartitionLog]) -> None:
+        points = _flushed_offsets(logs)
+        if points != self.recovery_points:
+            self.recovery_points = points
+            self._saving = self._in_background().submit(
+                checkpoints.write_recovery_points, self._filesystem, self._path, dict(points)
+            )
+
+    def _in_background(self) -> ThreadPoolExecutor:
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log-sync")
+        return self._worker
+
+    def _collect(self, failures: list[Exception]) -> None:
+        """Take back what the threads have finished."""
+        waiting = []
+        for log, ticket, future in self._syncing:
+            if not future.done():
+                waiting.append((log, ticket, future))
+            elif (error := future.exception()) is None:
+                log.flushed(ticket)
+            else:
+                failures.append(StorageError(f"{log.name} cannot be brought to the disk: {error}."))
+                log.mark_dirty()
+        self._syncing = waiting
+        if self._saving is not None and self._saving.done():
+            if (error := self._saving.exception()) is not None:
+                failures.append(StorageError(f"The recovery points cannot be written: {error}."))
+            self._saving = None
+        for noting in [each for each in self._noting if each.done()]:
+            self._noting.remove(noting)
+            if (error := noting.exception()) is not None:
+                failures.append(StorageError(f"The offsets of cleaning cannot be written: {error}."))
+
+
+def _flushed_offsets(logs: Iterable[PartitionLog]) -> dict[str, int]:
+    return {log.name: log.flushed_offset for log in logs if log.flushed_offset}

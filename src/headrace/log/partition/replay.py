@@ -1,0 +1,57 @@
+"""Telling the producers' state of batches that are in the log already, as appending them had done.
+
+Byte format: `wire.record_batch`, and `wire.control_batches` for the one record that is read: the marker that
+ends a transaction. Crash behaviour: none, nothing is written. Who may call: recovery, `snapshots`,
+`transactions`. Never looks into the records of clients.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.log.errors import StorageError
+from headrace.log.segments.batch_walk import Fields, header_of, walk
+from headrace.wire.control_batches import read_end_marker
+from headrace.wire.errors import WireError
+from headrace.wire.record_batch import CONTROL, LOG_OVERHEAD
+
+if TYPE_CHECKING:
+    from headrace.log.partition.partition_log import PartitionLog
+    from headrace.log.producers.producer_state import Ended, ProducerState
+    from headrace.log.segments.segment import Segment
+
+
+def tell(producers: ProducerState, segment: Segment, position: int, fields: Fields) -> Ended | None:
+    """Tell of one batch of a producer; the transaction that ends with it, if any. Raises StorageError."""
+    header = header_of(fields)
+    if not fields[5] & CONTROL:
+        producers.appended(header, fields[0], fields[8])
+        return None
+    batch = segment.read(segment.open_file(), fields[1] + LOG_OVERHEAD, position)
+    try:
+        marker = read_end_marker(batch, header)
+    except WireError as error:
+        raise StorageError(f"{segment.log_path} is damaged at byte {position}: {error}") from error
+    return None if marker is None else producers.ended(header, marker, fields[0], fields[8])
+
+
+def tell_all(log: PartitionLog, producers: ProducerState, offset: int, end_offset: int) -> int:
+    """Tell of all batches from the one with `offset` on, up to `end_offset`; how many they were.
+
+    Raises StorageError.
+    """
+    batches = 0
+    for number, segment in enumerate(log.segments):
+        following = log.bases[number + 1] if number + 1 < len(log.bases) else end_offset
+        if following <= offset or segment.base_offset >= end_offset or not segment.size:
+            continue
+        place = segment.locate(max(offset, segment.base_offset))
+        if place is None:
+            continue
+        for position, fields in walk(segment.open_file(), place.position, segment.size, verify=False):
+            if fields[0] >= end_offset:
+                return batches
+            batches += 1
+            if fields[9] >= 0:
+                tell(producers, segment, position, fields)
+    return batches

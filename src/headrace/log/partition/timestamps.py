@@ -1,0 +1,114 @@
+"""From times to offsets: the first record at or after a time, and the record with the newest timestamp.
+
+Byte format: none of its own. Crash behaviour: nothing is written. Who may call: the partition log.
+Invariants: a record before `start_offset` or at or behind the high-water mark is never the answer. An entry
+of a time index is compared with the batch it points to before it is believed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.log.errors import StorageError
+from headrace.log.segments.batch_walk import Fields, header_of, walk
+from headrace.log.segments.segment import NO_TIMESTAMP, Segment
+from headrace.log.segments.segment_indexes import is_right, rebuild
+from headrace.wire.errors import CorruptBatchError
+from headrace.wire.record_batch import LOG_APPEND_TIME, LOG_OVERHEAD
+from headrace.wire.records import read_records
+
+if TYPE_CHECKING:
+    from headrace.log.partition.partition_log import PartitionLog
+
+Found = tuple[int, int, int]
+
+
+def first_at_or_after(log: PartitionLog, timestamp: int) -> Found | None:
+    """Timestamp, offset and leader epoch of the first record that is not older. Raises StorageError."""
+    for segment in log.segments:
+        if segment.size and segment.newest_timestamp() >= timestamp:
+            found = _search(segment, timestamp, log.start_offset)
+            if found is not None:
+                return found if found[1] < log.high_water_mark else None
+    return None
+
+
+def newest(log: PartitionLog) -> Found | None:
+    """Timestamp, offset and leader epoch of the first record of the newest timestamp. Raises StorageError."""
+    limit = log.high_water_mark
+    best: Found | None = None
+    for number, segment in enumerate(log.segments):
+        if not segment.size or (best is not None and segment.newest_timestamp() <= best[0]):
+            continue
+        end = log.bases[number + 1] if number + 1 < len(log.bases) else log.end_offset
+        if segment.base_offset >= log.start_offset and end <= limit:
+            timestamp = segment.newest_timestamp()
+        else:
+            timestamp = _newest_between(segment, log.start_offset, limit)
+        if timestamp > (NO_TIMESTAMP if best is None else best[0]):
+            best = _search(segment, timestamp, log.start_offset) or best
+    return best
+
+
+def _newest_between(segment: Segment, start: int, limit: int) -> int:
+    """The newest timestamp of whole batches of a segment, some of which do not count."""
+    place = segment.locate(max(start, segment.base_offset))
+    if place is None:
+        return NO_TIMESTAMP
+    newest_so_far = NO_TIMESTAMP
+    for position, fields in walk(segment.open_file(), place.position, segment.size, verify=False):
+        if fields[0] + fields[6] >= limit:
+            break
+        if fields[0] >= start:
+            newest_so_far = max(newest_so_far, fields[8])
+        elif fields[8] > newest_so_far:
+            # Cut in the middle by DeleteRecords: only the records themselves can tell.
+            records = _records(segment, position, fields)
+            newest_so_far = max([newest_so_far, *(time for time, offset in records if offset >= start)])
+    return newest_so_far
+
+
+def _search(segment: Segment, timestamp: int, start: int) -> Found | None:
+    position = _position_before(segment, timestamp, start)
+    for at, fields in walk(segment.open_file(), position, segment.size, verify=False):
+        if fields[8] < timestamp or fields[0] + fields[6] < start:
+            continue
+        for record_timestamp, offset in _records(segment, at, fields):
+            if record_timestamp >= timestamp and offset >= start:
+                return record_timestamp, offset, fields[2]
+    return None
+
+
+def _position_before(segment: Segment, timestamp: int, start: int) -> int:
+    """A position behind which the first record of this time stands."""
+    for _ in range(2):
+        times = segment.time_index()
+        entry = times.floor(timestamp)
+        if entry < 0:
+            place = segment.locate(max(start, segment.base_offset))
+            return 0 if place is None else place.position
+        if is_right(segment, times, entry):
+            place = segment.locate(segment.base_offset + times.offsets[entry])
+            if place is not None:
+                return place.position
+        rebuild(segment)
+    raise StorageError(f"the time index of {segment.log_path} does not fit it")
+
+
+def _records(segment: Segment, position: int, fields: Fields) -> list[tuple[int, int]]:
+    """Timestamp and offset of each record of a batch."""
+    header = header_of(fields)
+    arrival = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+    if arrival is not None and header.record_count == header.last_offset_delta + 1:
+        return [(arrival, header.base_offset + delta) for delta in range(header.last_offset_delta + 1)]
+    batch = segment.read(segment.open_file(), fields[1] + LOG_OVERHEAD, position)
+    try:
+        return [
+            (
+                header.base_timestamp + record.timestamp_delta if arrival is None else arrival,
+                header.base_offset + record.offset_delta,
+            )
+            for record in read_records(batch, header)
+        ]
+    except CorruptBatchError as error:
+        raise StorageError(f"{segment.log_path} is damaged at byte {position}: {error}") from error

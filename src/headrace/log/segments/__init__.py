@@ -1,0 +1,1 @@
+"""One segment: its file of batches and its indexes."""

@@ -1,1 +1,0 @@
-"""Carries statements out: what becomes of each, and the answers to those that ask."""

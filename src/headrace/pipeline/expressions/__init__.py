@@ -1,0 +1,1 @@
+"""Expressions: types, functions, and their two forms, Spark SQL and Python."""

@@ -1,0 +1,68 @@
+"""ARRAY[…], MAP(…) and STRUCT(…): values of one type, found as for lists elsewhere."""
+
+from __future__ import annotations
+
+from headrace.pipeline.expressions.calls import Compile
+from headrace.pipeline.expressions.casts import map_of
+from headrace.pipeline.expressions.coercion import Value, coerced, common_of
+from headrace.pipeline.expressions.literals import Typed, text
+from headrace.pipeline.expressions.scope import Scope
+from headrace.pipeline.statements.errors import StatementError
+from headrace.pipeline.statements.expression_printing import name as written
+from headrace.pipeline.statements.expressions import (
+    ArrayConstructor,
+    IntegerLiteral,
+    MapConstructor,
+    StringLiteral,
+    StructConstructor,
+)
+from headrace.pipeline.statements.types import ArrayType, MapType, StructField, StructType
+
+_TYPED_NULL = "CAST one of them to a type."
+
+
+def array(node: ArrayConstructor, scope: Scope, compile_value: Compile) -> Typed:
+    if not node.values:
+        raise StatementError("ARRAY[] has no type.", node.at, remedy="Name at least one element.")
+    values = [Value(each, compile_value(each, scope)) for each in node.values]
+    element = common_of(values)
+    if element is None:
+        raise StatementError("All elements of the ARRAY are NULL.", node.at, remedy=_TYPED_NULL)
+    spark = ", ".join(coerced(value, element) for value in values)
+    return Typed(f"array({spark})", ArrayType(element))
+
+
+def map_(node: MapConstructor, scope: Scope, compile_value: Compile) -> Typed:
+    if not node.entries:
+        raise StatementError("MAP() has no type.", node.at, remedy="Name at least one entry.")
+    keys = [Value(key, compile_value(key, scope)) for key, _ in node.entries]
+    entries = [Value(value, compile_value(value, scope)) for _, value in node.entries]
+    key_type, value_type = common_of(keys), common_of(entries)
+    if key_type is None or value_type is None:
+        which = "keys" if key_type is None else "values"
+        raise StatementError(f"All {which} of the MAP are NULL.", node.at, remedy=_TYPED_NULL)
+    pairs = [
+        (coerced(key, key_type), coerced(value, value_type)) for key, value in zip(keys, entries, strict=True)
+    ]
+    are_constants = all(isinstance(key.expression, StringLiteral | IntegerLiteral) for key in keys)
+    if are_constants and len({key for key, _ in pairs}) == len(pairs):
+        spark = f"map({', '.join(part for pair in pairs for part in pair)})"
+    else:
+        structs = (f"named_struct('k', {key}, 'v', {value})" for key, value in pairs)
+        spark = map_of(f"array({', '.join(structs)})")
+    return Typed(spark, MapType(key_type, value_type))
+
+
+def struct(node: StructConstructor, scope: Scope, compile_value: Compile) -> Typed:
+    parts, fields = [], []
+    for name, expression in node.fields:
+        spark, data_type = compile_value(expression, scope)
+        if data_type is None:
+            raise StatementError(
+                f"The field {written(name)} is NULL, which has no type.",
+                expression.at,
+                remedy="Give it one, as in CAST(NULL AS VARCHAR).",
+            )
+        parts.append(f"{text(name)}, {spark}")
+        fields.append(StructField(name, data_type))
+    return Typed(f"named_struct({', '.join(parts)})", StructType(tuple(fields)))

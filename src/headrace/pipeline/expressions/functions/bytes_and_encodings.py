@@ -1,0 +1,130 @@
+"""Bytes as texts and numbers: TO_BYTES, FROM_BYTES, ENCODE, and the numbers in big and little endian bytes.
+
+An encoding is `hex`, `utf8`, `ascii` or `base64`, in any case; another one gives null. Characters that are
+not in ASCII become `?` as bytes, and bytes that are not become U+FFFD as characters.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headrace.pipeline.expressions.functions.function import Function, Signature, signature
+from headrace.pipeline.expressions.functions.making import scalar
+
+_ASCII_BYTES: Final = r"encode(regexp_replace({value}, r'[^\x00-\x7F]', '?'), 'UTF-8')"
+_HEX: Final = r"r'^([0-9A-Fa-f]{{2}})*$'"
+_BASE64: Final = r"r'^([A-Za-z0-9+/]{{4}})*([A-Za-z0-9+/]{{2}}(==)?|[A-Za-z0-9+/]{{3}}=?)?$'"
+
+_DECODED: Final = {
+    "hex": f"CASE WHEN {{value}} RLIKE {_HEX} THEN unhex({{value}}) END",
+    "utf8": "encode({value}, 'UTF-8')",
+    "ascii": _ASCII_BYTES,
+    "base64": f"CASE WHEN {{value}} RLIKE {_BASE64} THEN unbase64({{value}}) END",
+}
+# ENCODE reads `0xAB` and `X'AB'` too, and leaves out what does not belong into base64.
+_STRIPPED_HEX: Final = (
+    "CASE WHEN {value} LIKE '0x%' THEN concat(CASE WHEN length({value}) % 2 = 1 THEN '0' ELSE '' END,"
+    " substring({value}, 3)) WHEN {value} RLIKE r\"^[xX]'.*'$\""
+    " THEN substring({value}, 3, length({value}) - 3)"
+    " ELSE {value} END"
+)
+_CLEAN_BASE64: Final = (
+    r"regexp_replace(regexp_replace(translate({value}, '-_', '+/'), r'(?s)=.*', ''), r'[^A-Za-z0-9+/]', '')"
+)
+_READ_BY_ENCODE: Final = {
+    **_DECODED,
+    "hex": f"CASE WHEN {_STRIPPED_HEX} RLIKE {_HEX} THEN unhex({_STRIPPED_HEX}) END",
+    "base64": (
+        f"unbase64(CASE WHEN length({_CLEAN_BASE64}) % 4 = 1"
+        f" THEN substring({_CLEAN_BASE64}, 1, length({_CLEAN_BASE64}) - 1) ELSE {_CLEAN_BASE64} END)"
+    ),
+}
+
+
+def _encoded(value: str) -> dict[str, str]:
+    return {
+        "hex": f"hex({value})",
+        "utf8": f"make_valid_utf8(CAST({value} AS STRING))",
+        "ascii": rf"regexp_replace(decode({value}, 'ISO-8859-1'), r'[^\x00-\x7F]', '\uFFFD')",
+        "base64": f"base64({value})",
+    }
+
+
+def _chosen(encoding: str, branches: dict[str, str]) -> str:
+    cases = " ".join(f"WHEN '{name}' THEN {spark}" for name, spark in branches.items())
+    return f"CASE lower({encoding}) {cases} END"
+
+
+def _encode() -> str:
+    read = _chosen("{source}", _READ_BY_ENCODE)
+    written = {**_encoded("__hr_b"), "hex": "lower(hex(__hr_b))"}
+    return (
+        "CASE WHEN lower({source}) <> lower({target}) THEN"
+        f" element_at(transform(array({read}), __hr_b -> {_chosen('{target}', written)}), 1) END"
+    )
+
+
+_REVERSED: Final = "array_join(reverse(regexp_extract_all(hex({value}), '..', 0)), '')"
+
+
+def _number(kind: str, size: int, of_bits: str) -> tuple[Signature, ...]:
+    """`BITS` in `of_bits` is the unsigned number in hexadecimal digits."""
+    big = of_bits.replace("BITS", "hex({value})")
+    little = of_bits.replace("BITS", _REVERSED)
+    return (
+        signature(f"BYTES value -> {kind}", f"CASE WHEN length({{value}}) = {size} THEN {big} END"),
+        signature(
+            f"BYTES value, VARCHAR order -> {kind}",
+            f"CASE WHEN length({{value}}) <> {size} THEN NULL WHEN upper({{order}}) = 'BIG_ENDIAN' THEN {big}"
+            f" WHEN upper({{order}}) = 'LITTLE_ENDIAN' THEN {little} END",
+        ),
+    )
+
+
+_SIGNED: Final = "CAST(conv(BITS, 16, -10) AS BIGINT)"
+# A shift to the left and back brings the sign of 32 bits to the front of 64.
+_SIGNED_32: Final = f"CAST(shiftright(shiftleft({_SIGNED}, 32), 32) AS INT)"
+# Sign, exponent and fraction of a double by IEEE 754. Powers of two and their products are exact.
+_DOUBLE: Final = (
+    "element_at(transform(array(struct("
+    f"CASE WHEN {_SIGNED} < 0 THEN -1D ELSE 1D END AS s,"
+    f" shiftright({_SIGNED}, 52) & 2047 AS e,"
+    f" {_SIGNED} & 4503599627370495L AS f)), __hr_d -> CASE"
+    " WHEN __hr_d.e = 2047 AND __hr_d.f <> 0 THEN double('NaN')"
+    " WHEN __hr_d.e = 2047 THEN __hr_d.s * double('Infinity')"
+    " WHEN __hr_d.e = 0 THEN __hr_d.s * __hr_d.f * pow(2D, -1074)"
+    " ELSE __hr_d.s * (4503599627370496L + __hr_d.f) * pow(2D, __hr_d.e - 1075) END), 1)"
+)
+
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    scalar(
+        "BIGINT_FROM_BYTES",
+        "The BIGINT that 8 bytes hold, BIG_ENDIAN or LITTLE_ENDIAN.",
+        *_number("BIGINT", 8, _SIGNED),
+    ),
+    scalar(
+        "DOUBLE_FROM_BYTES",
+        "The DOUBLE that 8 bytes hold, BIG_ENDIAN or LITTLE_ENDIAN.",
+        *_number("DOUBLE", 8, _DOUBLE),
+    ),
+    scalar(
+        "ENCODE",
+        "A text in one encoding as the text in another.",
+        signature("VARCHAR value, VARCHAR source, VARCHAR target -> VARCHAR", _encode()),
+    ),
+    scalar(
+        "FROM_BYTES",
+        "Bytes as a text in that encoding.",
+        signature("BYTES value, VARCHAR encoding -> VARCHAR", _chosen("{encoding}", _encoded("{value}"))),
+    ),
+    scalar(
+        "INT_FROM_BYTES",
+        "The INTEGER that 4 bytes hold, BIG_ENDIAN or LITTLE_ENDIAN.",
+        *_number("INTEGER", 4, _SIGNED_32),
+    ),
+    scalar(
+        "TO_BYTES",
+        "The bytes of a text in that encoding.",
+        signature("VARCHAR value, VARCHAR encoding -> BYTES", _chosen("{encoding}", _DECODED)),
+    ),
+)

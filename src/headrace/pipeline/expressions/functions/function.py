@@ -1,0 +1,270 @@
+"""What a function is: its forms, which of them a call means, and the Spark SQL of that form.
+
+`Function.resolve` chooses as ksqlDB does: a form that takes the arguments' very types, otherwise one that
+takes them after casts that happen by themselves (INTEGER → BIGINT → DECIMAL → DOUBLE, and constants of time
+from VARCHAR; not for aggregates); forms without a variable number of parameters, with more parameters, and
+with fewer open types go before others; where two are left the call is ambiguous, and refused.
+
+The Spark SQL of a form never fails on data: where ksqlDB logs an error, it gives null. The texts of arguments
+are, besides plain expressions: for a lambda `` `X` -> body`` or `` (`K`, `V`) -> body``, for a unit its word,
+for NULL alone anything. Of a table function the Spark SQL is an array of what its rows hold. Aggregates may
+mean the column `` `__ORDER` ``, by which rows come one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from headrace.pipeline.expressions.functions.spark_text import (
+    filled,
+    integer_value,
+    spark_type,
+    string_value,
+)
+from headrace.pipeline.expressions.functions.type_patterns import (
+    UNIT,
+    Argument,
+    Bound,
+    LambdaOf,
+    LambdaResult,
+    LambdaShape,
+    Pattern,
+    PatternReader,
+    Special,
+    concrete,
+    matches,
+    open_places,
+    shown,
+)
+from headrace.pipeline.statements.types import BYTES, TIME, VARCHAR, DataType, StructType
+
+__all__ = [
+    "UNIT",
+    "Argument",
+    "Call",
+    "Function",
+    "FunctionKind",
+    "LambdaResult",
+    "LambdaShape",
+    "Parameter",
+    "Resolution",
+    "Signature",
+    "signature",
+]
+
+
+class FunctionKind(Enum):
+    SCALAR = "SCALAR"
+    AGGREGATE = "AGGREGATE"
+    TABLE = "TABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    type: Pattern
+    is_variadic: bool = False
+
+    @property
+    def type_text(self) -> str:
+        return shown(self.type)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.type_text}{'...' if self.is_variadic else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call whose form is chosen: types and texts by name, of a variable number as `name_0`, `name_1`, …"""
+
+    types: Mapping[str, DataType | None]
+    texts: Mapping[str, str]
+    result: DataType
+
+    def type(self, name: str) -> DataType:
+        found = self.types[name]
+        assert found is not None, name
+        return found
+
+    def all_of(self, name: str) -> list[str]:
+        """The places of a variable number of arguments, for use in the template."""
+        return [f"{{{each}}}" for each in self.texts if each.startswith(f"{name}_")]
+
+    def string(self, name: str) -> str | None:
+        """The argument's value if it is a constant text."""
+        return string_value(self.texts[name])
+
+    def integer(self, name: str) -> int | None:
+        return integer_value(self.texts[name])
+
+
+# A template, or how to make it for a call.
+Spark = str | Callable[[Call], str]
+Result = Callable[[Sequence[Argument]], DataType | None]
+Condition = Callable[[Mapping[str, DataType]], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """One form of a function. `str` is as DESCRIBE FUNCTION shows it, without the function's name."""
+
+    parameters: tuple[Parameter, ...]
+    returns: Pattern
+    spark: Spark
+    # Where the pattern does not say it all, as for decimals.
+    result: Result | None = None
+    condition: Condition | None = None
+
+    @property
+    def return_text(self) -> str:
+        return shown(self.returns)
+
+    @property
+    def is_variadic(self) -> bool:
+        return any(each.is_variadic for each in self.parameters)
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.parameters))}) -> {self.return_text}"
+
+    def expanded(self, count: int) -> tuple[Parameter, ...] | None:
+        """A parameter for each of so many arguments."""
+        if not self.is_variadic:
+            return self.parameters if len(self.parameters) == count else None
+        if count < len(self.parameters) - 1:
+            return None
+        found: list[Parameter] = []
+        for each in self.parameters:
+            if each.is_variadic:
+                copies = count - len(self.parameters) + 1
+                found.extend(Parameter(f"{each.name}_{index}", each.type) for index in range(copies))
+            else:
+                found.append(each)
+        return tuple(found)
+
+    def bound(self, arguments: Sequence[Argument], *, casts: bool) -> Bound | None:
+        """What the open types stand for, or None where the arguments do not fit."""
+        parameters = self.expanded(len(arguments))
+        if parameters is None:
+            return None
+        bound: Bound = {}
+        for parameter, argument in zip(parameters, arguments, strict=True):
+            if not matches(parameter.type, argument, bound, casts=casts):
+                return None
+        return bound if self.condition is None or self.condition(bound) else None
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        open_parameters = sum(
+            1 for each in self.parameters if each.type is Special.ANY or any(open_places(each.type))
+        )
+        return (0 if self.is_variadic else 1, len(self.parameters), -open_parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What a call gives, and its Spark SQL from that of its arguments."""
+
+    type: DataType
+    spark: Callable[[tuple[str, ...]], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    name: str
+    kind: FunctionKind
+    description: str
+    signatures: tuple[Signature, ...]
+
+    def resolve(self, arguments: tuple[Argument, ...]) -> Resolution | None:
+        chosen = self._chosen(arguments)
+        if chosen is None:
+            return None
+        form, bound = chosen
+        result = concrete(form.returns, bound) if form.result is None else form.result(arguments)
+        parameters = form.expanded(len(arguments))
+        if result is None or parameters is None:
+            return None
+        types = tuple(
+            concrete(parameter.type, bound, argument)
+            for parameter, argument in zip(parameters, arguments, strict=True)
+        )
+
+        def spark(texts: tuple[str, ...]) -> str:
+            cast = {
+                parameter.name: _cast(text, argument, wanted)
+                for parameter, text, argument, wanted in zip(parameters, texts, arguments, types, strict=True)
+            }
+            by_name = dict(zip(cast, types, strict=True))
+            template = (
+                form.spark
+                if isinstance(form.spark, str)
+                else form.spark(Call(types=by_name, texts=cast, result=result))
+            )
+            return filled(template, cast, binds=self.kind is not FunctionKind.AGGREGATE)
+
+        return Resolution(result, spark)
+
+    def lambda_parameters(self, index: int, arguments: tuple[Argument, ...]) -> tuple[DataType, ...] | None:
+        """The types of the parameters of the lambda at that place, from the other arguments."""
+        chosen = self._chosen(arguments)
+        if chosen is None:
+            return None
+        form, bound = chosen
+        pattern = form.parameters[index].type
+        if not isinstance(pattern, LambdaOf):
+            return None
+        found = tuple(concrete(each, bound) for each in pattern.parameters)
+        known = tuple(each for each in found if each is not None)
+        return known if len(known) == len(found) else None
+
+    def _chosen(self, arguments: tuple[Argument, ...]) -> tuple[Signature, Bound] | None:
+        for casts in (False, True) if self.kind is not FunctionKind.AGGREGATE else (False,):
+            fitting = sorted(
+                (
+                    (form, bound)
+                    for form in self.signatures
+                    if (bound := form.bound(arguments, casts=casts)) is not None
+                ),
+                key=lambda pair: pair[0].rank,
+                reverse=True,
+            )
+            if len(fitting) > 1 and fitting[0][0].rank == fitting[1][0].rank:
+                return None
+            if fitting:
+                return fitting[0]
+        return None
+
+
+def signature(
+    text: str, spark: Spark, *, result: Result | None = None, condition: Condition | None = None
+) -> Signature:
+    """`ARRAY<T> array, T... others -> BOOLEAN`, and its Spark SQL."""
+    reader = PatternReader(text)
+    parameters: list[Parameter] = []
+    while not reader.take_if("->"):
+        pattern = reader.pattern()
+        is_variadic = reader.take_if("...")
+        parameters.append(Parameter(reader.take(), pattern, is_variadic))
+        reader.take_if(",")
+    returns = reader.pattern()
+    assert reader.at_end(), text
+    return Signature(
+        parameters=tuple(parameters), returns=returns, spark=spark, result=result, condition=condition
+    )
+
+
+def _cast(text: str, argument: Argument, wanted: DataType | None) -> str:
+    """The argument as the parameter wants it."""
+    if argument is None:
+        return "NULL" if wanted is None else f"CAST(NULL AS {spark_type(wanted)})"
+    if wanted is None or argument == wanted or isinstance(wanted, StructType):
+        return text
+    if argument is VARCHAR:
+        if wanted is TIME:
+            return f"CAST(unix_millis(TRY_CAST(concat('1970-01-01T', {text}) AS TIMESTAMP)) AS INT)"
+        if wanted is BYTES:
+            return f"try_to_binary({text}, 'base64')"
+        return f"TRY_CAST({text} AS {spark_type(wanted)})"
+    return f"CAST({text} AS {spark_type(wanted)})"

@@ -1,0 +1,73 @@
+"""TRANSFORM, FILTER and REDUCE: lambdas over arrays and maps.
+
+A lambda of a map has a key and a value as parameters, where Spark's over entries has one: `transform_values`
+over a map of that one entry gives both their names.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headrace.pipeline.expressions.functions.function import Call, Function, signature
+from headrace.pipeline.expressions.functions.making import comparable, scalar
+from headrace.pipeline.expressions.functions.spark_text import lambda_parts, spark_type
+
+
+def _reduce_array(call: Call) -> str:
+    (state, element), body = lambda_parts(call.texts["lambda"])
+    reduced = f"({state}, {element}) -> CAST({_literally(body)} AS {spark_type(call.result)})"
+    return (
+        "CASE WHEN {array} IS NULL OR {state} IS NULL THEN {state}"
+        f" ELSE aggregate({{array}}, {{state}}, {reduced}) END"
+    )
+
+
+def _reduce_map(call: Call) -> str:
+    (state, key, value), body = lambda_parts(call.texts["lambda"])
+    entry = "map(__hr_e.key, __hr_e.value)"
+    of_entry = f"get(map_values(transform_values({entry}, ({key}, {value}) -> {_literally(body)})), 0)"
+    reduced = f"({state}, __hr_e) -> CAST({of_entry} AS {spark_type(call.result)})"
+    return (
+        "CASE WHEN {map} IS NULL OR {state} IS NULL THEN {state}"
+        f" ELSE aggregate(map_entries({{map}}), {{state}}, {reduced}) END"
+    )
+
+
+def _literally(text: str) -> str:
+    """Text that stands in a template as it is."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+# Equal or missing keys are an error in ksqlDB, as are missing values.
+_TRANSFORM_MAP: Final = (
+    "element_at(transform(array(struct(map_values(transform_values({map}, {keys})) AS k,"
+    " map_values(transform_values({map}, {values})) AS v)), __hr_m -> CASE WHEN"
+    " NOT exists(__hr_m.k, __hr_e -> __hr_e IS NULL) AND NOT exists(__hr_m.v, __hr_e -> __hr_e IS NULL)"
+    " AND array_size(array_distinct(__hr_m.k)) = array_size(__hr_m.k)"
+    " THEN map_from_arrays(__hr_m.k, __hr_m.v) END), 1)"
+)
+
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    scalar(
+        "FILTER",
+        "The elements or entries of which the lambda is true.",
+        signature("ARRAY<T> array, (T) => BOOLEAN lambda -> ARRAY<T>", "filter({array}, {lambda})"),
+        signature("MAP<K, V> map, (K, V) => BOOLEAN lambda -> MAP<K, V>", "map_filter({map}, {lambda})"),
+    ),
+    scalar(
+        "REDUCE",
+        "What the lambda makes of the state and each element or entry, one after another.",
+        signature("ARRAY<T> array, S state, (S, T) => S lambda -> S", _reduce_array),
+        signature("MAP<K, V> map, S state, (S, K, V) => S lambda -> S", _reduce_map),
+    ),
+    scalar(
+        "TRANSFORM",
+        "What the lambda makes of each element, or the lambdas of each key and each value.",
+        signature("ARRAY<T> array, (T) => R lambda -> ARRAY<R>", "transform({array}, {lambda})"),
+        signature(
+            "MAP<K, V> map, (K, V) => R keys, (K, V) => T values -> MAP<R, T>",
+            _TRANSFORM_MAP,
+            condition=comparable("R"),
+        ),
+    ),
+)

@@ -1,0 +1,85 @@
+"""MASK and its kin: capital letters, small letters, digits and everything else replaced by a character each.
+
+A character of null leaves its kind alone; one that is not a single character is an error, so null.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headrace.pipeline.expressions.functions.function import Function, Signature, signature
+from headrace.pipeline.expressions.functions.making import scalar
+from headrace.pipeline.expressions.functions.text import CHARACTERS
+
+# In this order: what one replaces, none of those behind it finds.
+_BY_DEFAULT: Final = (
+    (r"[^\p{{Lu}}\p{{Ll}}\p{{Nd}}]", "-"),
+    (r"\p{{Lu}}", "X"),
+    (r"\p{{Ll}}", "x"),
+    (r"\p{{Nd}}", "n"),
+)
+_MASKS: Final = ("upper", "lower", "digit", "other")
+_MASK_PARAMETERS: Final = ", ".join(f"VARCHAR {each}" for each in _MASKS)
+
+# What stays on the left, what is masked, what stays on the right; `{n}` of them are named by the call.
+_KEPT: Final = "least({n}, length({value}))"
+_PARTS: Final = {
+    "MASK_KEEP_LEFT": (f"substring({{value}}, 1, {_KEPT})", f"substring({{value}}, {_KEPT} + 1)", ""),
+    "MASK_KEEP_RIGHT": (
+        "",
+        f"substring({{value}}, 1, length({{value}}) - {_KEPT})",
+        f"substring({{value}}, length({{value}}) - {_KEPT} + 1)",
+    ),
+    "MASK_LEFT": ("", f"substring({{value}}, 1, {_KEPT})", f"substring({{value}}, {_KEPT} + 1)"),
+    "MASK_RIGHT": (
+        f"substring({{value}}, 1, length({{value}}) - {_KEPT})",
+        f"substring({{value}}, length({{value}}) - {_KEPT} + 1)",
+        "",
+    ),
+}
+_DESCRIPTIONS: Final = {
+    "MASK_KEEP_LEFT": "Masked except for so many characters on the left.",
+    "MASK_KEEP_RIGHT": "Masked except for so many characters on the right.",
+    "MASK_LEFT": "With so many characters on the left masked.",
+    "MASK_RIGHT": "With so many characters on the right masked.",
+}
+
+
+def _masked_by_default(part: str) -> str:
+    for pattern, mask in _BY_DEFAULT:
+        part = f"regexp_replace({part}, r'{pattern}', '{mask}')"
+    return part
+
+
+def _masked(part: str) -> str:
+    single = " AND ".join(f"coalesce(length({{{each}}}), 1) = 1" for each in _MASKS)
+    character = (
+        r"__hr_c -> CASE WHEN __hr_c RLIKE r'\p{{Lu}}' THEN coalesce({upper}, __hr_c)"
+        r" WHEN __hr_c RLIKE r'\p{{Ll}}' THEN coalesce({lower}, __hr_c)"
+        r" WHEN __hr_c RLIKE r'\p{{Nd}}' THEN coalesce({digit}, __hr_c) ELSE coalesce({other}, __hr_c) END"
+    )
+    return f"CASE WHEN {single} THEN array_join(transform({CHARACTERS.format(part)}, {character}), '') END"
+
+
+def _forms(name: str) -> tuple[Signature, ...]:
+    left, middle, right = _PARTS[name]
+
+    def spark(masked: str) -> str:
+        parts = ", ".join(each for each in (left, masked, right) if each)
+        return f"CASE WHEN {{n}} >= 0 THEN concat({parts}) END"
+
+    return (
+        signature("VARCHAR value, INTEGER n -> VARCHAR", spark(_masked_by_default(middle))),
+        signature(f"VARCHAR value, INTEGER n, {_MASK_PARAMETERS} -> VARCHAR", spark(_masked(middle))),
+    )
+
+
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    scalar(
+        "MASK",
+        "With every character masked: X for capital letters, x for small ones, n for digits, - for others.",
+        signature("VARCHAR value -> VARCHAR", _masked_by_default("{value}")),
+        signature(f"VARCHAR value, {_MASK_PARAMETERS} -> VARCHAR", _masked("{value}")),
+    ),
+    *(scalar(name, description, *_forms(name)) for name, description in _DESCRIPTIONS.items()),
+)

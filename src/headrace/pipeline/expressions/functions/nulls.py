@@ -1,0 +1,34 @@
+"""Functions of nulls, and AS_VALUE."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headrace.pipeline.expressions.functions.function import Function, signature
+from headrace.pipeline.expressions.functions.making import comparable, scalar
+
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    scalar("AS_VALUE", "A copy of a key column, for the value.", signature("T column -> T", "{column}")),
+    scalar(
+        "COALESCE",
+        "The first of the values that is not null.",
+        signature(
+            "T first, T... others -> T",
+            lambda call: f"coalesce({', '.join(['{first}', *call.all_of('others')])})",
+        ),
+    ),
+    scalar(
+        "IFNULL",
+        "The expression, or the other value where it is null.",
+        signature("T expression, T alternative -> T", "coalesce({expression}, {alternative})"),
+    ),
+    scalar(
+        "NULLIF",
+        "Null where both are equal, otherwise the first.",
+        signature(
+            "T first, T second -> T",
+            "CASE WHEN {first} <=> {second} THEN NULL ELSE {first} END",
+            condition=comparable("T"),
+        ),
+    ),
+)

@@ -1,0 +1,19 @@
+"""What a function cannot be told to do: by arguments that are no constants, or mean what Spark has not."""
+
+from __future__ import annotations
+
+from headrace.pipeline.expressions.functions.function import Call
+from headrace.pipeline.statements.errors import UnsupportedError
+from headrace.pipeline.statements.position import NOWHERE
+
+
+def refused(message: str, remedy: str = "") -> UnsupportedError:
+    """Of an argument; whoever compiles the call knows where it stands."""
+    return UnsupportedError(message, NOWHERE, remedy=remedy)
+
+
+def positive_constant(call: Call, name: str, function: str) -> int:
+    found = call.integer(name)
+    if found is None or found < 1:
+        raise refused(f"{function} needs a positive number as {name}, and a constant one.")
+    return found

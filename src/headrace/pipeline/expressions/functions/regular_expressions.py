@@ -1,0 +1,124 @@
+r"""REGEXP_EXTRACT, REGEXP_EXTRACT_ALL, REGEXP_REPLACE and REGEXP_SPLIT_TO_ARRAY.
+
+Spark and ksqlDB both use Java's regular expressions. Here a pattern that is none gives null, as does a group
+that the pattern does not have. A group that takes no part in a match is an empty text (null in ksqlDB).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headrace.pipeline.expressions.functions.function import Call, Function, signature
+from headrace.pipeline.expressions.functions.java_patterns import (
+    Known,
+    group_count,
+    is_pattern,
+    known,
+    replacement_fits,
+    with_groups,
+)
+from headrace.pipeline.expressions.functions.making import scalar
+
+# More groups than anyone writes.
+_MOST_GROUPS: Final = 99
+
+
+def _known(call: Call, name: str = "pattern") -> Known | None:
+    constant = call.string(name)
+    return None if constant is None else known(constant)
+
+
+def _extract(call: Call) -> str:
+    if "group" not in call.texts:
+        spark = "regexp_substr({value}, {pattern})"
+        return spark if _known(call) else f"CASE WHEN {is_pattern('{pattern}')} THEN {spark} END"
+    return _of_group(
+        call, "CASE WHEN {{value}} RLIKE {pattern} THEN regexp_extract({{value}}, {pattern}, {{group}}) END"
+    )
+
+
+def _extract_all(call: Call) -> str:
+    if "group" not in call.texts:
+        spark = "regexp_extract_all({value}, {pattern}, 0)"
+        return spark if _known(call) else f"CASE WHEN {is_pattern('{pattern}')} THEN {spark} END"
+    return _of_group(call, "regexp_extract_all({{value}}, {pattern}, {{group}})")
+
+
+def _of_group(call: Call, spark: str) -> str:
+    pattern = _known(call)
+    if pattern is not None:
+        return (
+            f"CASE WHEN {{group}} BETWEEN 0 AND {pattern.groups} THEN {spark.format(pattern='{pattern}')} END"
+        )
+    padded = with_groups("{pattern}", f"least(greatest({{group}}, 0), {_MOST_GROUPS})")
+    return (
+        f"CASE WHEN {is_pattern('{pattern}')} AND {{group}} BETWEEN 0 AND least({group_count('{pattern}')},"
+        f" {_MOST_GROUPS}) AND {is_pattern(padded)} THEN {spark.format(pattern=padded)} END"
+    )
+
+
+def _replace(call: Call) -> str:
+    pattern, replacement = _known(call), call.string("replacement")
+    if pattern is not None and replacement is not None:
+        if replacement_fits(replacement, pattern):
+            return "regexp_replace({value}, {pattern}, {replacement})"
+        # An error in ksqlDB, but only where something is found.
+        return "CASE WHEN NOT {value} RLIKE {pattern} THEN {value} END"
+    padded = with_groups("{pattern}", "9")
+    plain = "regexp_replace({value}, {pattern}, {replacement})"
+    highest = (
+        r"coalesce(array_max(transform("
+        r"regexp_extract_all(regexp_replace({replacement}, r'(?s)\\.', ''), r'\$(\d)', 1),"
+        r" __hr_g -> CAST(__hr_g AS INT))), 0)"
+    )
+    return (
+        f"CASE WHEN {{value}} IS NULL OR NOT {is_pattern('{pattern}')} THEN NULL"
+        f" WHEN {{replacement}} IS NULL THEN NULL WHEN NOT {{value}} RLIKE {{pattern}} THEN {{value}}"
+        rf" WHEN NOT {{replacement}} RLIKE r'[$\\]' THEN {plain}"
+        r" WHEN {replacement} RLIKE r'(?s)^([^$\\]|\\.|\$\d)*$'"
+        f" AND {highest} <= {group_count('{pattern}')} AND {is_pattern(padded)}"
+        f" THEN regexp_replace({{value}}, {padded}, {{replacement}}) END"
+    )
+
+
+def _split(call: Call) -> str:
+    parts = "split({value}, {pattern}, -1)"
+    # Where the pattern finds nothing between two characters, Java leaves out empty parts at the end.
+    last = (
+        "array_max(transform(__hr_s, (__hr_e, __hr_i) -> CASE WHEN __hr_e <> '' THEN __hr_i + 1 ELSE 0 END))"
+    )
+    cut = (
+        "CASE WHEN {value} = '' THEN array('') ELSE"
+        f" element_at(transform(array({parts}), __hr_s -> slice(__hr_s, 1, {last})), 1) END"
+    )
+    spark = f"CASE WHEN '' RLIKE concat('^(?:', {{pattern}}, ')$') THEN {cut} ELSE {parts} END"
+    whole = "concat('^(?:', {pattern}, ')$')"
+    if _known(call):
+        return spark
+    return f"CASE WHEN {is_pattern('{pattern}')} AND {is_pattern(whole)} THEN {spark} END"
+
+
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    scalar(
+        "REGEXP_EXTRACT",
+        "The first part that the pattern finds, or that group of it.",
+        signature("VARCHAR pattern, VARCHAR value -> VARCHAR", _extract),
+        signature("VARCHAR pattern, VARCHAR value, INTEGER group -> VARCHAR", _extract),
+    ),
+    scalar(
+        "REGEXP_EXTRACT_ALL",
+        "All parts that the pattern finds, or that group of each.",
+        signature("VARCHAR pattern, VARCHAR value -> ARRAY<VARCHAR>", _extract_all),
+        signature("VARCHAR pattern, VARCHAR value, INTEGER group -> ARRAY<VARCHAR>", _extract_all),
+    ),
+    scalar(
+        "REGEXP_REPLACE",
+        "With every part that the pattern finds replaced.",
+        signature("VARCHAR value, VARCHAR pattern, VARCHAR replacement -> VARCHAR", _replace),
+    ),
+    scalar(
+        "REGEXP_SPLIT_TO_ARRAY",
+        "The parts between those that the pattern finds.",
+        signature("VARCHAR value, VARCHAR pattern -> ARRAY<VARCHAR>", _split),
+    ),
+)

@@ -1,0 +1,142 @@
+"""CEIL, FLOOR, ROUND and TRUNC.
+
+ROUND takes a number in the middle up, towards the positive: -1.5 becomes -1, where Spark says -2. So it is
+made of Spark's `floor` after adding a half, in decimals, which have no error of their own. A double is taken
+by its shortest decimal form, as in Java; one too large for that has no places behind the point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Final
+
+from headrace.pipeline.expressions.functions.function import Argument, Call, Function, Signature, signature
+from headrace.pipeline.expressions.functions.making import same_as_first, scalar
+from headrace.pipeline.expressions.functions.spark_text import spark_type
+from headrace.pipeline.statements.types import DataType, DecimalType
+
+# Doubles from here on are whole numbers.
+_WHOLE: Final = "4503599627370496D"
+# With a half added it still fits into 38 digits.
+_DECIMAL: Final = "TRY_CAST(CAST({value} AS STRING) AS DECIMAL(37,18))"
+# Places that a call may name by an expression instead of a constant.
+_PLACES: Final = range(-18, 18)
+
+_ByPlaces = Callable[[str, int], str]
+
+
+def _half_up(value: str, places: int) -> str:
+    half = Decimal(5).scaleb(-places - 1)
+    return f"floor(try_add({value}, {half:f}BD), {places})"
+
+
+def _down(value: str, places: int) -> str:
+    return f"CASE WHEN {value} < 0 THEN ceil({value}, {places}) ELSE floor({value}, {places}) END"
+
+
+def _whole_precision(arguments: Sequence[Argument]) -> DataType | None:
+    given = arguments[0]
+    if not isinstance(given, DecimalType) or given.precision == given.scale:
+        return None
+    return DecimalType(given.precision - given.scale, 0)
+
+
+def _places_of_decimal(rounded: _ByPlaces) -> Callable[[Call], str]:
+    def spark(call: Call) -> str:
+        kind = call.type("value")
+        assert isinstance(kind, DecimalType)
+
+        def of(places: int) -> str:
+            if places >= kind.scale:
+                return "{value}"
+            if -places > kind.precision - kind.scale:
+                # Further left than its digits reach.
+                return f"CAST(0 AS {spark_type(kind)})"
+            return f"TRY_CAST({rounded('{value}', places)} AS {spark_type(kind)})"
+
+        return _by_places(call, of)
+
+    return spark
+
+
+def _places_of_double(rounded: _ByPlaces) -> Callable[[Call], str]:
+    def of(places: int) -> str:
+        if places not in _PLACES:
+            return "{value}" if places > 0 else "0D"
+        exact = f"CAST({rounded(_DECIMAL, places)} AS DOUBLE)"
+        large = "{value}" if places >= 0 else f"round({{value}}, {places})"
+        return (
+            f"CASE WHEN abs({{value}}) < 1E18D THEN {exact}"
+            f" WHEN abs({{value}}) < double('Infinity') THEN {large} END"
+        )
+
+    return lambda call: _by_places(call, of)
+
+
+def _by_places(call: Call, of: Callable[[int], str]) -> str:
+    """Spark wants the number of places as a constant; for an expression each is written out."""
+    constant = call.integer("places")
+    if constant is not None:
+        return f"CASE WHEN {{value}} IS NOT NULL THEN {of(constant)} END"
+    cases = " ".join(f"WHEN {{places}} = {places} THEN {of(places)}" for places in _PLACES)
+    return (
+        f"CASE WHEN {{value}} IS NULL THEN NULL WHEN {{places}} < {_PLACES.start} THEN {of(-99)}"
+        f" WHEN {{places}} >= {_PLACES.stop} THEN {of(99)} {cases} END"
+    )
+
+
+def _without_places(rounded: _ByPlaces) -> Callable[[Call], str]:
+    return lambda call: f"TRY_CAST({rounded('{value}', 0)} AS {spark_type(call.result)})"
+
+
+def _forms(of_double: str, rounded: _ByPlaces) -> tuple[Signature, ...]:
+    return (
+        signature("INTEGER value -> BIGINT", "CAST({value} AS BIGINT)"),
+        signature("BIGINT value -> BIGINT", "{value}"),
+        signature("DOUBLE value -> BIGINT", of_double),
+        signature("DOUBLE value, INTEGER places -> DOUBLE", _places_of_double(rounded)),
+        signature("DECIMAL value -> DECIMAL", _without_places(rounded), result=_whole_precision),
+        signature(
+            "DECIMAL value, INTEGER places -> DECIMAL", _places_of_decimal(rounded), result=same_as_first
+        ),
+    )
+
+
+def _whole(name: str, description: str) -> Function:
+    spark = name.lower()
+    return scalar(
+        name,
+        description,
+        signature("INTEGER value -> INTEGER", "{value}"),
+        signature("BIGINT value -> BIGINT", "{value}"),
+        signature(
+            "DOUBLE value -> DOUBLE",
+            f"CASE WHEN abs({{value}}) < {_WHOLE} THEN CAST({spark}({{value}}) AS DOUBLE) ELSE {{value}} END",
+        ),
+        signature(
+            "DECIMAL value -> DECIMAL",
+            lambda call: f"TRY_CAST({spark}({{value}}) AS {spark_type(call.result)})",
+            result=same_as_first,
+        ),
+    )
+
+
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    _whole("CEIL", "The smallest whole number that is not less."),
+    _whole("FLOOR", "The largest whole number that is not greater."),
+    scalar(
+        "ROUND",
+        "Rounded to so many decimal places, or to a whole number; from the middle towards the positive.",
+        *_forms(
+            f"CASE WHEN abs({{value}}) < {_WHOLE} THEN floor({{value}})"
+            " + CASE WHEN {value} - floor({value}) >= 0.5D THEN 1L ELSE 0L END ELSE floor({value}) END",
+            _half_up,
+        ),
+    ),
+    scalar(
+        "TRUNC",
+        "Cut to that number of decimal places, or to a whole number, towards zero.",
+        *_forms("CASE WHEN {value} < 0 THEN ceil({value}) ELSE floor({value}) END", _down),
+    ),
+)

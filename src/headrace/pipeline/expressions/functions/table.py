@@ -1,0 +1,61 @@
+"""All functions, by name. Names are in capital letters, as unquoted ones in statements are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from headrace.pipeline.expressions.functions import (
+    aggregates,
+    arrays_and_maps,
+    bytes_and_encodings,
+    dates_and_times,
+    json_text,
+    lambdas,
+    masking,
+    nulls,
+    numeric,
+    regular_expressions,
+    rounding,
+    table_functions,
+    text,
+    urls,
+)
+from headrace.pipeline.expressions.functions.function import Function
+from headrace.pipeline.statements import suggestions
+
+_FAMILIES: Final = (
+    numeric,
+    rounding,
+    text,
+    masking,
+    regular_expressions,
+    bytes_and_encodings,
+    json_text,
+    urls,
+    arrays_and_maps,
+    lambdas,
+    nulls,
+    dates_and_times,
+    aggregates,
+    table_functions,
+)
+
+ALL: Final[Mapping[str, Function]] = MappingProxyType(
+    {
+        function.name: function
+        for function in sorted(
+            (function for family in _FAMILIES for function in family.FUNCTIONS), key=lambda each: each.name
+        )
+    }
+)
+
+
+def find(name: str) -> Function | None:
+    return ALL.get(name.upper())
+
+
+def nearest(name: str) -> str | None:
+    """The name that was perhaps meant."""
+    return suggestions.nearest(name.upper(), ALL)

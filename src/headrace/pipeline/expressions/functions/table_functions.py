@@ -1,0 +1,48 @@
+"""Table functions: a row for each element of what their Spark SQL gives, an array that is never null."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headrace.pipeline.expressions.functions.function import Call, Function, signature
+from headrace.pipeline.expressions.functions.making import table
+from headrace.pipeline.expressions.functions.spark_text import spark_type
+from headrace.pipeline.statements.types import ArrayType
+
+_MOST_COLUMNS: Final = 20
+
+
+def _cube(call: Call) -> str:
+    """By bits of a number that counts up, the first column being the highest; no bit for a column of null."""
+    bit = "shiftleft(1, array_size({columns}) - 1 - __hr_i)"
+    known = (
+        "aggregate(transform({columns},"
+        f" (__hr_c, __hr_i) -> CASE WHEN __hr_c IS NULL THEN 0 ELSE {bit} END), 0,"
+        " (__hr_a, __hr_b) -> __hr_a + __hr_b)"
+    )
+    row = f"transform({{columns}}, (__hr_c, __hr_i) -> CASE WHEN (__hr_m & {bit}) <> 0 THEN __hr_c END)"
+    rows = (
+        f"element_at(transform(array({known}), __hr_k -> transform(filter(sequence(0, __hr_k),"
+        f" __hr_m -> (__hr_m & __hr_k) = __hr_m), __hr_m -> {row})), 1)"
+    )
+    return (
+        f"CASE WHEN array_size({{columns}}) <= {_MOST_COLUMNS} THEN {rows}"
+        f" ELSE CAST(array() AS {spark_type(ArrayType(call.result))}) END"
+    )
+
+
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    table(
+        "CUBE_EXPLODE",
+        "A row for each combination of the columns, each with its value or null.",
+        signature("ARRAY<T> columns -> ARRAY<T>", _cube),
+    ),
+    table(
+        "EXPLODE",
+        "A row for each element of the array.",
+        signature(
+            "ARRAY<T> array -> T",
+            lambda call: f"coalesce({{array}}, CAST(array() AS {spark_type(ArrayType(call.result))}))",
+        ),
+    ),
+)

@@ -1,0 +1,74 @@
+"""Constants: their types as ksqlDB counts them, and their text in Spark SQL."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import Final, NamedTuple
+
+from headrace.pipeline.expressions.types_in_spark import spark_type
+from headrace.pipeline.statements.types import BIGINT, DOUBLE, INTEGER, DataType, DecimalType
+
+INTEGER_RANGE: Final = range(-(2**31), 2**31)
+BIGINT_RANGE: Final = range(-(2**63), 2**63)
+LARGEST_PRECISION: Final = 38
+
+
+class Typed(NamedTuple):
+    """Spark SQL and what it gives; the type of NULL alone is None."""
+
+    spark: str
+    type: DataType | None
+
+
+def type_name(data_type: DataType | None) -> str:
+    """For messages."""
+    return "NULL" if data_type is None else str(data_type)
+
+
+def text(value: str) -> str:
+    r"""Doubling a quote would not do: to Spark 'a''b' are two texts, put together."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def integer(value: int) -> Typed:
+    if value in INTEGER_RANGE:
+        return Typed(str(value), INTEGER)
+    return Typed(f"{value}L", BIGINT)
+
+
+def double(value: float) -> Typed:
+    return Typed(f"{value!r}D", DOUBLE)
+
+
+def decimal_type(value: Decimal) -> DecimalType:
+    """Digits as written; below 1 one more for the zero before the point."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int), sign
+    scale = max(0, -exponent)
+    if abs(value) < 1:
+        return DecimalType(scale + 1, scale)
+    return DecimalType(len(digits) + max(0, exponent), scale)
+
+
+def decimal(value: Decimal) -> Typed:
+    data_type = decimal_type(value)
+    spark = f"{value:f}BD"
+    # Spark counts no digit before the point of such a number.
+    return Typed(spark if abs(value) >= 1 else f"cast({spark} as {spark_type(data_type)})", data_type)
+
+
+def number_in(value: str) -> DataType | None:
+    """The type of the number that a text holds, or None."""
+    try:
+        number = Decimal(value.strip())
+    except InvalidOperation:
+        return None
+    if not number.is_finite():
+        return None
+    if not set(value) & set(".eE"):
+        if int(number) in INTEGER_RANGE:
+            return INTEGER
+        if int(number) in BIGINT_RANGE:
+            return BIGINT
+    return decimal_type(number)

@@ -1,0 +1,88 @@
+"""What an expression may name at a place in a plan, and what it is called there.
+
+A scope has the columns of a step's output, and expressions that a step below has computed already (groups,
+aggregates, keys, rows of table functions): those are taken as they are, not computed again. Frozen values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from headrace.pipeline.expressions.types_in_spark import spark_name
+from headrace.pipeline.query_plan import PSEUDO_COLUMNS, WINDOW_COLUMNS, Read
+from headrace.pipeline.statements.errors import StatementError
+from headrace.pipeline.statements.expression_printing import name as written
+from headrace.pipeline.statements.expressions import ColumnReference, Expression
+from headrace.pipeline.statements.suggestions import did_you_mean
+from headrace.pipeline.statements.types import BIGINT, INTEGER, DataType
+
+SYSTEM_COLUMNS: Final = (*PSEUDO_COLUMNS, *WINDOW_COLUMNS)
+_PSEUDO_TYPES: Final[dict[str, DataType]] = {"ROWTIME": BIGINT, "ROWPARTITION": INTEGER, "ROWOFFSET": BIGINT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visible:
+    """A column by its name in a statement (`source` is its alias there), and by its name in Spark."""
+
+    name: str
+    source: str | None
+    spark: str
+    type: DataType
+
+    @property
+    def reference(self) -> str:
+        return written(self.name) if self.source is None else f"{written(self.source)}.{written(self.name)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    columns: tuple[Visible, ...] = ()
+    computed: Mapping[Expression, Visible] = field(default_factory=dict)
+    parameters: Mapping[str, DataType] = field(default_factory=dict)
+    # Made by CREATE TYPE.
+    types: Mapping[str, DataType] = field(default_factory=dict)
+    # For errors: SELECT, WHERE, GROUP BY, …
+    clause: str = "SELECT"
+
+    def within(self, clause: str) -> Scope:
+        return replace(self, clause=clause)
+
+    def found(self, reference: ColumnReference) -> Visible | None:
+        for column in self.columns:
+            if column.name == reference.name and reference.source in (None, column.source):
+                return column
+        return None
+
+    def having(self, *, computed: Mapping[Expression, Visible]) -> Scope:
+        return replace(self, computed={**self.computed, **computed})
+
+
+def columns_of(read: Read) -> tuple[Visible, ...]:
+    """A source's own columns, those of headers, and pseudo-columns, under its alias."""
+    source = read.source
+    named: list[tuple[str, DataType]] = [(column.name, column.type) for column in source.columns]
+    named += [(column.name, column.type) for column in source.headers]
+    named += _PSEUDO_TYPES.items()
+    if source.window is not None:
+        named += [(name, BIGINT) for name in WINDOW_COLUMNS]
+    return tuple(
+        Visible(name=name, source=read.alias, spark=spark_name(f"{read.alias}.{name}"), type=data_type)
+        for name, data_type in named
+    )
+
+
+def unknown_column(reference: ColumnReference, clause: str, columns: tuple[Visible, ...]) -> StatementError:
+    known = [each.name for each in columns if reference.source in (None, each.source)]
+    shown = written(reference.name)
+    if reference.source is not None:
+        shown = f"{written(reference.source)}.{shown}"
+    own = [each for each in columns if each.name in known and each.name not in SYSTEM_COLUMNS]
+    are_several = len({each.source for each in own}) > 1
+    names = [each.reference if are_several else written(each.name) for each in own]
+    listed = f"There are {', '.join(names)}." if names else ""
+    hint = did_you_mean(reference.name, known)
+    return StatementError(
+        f"{clause} column {shown} cannot be resolved.", reference.at, remedy=hint.strip() or listed
+    )

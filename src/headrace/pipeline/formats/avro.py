@@ -1,0 +1,123 @@
+"""AVRO in Confluent's wire format: a zero byte, the schema's id, the record.
+
+The schema of columns is ksqlDB's (`avro_types.py`). Any writer's schema is read by its id; fields match
+without case, and what the columns do not name is left out.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import fastavro
+
+from headrace.pipeline.catalogue.catalogue import Column
+from headrace.pipeline.expressions.values import ValueProblemError
+from headrace.pipeline.formats.json_text import read, text_of
+from headrace.pipeline.statements.types import VARCHAR, ArrayType, DataType, MapType, StructType
+
+_PREFIX: Final = struct.Struct(">bI")
+
+
+@lru_cache(maxsize=512)
+def _parsed(text: str) -> Any:
+    return fastavro.parse_schema(json.loads(text))
+
+
+def serialized(
+    values: list[Any], columns: tuple[Column, ...], schema: tuple[int, str], *, wrapped: bool
+) -> bytes:
+    schema_id, text = schema
+    parsed = _parsed(text)
+    given = {column.name: value for column, value in zip(columns, values, strict=True)}
+    content: Any = _fitting(given if wrapped else values[0], parsed)
+    output = io.BytesIO()
+    output.write(_PREFIX.pack(0, schema_id))
+    try:
+        fastavro.schemaless_writer(output, parsed, content)
+    except Exception as error:
+        # The library raises whatever comes: ValueError, TypeError, KeyError, and types of its own.
+        raise ValueProblemError(f"the row does not fit the schema {schema_id}: {error}") from error
+    return output.getvalue()
+
+
+def _fitting(content: Any, schema: Any) -> Any:  # noqa: PLR0911 - one for each shape
+    """In the shape of a schema, which somebody else may have registered: `id` for ID, entries for a map."""
+    if isinstance(schema, list):
+        present = [member for member in schema if member != "null"]
+        return _fitting(content, present[0]) if len(present) == 1 else content
+    if content is None or not isinstance(schema, dict):
+        return content
+    if schema["type"] == "array" and isinstance(content, dict):
+        entries = [{"key": key, "value": value} for key, value in content.items()]
+        return [_fitting(entry, schema["items"]) for entry in entries]
+    if schema["type"] == "array":
+        return [_fitting(element, schema["items"]) for element in content]
+    if schema["type"] == "map":
+        return {key: _fitting(element, schema["values"]) for key, element in content.items()}
+    if schema["type"] != "record":
+        return content
+    by_upper = {name.upper(): value for name, value in content.items()} | content
+    return {
+        field["name"]: _fitting(
+            by_upper.get(field["name"], by_upper.get(field["name"].upper())), field["type"]
+        )
+        for field in schema["fields"]
+        if field["name"] in by_upper or field["name"].upper() in by_upper
+    }
+
+
+def deserialized(
+    data: bytes,
+    columns: tuple[Column, ...],
+    schema_by_id: Callable[[int], str | None],
+    *,
+    wrapped: bool,
+) -> list[Any]:
+    content = decoded(data, schema_by_id)
+    if not wrapped:
+        return [_read(content, columns[0].type)]
+    if not isinstance(content, dict):
+        raise ValueProblemError("not an Avro record")
+    fields = {name.upper(): value for name, value in content.items()} | content
+    return [
+        _read(fields.get(column.name, fields.get(column.name.upper())), column.type) for column in columns
+    ]
+
+
+def decoded(data: bytes, schema_by_id: Callable[[int], str | None]) -> Any:
+    """What stands in the bytes, by the schema whose id they have. Raises ValueProblemError."""
+    if len(data) < _PREFIX.size or data[0] != 0:
+        raise ValueProblemError("not in Confluent's wire format")
+    _, schema_id = _PREFIX.unpack_from(data)
+    text = schema_by_id(schema_id)
+    if text is None:
+        raise ValueProblemError(f"the registry has no schema {schema_id}")
+    try:
+        return fastavro.schemaless_reader(io.BytesIO(data[_PREFIX.size :]), _parsed(text), None)
+    except Exception as error:
+        # Damaged bytes make the library raise whatever comes.
+        raise ValueProblemError(f"not a record of schema {schema_id}: {error}") from error
+
+
+def _read(content: Any, kind: DataType) -> Any:
+    if isinstance(kind, ArrayType) and isinstance(content, list):
+        return [_read(element, kind.element) for element in content]
+    if isinstance(kind, MapType) and isinstance(content, list):
+        # Connect writes maps whose keys may be null as arrays of entries.
+        return {_read(entry["key"], kind.key): _read(entry["value"], kind.value) for entry in content}
+    if isinstance(kind, MapType) and isinstance(content, dict):
+        return {_read(key, kind.key): _read(element, kind.value) for key, element in content.items()}
+    if isinstance(kind, StructType) and isinstance(content, dict):
+        fields = {name.upper(): value for name, value in content.items()} | content
+        return {
+            field.name: _read(fields.get(field.name, fields.get(field.name.upper())), field.type)
+            for field in kind.fields
+        }
+    if kind is VARCHAR and content is not None and not isinstance(content, str):
+        return text_of(content)
+    return read(content, kind)

@@ -1,0 +1,292 @@
+"""Statements that change the catalogue: what each is to change, and what has to be there before.
+
+`definition(statement, …)` gives two functions: `decide`, pure, from the catalogue as it is to what the
+statement changes in it, which may be called again when another statement came first; and `prepare`, which
+makes topics and is idempotent. Errors have ksqlDB's words. Never writes to the statement log itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.client.cluster import DEFAULT, Cluster, Topic
+from headrace.pipeline.catalogue.catalogue import Catalogue, Column, PersistentQuery, QueryKind, Source
+from headrace.pipeline.catalogue.records import (
+    PutQuery,
+    PutSource,
+    PutType,
+)
+from headrace.pipeline.catalogue.statement_log import Decision
+from headrace.pipeline.rules.query_plans import plan_of
+from headrace.pipeline.serving.dropping import changed, dropped, dropped_type
+from headrace.pipeline.serving.entities import kind_word
+from headrace.pipeline.serving.named import NothingToDoError, command_id, in_the_way, known
+from headrace.pipeline.serving.planner import Planner
+from headrace.pipeline.serving.replacing import (
+    check_not_written,
+    check_replacement,
+    check_upgrade,
+    replaced_query,
+)
+from headrace.pipeline.serving.session import Session
+from headrace.pipeline.statements.errors import StatementError
+from headrace.pipeline.statements.expressions import StringLiteral
+from headrace.pipeline.statements.position import Position
+from headrace.pipeline.statements.tree import (
+    AlterSource,
+    ChangeQuery,
+    ColumnConstraint,
+    CreateAs,
+    CreateSource,
+    CreateType,
+    Drop,
+    DropType,
+    InsertSelect,
+    Property,
+    SourceKind,
+    Statement,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    decide: Callable[[Catalogue], Decision]
+    prepare: Callable[[Decision], None] = lambda _: None
+    # Filled by `prepare`: what the client should know.
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definitions:
+    planner: Planner
+    cluster: Cluster
+    # Columns of a source whose statement names none, from the registry.
+    infer: Callable[[CreateSource], tuple[Column, ...]]
+    # Raises StatementError where the registry would not take what a query is to write.
+    check_sink: Callable[[Source, Position], None]
+
+    def definition(  # noqa: PLR0911 - one for each statement
+        self, statement: Statement, text: str, session: Session
+    ) -> Definition | None:
+        """None for a statement that changes nothing here."""
+        match statement:
+            case CreateSource():
+                return self._create(statement, text)
+            case CreateAs():
+                return self._create_as(statement, text, session)
+            case InsertSelect():
+                return self._insert(statement, text, session)
+            case Drop():
+                return Definition(decide=lambda catalogue: dropped(statement, catalogue, text))
+            case ChangeQuery():
+                return Definition(decide=lambda catalogue: changed(statement, catalogue, text))
+            case AlterSource():
+                return Definition(decide=lambda catalogue: self._alter(statement, catalogue, text))
+            case CreateType():
+                return Definition(decide=lambda catalogue: self._create_type(statement, catalogue, text))
+            case DropType():
+                return Definition(decide=lambda catalogue: dropped_type(statement, catalogue, text))
+            case _:
+                return None
+
+    def _create(self, statement: CreateSource, text: str) -> Definition:
+        warnings: list[str] = []
+
+        def decide(catalogue: Catalogue) -> Decision:
+            existing = in_the_way(statement, catalogue)
+            topic = self._topic_of(statement, warnings)
+            source = self.planner.plan_source(
+                statement,
+                catalogue,
+                text=text,
+                inferred=self.infer(statement),
+                partitions=topic.partitions if topic is not None else None,
+            )
+            if existing is not None:
+                check_not_written(catalogue, existing, statement)
+                check_replacement(existing, source, statement)
+            return Decision(
+                text=text,
+                command=command_id(statement.kind, statement.name, "create"),
+                message=f"{kind_word(statement.kind)} created",
+                effects=(PutSource(source=source),),
+            )
+
+        return Definition(decide=decide, prepare=self._make_sink_topic, warnings=warnings)
+
+    def _topic_of(self, statement: CreateSource, warnings: list[str]) -> Topic | None:
+        """The topic, if it is there. One that is not, and of which no size is said, is made first.
+
+        ksqlDB refuses the latter. Here topics come with their first event, and statements may come before.
+        """
+        name = _text_property(statement.properties, "KAFKA_TOPIC")
+        topic = self.cluster.topic(name) if name else None
+        sized = any(given.name.upper() == "PARTITIONS" for given in statement.properties)
+        if topic is not None or not name or sized:
+            return topic
+        config = {"cleanup.policy": "compact"} if statement.kind is SourceKind.TABLE else {}
+        if self.cluster.create_topic(name, config=config):
+            warnings.append(
+                f"Topic '{name}' did not exist. It was created with the log's own number of partitions; "
+                "PARTITIONS in the WITH clause chooses another."
+            )
+        return self.cluster.topic(name)
+
+    def _make_sink_topic(self, decision: Decision) -> None:
+        effect = decision.effects[0]
+        assert isinstance(effect, PutSource)
+        source = effect.source
+        policy = source.cleanup_policy
+        if policy is None and source.kind is SourceKind.TABLE:
+            policy = "compact" if source.window is None else "compact,delete"
+        config = {"cleanup.policy": policy} if policy is not None else {}
+        if source.retention_ms is not None:
+            config["retention.ms"] = str(source.retention_ms)
+        replicas = source.replicas if source.replicas is not None else DEFAULT
+        self.cluster.create_topic(
+            source.topic, partitions=source.partitions, replicas=replicas, config=config
+        )
+
+    def _create_as(self, statement: CreateAs, text: str, session: Session) -> Definition:
+        def decide(catalogue: Catalogue) -> Decision:
+            existing = in_the_way(statement, catalogue)
+            plan = self.planner.plan_query(statement, catalogue, text=text)
+            sink = dataclasses.replace(plan.sink, statement=text)
+            topic = self.cluster.topic(sink.topic)
+            if topic is not None:
+                sized = any(given.name.upper() == "PARTITIONS" for given in statement.properties)
+                if sized and sink.partitions != topic.partitions:
+                    raise _other_partitions(sink, topic, statement)
+                sink = dataclasses.replace(sink, partitions=topic.partitions)
+            self.check_sink(sink, statement.at)
+            kind = QueryKind.CREATE_STREAM if statement.kind is SourceKind.STREAM else QueryKind.CREATE_TABLE
+            query = PersistentQuery(
+                id=f"{kind.value}_{statement.name}",
+                kind=kind,
+                sink=sink.name,
+                sources=tuple(dict.fromkeys(plan.sources)),
+                statement=text,
+                properties=_kept(session),
+                **_found(catalogue, plan.sources),
+            )
+            put = PutQuery(query=query)
+            if existing is not None:
+                check_replacement(existing, sink, statement)
+                former = replaced_query(catalogue, sink, statement)
+                check_upgrade(former.id, plan_of(former, catalogue, self.planner), plan, statement)
+                put = PutQuery(
+                    query=dataclasses.replace(query, id=former.id, paused=former.paused), numbered=False
+                )
+            return Decision(
+                text=text,
+                command=command_id(statement.kind, statement.name, "create"),
+                message="Created query with ID {query}",
+                effects=(PutSource(source=sink), put),
+            )
+
+        return Definition(decide=decide, prepare=self._make_sink_topic)
+
+    def _insert(self, statement: InsertSelect, text: str, session: Session) -> Definition:
+        def decide(catalogue: Catalogue) -> Decision:
+            target = known(statement.target, catalogue, statement)
+            if target.read_only:
+                raise StatementError(
+                    f"Cannot insert into read-only {target.kind.value.lower()}: {target.name}", statement.at
+                )
+            plan = self.planner.plan_query(statement, catalogue, text=text)
+            self.check_sink(target, statement.at)
+            named = plan.query_id
+            query = PersistentQuery(
+                id=named or QueryKind.INSERT.value,
+                kind=QueryKind.INSERT,
+                sink=target.name,
+                sources=tuple(dict.fromkeys(plan.sources)),
+                statement=text,
+                properties=_kept(session),
+                **_found(catalogue, (*plan.sources, target.name)),
+            )
+            if named is not None and named in catalogue.queries:
+                raise StatementError(f"Query ID '{named}' already exists.", statement.at)
+            return Decision(
+                text=text,
+                command=command_id(SourceKind.STREAM, target.name, "create"),
+                message="Created query with ID {query}",
+                effects=(PutQuery(query=query, numbered=named is None),),
+            )
+
+        return Definition(decide=decide)
+
+    def _alter(self, statement: AlterSource, catalogue: Catalogue, text: str) -> Decision:
+        source = known(statement.name, catalogue, statement, kind=statement.kind, verb="ALTER")
+        if any(query.kind is not QueryKind.INSERT for query in catalogue.writers_of(source.name)):
+            raise StatementError("ALTER command is not supported for CREATE ... AS statements.", statement.at)
+        added = []
+        taken = {column.name for column in source.columns}
+        for column in statement.added:
+            if column.name in taken or column.constraint is not ColumnConstraint.NONE:
+                reason = "A column with the same name already exists." if column.name in taken else ""
+                raise StatementError(
+                    f"Cannot add column {column.name} to schema. {reason or 'Keys cannot be added.'}",
+                    column.at,
+                )
+            taken.add(column.name)
+            added.append(
+                Column(name=column.name, type=self.planner.resolved(column.type, catalogue, column.at))
+            )
+        altered = dataclasses.replace(source, value=source.value + tuple(added))
+        return Decision(
+            text=text,
+            command=command_id(statement.kind, statement.name, "alter"),
+            message=f"{kind_word(statement.kind)} {statement.name} altered.",
+            effects=(PutSource(source=altered),),
+        )
+
+    def _create_type(self, statement: CreateType, catalogue: Catalogue, text: str) -> Decision:
+        if statement.name in catalogue.types:
+            known = f"{statement.name} is already registered with type {catalogue.types[statement.name]}"
+            if statement.if_not_exists:
+                raise NothingToDoError(known)
+            raise StatementError(f"Cannot register custom type: {known}.", statement.at)
+        kind = self.planner.resolved(statement.type, catalogue, statement.at)
+        return Decision(
+            text=text,
+            command=f"type/{statement.name}/create",
+            message=f"Registered custom type with name '{statement.name}' and SQL type {kind}",
+            effects=(PutType(name=statement.name, type=kind),),
+        )
+
+
+def _kept(session: Session) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(session.properties.items()))
+
+
+def _found(catalogue: Catalogue, names: Iterable[str]) -> dict[str, Any]:
+    """What a query keeps of the catalogue that its statement was planned with."""
+    return {
+        "found_sources": tuple(catalogue.sources[name] for name in dict.fromkeys(names)),
+        "found_types": tuple(sorted(catalogue.types.items())),
+    }
+
+
+def _other_partitions(sink: Source, topic: Topic, statement: CreateAs) -> StatementError:
+    return StatementError(
+        f"A Kafka topic with the name '{sink.topic}' already exists, with different partition/replica "
+        f"configuration than required. KSQL expects {sink.partitions} partitions "
+        f"(topic has {topic.partitions}).",
+        statement.at,
+        remedy="Leave PARTITIONS out, or name another KAFKA_TOPIC.",
+    )
+
+
+def _text_property(properties: tuple[Property, ...], name: str) -> str | None:
+    return next(
+        (
+            given.value.value
+            for given in properties
+            if given.name.upper() == name and isinstance(given.value, StringLiteral)
+        ),
+        None,
+    )

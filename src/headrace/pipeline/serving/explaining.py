@@ -1,0 +1,85 @@
+"""EXPLAIN: how a query runs, or would. Two texts: our plan with its mode, and Spark's plan.
+
+What runs is asked of the pipeline process, through the log: the mode that a query has in fact, also where it
+has fallen back to micro-batches for want of slots, and the plan that Spark made of it. What does not run has
+the mode that it would get now, and no plan of Spark's, which is said: Spark plans batch by batch with the
+records in hand, and to start a query for the sake of a question would read its topics. Changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.core.settings import Settings
+from headrace.pipeline.catalogue.catalogue import Catalogue, PersistentQuery
+from headrace.pipeline.catalogue.status import QueryStatus, SparkPlan
+from headrace.pipeline.query_plan import PlanKind, QueryPlan, reads_of
+from headrace.pipeline.rules.modes import mode_of
+from headrace.pipeline.rules.query_plans import plan_of
+from headrace.pipeline.serving.planner import Planner
+from headrace.pipeline.statements.errors import StatementError
+
+# A query's state as ksqlDB names it.
+_STATES: Final = {"WAITING": "RUNNING", "RUNNING": "RUNNING", "FAILED": "ERROR", "STOPPED": "PAUSED"}
+_NOT_RUNNING: Final = "Spark's plan: there is none before the query runs; EXPLAIN <its id> shows it then."
+_PULL: Final = "Spark's plan: none, as the gateway answers by itself."
+_PUSHED: Final = "Spark's plan: told of queries that are kept (CREATE … AS, INSERT INTO … SELECT) only."
+_WAITS: Final = "Spark's plan: it has made none yet, for want of records."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explaining:
+    planner: Planner
+    settings: Settings
+    # How queries are, as the pipeline process tells it; of those it does not name nothing is known.
+    statuses: Callable[[], Iterable[QueryStatus]]
+    # Spark's plan of the query with that id, if it was told.
+    spark_plan: Callable[[str], SparkPlan | None]
+
+    def states(self) -> dict[str, str]:
+        """By query id, in ksqlDB's words."""
+        return {status.query: _STATES[status.state] for status in self.statuses()}
+
+    def of_statement(self, plan: QueryPlan) -> tuple[str, str]:
+        text = self.planner.explain(plan)
+        if plan.kind is PlanKind.PULL:
+            return f"mode: answered from the gateway's view of the table\n{text}", _PULL
+        return f"{self._expected_mode(plan)}\n{text}", _NOT_RUNNING
+
+    def of_pushed(self, plan: QueryPlan) -> tuple[str, str]:
+        """Of a push query that is read now; the pipeline process tells of those that are kept only."""
+        return f"{self._expected_mode(plan)}\n{self.planner.explain(plan)}", _PUSHED
+
+    def of_query(self, query: PersistentQuery, catalogue: Catalogue) -> tuple[str, str]:
+        try:
+            plan = plan_of(query, catalogue, self.planner)
+        except StatementError as error:
+            # Accepted by an older version; the pipeline process says the same in its status.
+            return f"It could not be planned anew: {error}", _NOT_RUNNING
+        status = next((each for each in self.statuses() if each.query == query.id), None)
+        mode = self._expected_mode(plan)
+        if status is not None and status.state == "RUNNING":
+            mode = f"mode: {status.mode}" + (f", as {status.mode_reason}" if status.mode_reason else "")
+        return f"{mode}\n{self.planner.explain(plan)}", self._spark(query, status)
+
+    def _expected_mode(self, plan: QueryPlan) -> str:
+        held = sum(status.slots for status in self.statuses())
+        mode = mode_of(
+            plan,
+            partitions=reads_of(plan.root)[0].source.partitions,
+            free_slots=self.settings.pipeline_slots - held,
+            settings=self.settings,
+        )
+        return f"mode: would be {mode.name}, as {mode.reason}"
+
+    def _spark(self, query: PersistentQuery, status: QueryStatus | None) -> str:
+        if status is None or query.paused:
+            return _NOT_RUNNING
+        if status.state != "RUNNING":
+            return f"Spark's plan: none, as the query is {status.state.lower()}: {status.message}"
+        plan = self.spark_plan(query.id)
+        if plan is None or not plan.text:
+            return _WAITS
+        return f"Spark's plan:\n{plan.text}"

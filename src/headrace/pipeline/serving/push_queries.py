@@ -1,0 +1,309 @@
+"""Push queries as wishes: what the gateway asks of the pipeline process, and how the rows come back.
+
+A wish is a record of the compacted topic `_push_queries`: what is asked, and into which topic the rows are
+to go. The pipeline process follows that topic (`PushWishes`), runs each query into its own topic as it would
+any other, and stops when the wish is taken back (a record without value) or is not renewed: a gateway that
+died asks for nothing. The gateway reads the rows as they come (`PushQuery`).
+
+Rows are JSON objects by column name, without keys, in a topic of one partition; `sink_of` is that topic as a
+sink. A record with the header `headrace.end` ends the query; its value is the reason if it failed, and
+empty otherwise. The topic is made by the gateway before the wish, and deleted by it in the end.
+
+Invariant: a topic of rows belongs to one query, and its name is never used again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import re
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+from headrace.client.cluster import Cluster
+from headrace.client.topic_reading import TopicReader
+from headrace.core.errors import HeadraceError
+from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Encoding, Format, Source
+from headrace.pipeline.expressions.values import ValueProblemError
+from headrace.pipeline.formats import Schemas, Serializer
+from headrace.pipeline.query_plan import QueryPlan
+from headrace.pipeline.serving.planner import Planner
+from headrace.pipeline.serving.session import Session
+from headrace.pipeline.statements.tree import Query, SourceKind
+
+_log = logging.getLogger(__name__)
+
+WISHES_TOPIC: Final = "_push_queries"
+ROWS_PREFIX: Final = "_push_rows_"
+END_HEADER: Final = "headrace.end"
+# A wish is renewed three times in its life.
+ALIVE_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushWish:
+    """`alive_until` in milliseconds since 1970: the wish counts until then, if it is not renewed."""
+
+    id: str
+    statement: str
+    properties: tuple[tuple[str, str], ...]
+    topic: str
+    alive_until: int
+
+
+def encode_wish(wish: PushWish) -> bytes:
+    return json.dumps(dataclasses.asdict(wish)).encode()
+
+
+def decode_wish(value: bytes) -> PushWish | None:
+    """None for what is not a wish."""
+    try:
+        content = json.loads(value)
+        properties = tuple((name, text) for name, text in content.pop("properties"))
+        return PushWish(properties=properties, **content)
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def sink_of(wish: PushWish, plan: QueryPlan) -> Source:
+    """Where the rows of a wish go: all columns in the value, in JSON."""
+    return _rows_source(wish.topic, plan.sink.columns)
+
+
+def _rows_source(topic: str, columns: tuple[Column, ...]) -> Source:
+    return Source(
+        name=topic,
+        kind=SourceKind.STREAM,
+        topic=topic,
+        key=(),
+        value=columns,
+        key_encoding=Encoding(format=Format.NONE),
+        value_encoding=Encoding(format=Format.JSON),
+    )
+
+
+class PushWishes:
+    """The running side: the wishes that count now. For one thread."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        ensure_wishes_topic(cluster)
+        self._cluster = cluster
+        self._reader = TopicReader(cluster.bootstrap, WISHES_TOPIC, 1, from_beginning=True)
+        self._known: dict[str, PushWish] = {}
+
+    def poll(self, timeout: float, now_ms: int | None = None) -> dict[str, PushWish]:
+        """Read what came, and give the wishes that count, by id."""
+        for record in self._reader.poll(timeout):
+            key, value = (record.key() or b"").decode(), record.value()
+            wish = decode_wish(value) if value is not None else None
+            if wish is None:
+                self._known.pop(key, None)
+            else:
+                self._known[key] = wish
+        now = now_ms if now_ms is not None else time.time_ns() // 1_000_000
+        return {name: wish for name, wish in self._known.items() if wish.alive_until > now}
+
+    def end(self, wish: PushWish, reason: str) -> None:
+        """No more rows will come, because of that; the asking side learns it, if it is still there."""
+        try:
+            # Writing to a topic that is gone would wait in vain for it to come.
+            if self._cluster.topic(wish.topic) is not None:
+                self._cluster.produce(wish.topic, None, reason.encode(), headers=[(END_HEADER, b"")])
+        except HeadraceError as error:
+            _log.warning("the end of the push query %s was not told: %s", wish.id, error)
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def ensure_wishes_topic(cluster: Cluster) -> None:
+    cluster.create_topic(WISHES_TOPIC, partitions=1, config={"cleanup.policy": "compact"})
+
+
+class PushQuery:
+    """The asking side of one query. `poll` belongs to one thread at a time, `close` to any."""
+
+    def __init__(
+        self, wish: PushWish, columns: tuple[Column, ...], cluster: Cluster, schemas: Schemas
+    ) -> None:
+        self.id = wish.id
+        self.columns = columns
+        # Why it ended, if it failed.
+        self.failure: str | None = None
+        self._serializer = Serializer(_rows_source(wish.topic, columns), schemas)
+        self._reader = TopicReader(cluster.bootstrap, wish.topic, 1, from_beginning=True)
+        self._limit: int | None = None
+        self.last_polled = time.monotonic()
+        self._given = 0
+        self._ended = False
+        self.closed = threading.Event()
+
+    def limit_to(self, limit: int | None) -> None:
+        self._limit = limit
+
+    @property
+    def limit_reached(self) -> bool:
+        return self._limit is not None and self._given >= self._limit
+
+    def poll(self, timeout: float) -> list[list[Any]] | None:
+        """The next rows; None when no more will come."""
+        self.last_polled = time.monotonic()
+        if self.limit_reached or self._ended or self.closed.is_set():
+            return None
+        rows: list[list[Any]] = []
+        for record in self._reader.poll(timeout):
+            headers: Any = record.headers() or ()
+            if any(name == END_HEADER for name, _ in headers):
+                self.failure = (record.value() or b"").decode() or None
+                self._ended = True
+                break
+            row = self._row(record.value())
+            if row is not None:
+                rows.append(row)
+                self._given += 1
+            if self.limit_reached:
+                break
+        return rows
+
+    def _row(self, value: bytes | None) -> list[Any] | None:
+        if value is None:
+            return None
+        try:
+            read = self._serializer.read_value(value)
+        except ValueProblemError as error:
+            _log.warning("a row of %s cannot be read: %s", self.id, error)
+            return None
+        return [read[column.name] for column in self.columns]
+
+    def end(self) -> None:
+        """Called once, by who polled, when it polls no more."""
+        self.closed.set()
+        self._reader.close()
+
+
+class PushQueries:
+    """The asking side: all push queries of a gateway, kept alive while they are read."""
+
+    def __init__(self, cluster: Cluster, schemas: Schemas, planner: Planner) -> None:
+        self._cluster = cluster
+        self._schemas = schemas
+        self._planner = planner
+        self._wishes: dict[str, PushWish] = {}
+        self._queries: dict[str, PushQuery] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        ensure_wishes_topic(self._cluster)
+        self._thread = threading.Thread(target=self._keep_alive, name="push queries", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take all wishes back."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.close_all()
+        for query_id in self.ids():
+            self.end(query_id)
+
+    def statements(self) -> dict[str, str]:
+        """What is asked for now, by id."""
+        with self._lock:
+            return {wish.id: wish.statement for wish in self._wishes.values()}
+
+    def ids(self) -> tuple[str, ...]:
+        with self._lock:
+            return tuple(self._queries)
+
+    def begin(self, statement: Query, catalogue: Catalogue, text: str, session: Session) -> PushQuery:
+        """Ask for the rows. Raises StatementError, log_unavailable."""
+        plan = self._planner.plan_query(statement, catalogue, text=text)
+        identity = uuid.uuid4()
+        wish = PushWish(
+            id=_query_id(statement.select.source.name, identity),
+            statement=text,
+            properties=tuple(sorted(session.properties.items())),
+            topic=f"{ROWS_PREFIX}{identity.hex}",
+            alive_until=_alive_until(),
+        )
+        self._cluster.create_topic(wish.topic, partitions=1, config={"retention.ms": "3600000"})
+        query = PushQuery(wish, plan.sink.columns, self._cluster, self._schemas)
+        query.limit_to(statement.select.limit)
+        with self._lock:
+            self._wishes[wish.id] = wish
+            self._queries[wish.id] = query
+        try:
+            self._write(wish)
+        except HeadraceError:
+            query.end()
+            self.end(wish.id)
+            raise
+        return query
+
+    def close_all(self) -> None:
+        with self._lock:
+            for query in self._queries.values():
+                query.closed.set()
+
+    def close(self, query_id: str) -> bool:
+        """Somebody wants no more rows of it: whoever reads them sees the end. False if it is unknown."""
+        with self._lock:
+            query = self._queries.get(query_id)
+        if query is None:
+            return False
+        query.closed.set()
+        return True
+
+    def end(self, query_id: str) -> None:
+        """Take the wish back; called by who read the rows, after `PushQuery.end`."""
+        with self._lock:
+            wish = self._wishes.pop(query_id, None)
+            self._queries.pop(query_id, None)
+        if wish is None:
+            return
+        try:
+            self._cluster.produce(WISHES_TOPIC, wish.id.encode(), None)
+            self._cluster.delete_topic(wish.topic)
+        except HeadraceError as error:
+            _log.warning("the push query %s is left to run out: %s", wish.id, error)
+
+    def _write(self, wish: PushWish) -> None:
+        self._cluster.produce(WISHES_TOPIC, wish.id.encode(), encode_wish(wish))
+
+    def _keep_alive(self) -> None:
+        while not self._stopping.wait(ALIVE_SECONDS / 3):
+            for abandoned in self._abandoned():
+                self.end(abandoned)
+            with self._lock:
+                for query_id, wish in self._wishes.items():
+                    self._wishes[query_id] = dataclasses.replace(wish, alive_until=_alive_until())
+                wishes = list(self._wishes.values())
+            for wish in wishes:
+                # One that ended meanwhile is not to come back; if it does, it runs out.
+                if wish.id in self.ids():
+                    try:
+                        self._write(wish)
+                    except HeadraceError as error:
+                        _log.warning("the push query %s could not be renewed: %s", wish.id, error)
+
+    def _abandoned(self) -> list[str]:
+        """Queries that nobody has read for long: their client went before the first row."""
+        longest = time.monotonic() - 2 * ALIVE_SECONDS
+        with self._lock:
+            return [query.id for query in self._queries.values() if query.last_polled < longest]
+
+
+def _query_id(source: str, identity: uuid.UUID) -> str:
+    """As ksqlDB's, but in upper case, so that TERMINATE takes it without quotes."""
+    name = re.sub(r"[^A-Z0-9_]", "_", source.upper())
+    return f"TRANSIENT_{name}_{identity.int % 10**18}"
+
+
+def _alive_until() -> int:
+    return time.time_ns() // 1_000_000 + int(ALIVE_SECONDS * 1000)

@@ -1,0 +1,297 @@
+"""The engine: statements in, answers out.
+
+`execute` carries out a text of statements, one after the other. Invariants: a text that cannot be parsed
+changes nothing; what an earlier statement did stays when a later one fails, and the error carries the
+answers so far; what was answered is in the statement log. Queries (SELECT, PRINT) have answers that go on,
+and are begun with `begin`.
+
+Never runs a persistent query: the pipeline process reads the same log and does.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from headrace.client.cluster import Cluster
+from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
+from headrace.pipeline.catalogue.catalogue import Catalogue, Source
+from headrace.pipeline.catalogue.statement_log import Decision, StatementLog
+from headrace.pipeline.catalogue.status import QueryStatus
+from headrace.pipeline.formats import Schemas
+from headrace.pipeline.serving.asserting import assert_schema, assert_topic
+from headrace.pipeline.serving.definitions import Definition, Definitions
+from headrace.pipeline.serving.entities import Entity, command_status, entity, warning
+from headrace.pipeline.serving.errors import (
+    BAD_REQUEST,
+    BAD_STATEMENT,
+    QUERY_ENDPOINT,
+    SHUTTING_DOWN,
+    StatementFailedError,
+    code_of,
+)
+from headrace.pipeline.serving.explaining import Explaining
+from headrace.pipeline.serving.inferring import inferred_columns
+from headrace.pipeline.serving.inserting import Inserter, row_of, target_of
+from headrace.pipeline.serving.listing import Listing
+from headrace.pipeline.serving.named import NothingToDoError
+from headrace.pipeline.serving.planner import Planner
+from headrace.pipeline.serving.pull_queries import PullAnswer, PullQueries
+from headrace.pipeline.serving.push_queries import PushQueries, PushQuery
+from headrace.pipeline.serving.session import Session, bare, is_prohibited
+from headrace.pipeline.serving.sink_schemas import check_sink_schemas
+from headrace.pipeline.serving.spark_plans import spark_plan_of
+from headrace.pipeline.serving.table_views import TableViews
+from headrace.pipeline.serving.topic_printing import PrintedTopic
+from headrace.pipeline.statements.errors import StatementError, UnsupportedError
+from headrace.pipeline.statements.parser import parse
+from headrace.pipeline.statements.position import NOWHERE, Position
+from headrace.pipeline.statements.printing import sql
+from headrace.pipeline.statements.tree import (
+    AssertSchema,
+    AssertTopic,
+    ChangeQuery,
+    Define,
+    Describe,
+    DescribeFunction,
+    Drop,
+    Explain,
+    InsertValues,
+    Parsed,
+    Print,
+    Query,
+    QueryAction,
+    RunScript,
+    SetProperty,
+    Show,
+    Undefine,
+    UnsetProperty,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class Engine:
+    """Safe for several threads; every method may block."""
+
+    def __init__(
+        self,
+        *,
+        log: StatementLog,
+        cluster: Cluster,
+        schemas: Schemas,
+        planner: Planner,
+        settings: Settings | None = None,
+        statuses: Callable[[], Iterable[QueryStatus]] = tuple,
+    ) -> None:
+        """`statuses` tells how queries are, as far as the pipeline process says; `settings` are its own."""
+        self.log = log
+        self.cluster = cluster
+        self.schemas = schemas
+        self.planner = planner
+        self._ending = threading.Event()
+        self._views = TableViews(cluster, schemas)
+        self._pull = PullQueries(cluster=cluster, schemas=schemas, planner=planner, views=self._views)
+        self.push = PushQueries(cluster, schemas, planner)
+        explaining = Explaining(
+            planner=planner,
+            settings=settings or Settings(),
+            statuses=statuses,
+            spark_plan=partial(spark_plan_of, cluster),
+        )
+        self._listing = Listing(
+            cluster=cluster, planner=planner, explaining=explaining, pushed=self.push.statements
+        )
+        self._definitions = Definitions(
+            planner=planner,
+            cluster=cluster,
+            infer=partial(inferred_columns, schemas=schemas),
+            check_sink=partial(check_sink_schemas, schemas=schemas),
+        )
+
+    def start(self) -> None:
+        """The statement log is started by who made it."""
+        self.push.start()
+
+    def end_streams(self) -> None:
+        """Let all queries that go on end: those who read them see the end within a moment."""
+        self._ending.set()
+        self.push.close_all()
+
+    def stop(self) -> None:
+        self.end_streams()
+        self.push.stop()
+        self._views.close()
+
+    def execute(self, text: str, session: Session) -> list[Entity]:
+        """The answers, one for each statement that has one. Raises StatementFailedError."""
+        check_properties(session)
+        answers: list[Entity] = []
+        for parsed in parsed_statements(text, session):
+            try:
+                answer = self._one(parsed, session)
+            except StatementFailedError as error:
+                raise StatementFailedError(
+                    error.message, code=error.code, statement=parsed.text, entities=tuple(answers)
+                ) from error
+            except HeadraceError as error:
+                raise StatementFailedError(
+                    str(error), code=code_of(error), statement=parsed.text, entities=tuple(answers)
+                ) from error
+            if answer is not None:
+                answers.append(answer)
+        return answers
+
+    def _one(  # noqa: PLR0911 - one for each statement
+        self, parsed: Parsed, session: Session
+    ) -> Entity | None:
+        statement, text = parsed.statement, written(parsed)
+        if isinstance(statement, ChangeQuery) and self._ends_push_query(statement):
+            return entity("terminate_query", text, queryId=statement.query_id, wasTerminated=True)
+        definition = self._definitions.definition(statement, text, session)
+        if definition is not None:
+            return self._define(definition, parsed, text)
+        match statement:
+            case Show():
+                return self._listing.show(statement, self.log.read_to_end(), session, text)
+            case Describe():
+                return self._listing.describe(statement, self.log.read_to_end(), text)
+            case DescribeFunction():
+                return self._listing.describe_function(statement, text)
+            case Explain():
+                return self._listing.explain(statement, self.log.read_to_end(), text)
+            case InsertValues():
+                source = target_of(statement.target, self.log.read_to_end(), statement.at)
+                self.inserter(source, statement.at).insert(row_of(statement, source))
+                return None
+            case AssertTopic():
+                return assert_topic(statement, self.cluster, text)
+            case AssertSchema():
+                return assert_schema(statement, self.schemas, text)
+            case Query() | Print():
+                raise StatementFailedError(
+                    "The following statement types should be issued to the websocket endpoint '/query':\n"
+                    "\t* PRINT\n\t* SELECT",
+                    code=QUERY_ENDPOINT,
+                    statement=text,
+                )
+            case RunScript():
+                raise UnsupportedError("RUN SCRIPT is a command of the shell.", statement.at)
+            case _:
+                self._set(statement, session)
+                return None
+
+    def _ends_push_query(self, statement: ChangeQuery) -> bool:
+        named = statement.query_id
+        return statement.action is QueryAction.TERMINATE and named is not None and self.push.close(named)
+
+    def _set(self, statement: object, session: Session) -> None:
+        match statement:
+            case SetProperty():
+                if is_prohibited(statement.name):
+                    raise StatementError(f"The property {statement.name} cannot be set.", statement.at)
+                session.set(statement.name, statement.value)
+            case UnsetProperty():
+                session.unset(statement.name)
+            case Define():
+                session.variables[statement.name] = statement.value
+            case Undefine():
+                session.variables.pop(statement.name, None)
+
+    def _define(self, definition: Definition, parsed: Parsed, text: str) -> Entity:
+        decided_on: list[Catalogue] = []
+
+        def decide(catalogue: Catalogue) -> Decision:
+            decided_on[:] = [catalogue]
+            return definition.decide(catalogue)
+
+        try:
+            outcome = self.log.commit(decide, definition.prepare)
+        except NothingToDoError as nothing:
+            return warning(text, str(nothing))
+        statement = parsed.statement
+        if isinstance(statement, Drop) and statement.delete_topic:
+            self._delete_topic(decided_on[0], statement, definition)
+        return command_status(text, outcome, definition.warnings)
+
+    def _delete_topic(self, before: Catalogue, statement: Drop, definition: Definition) -> None:
+        source = before.sources.get(statement.name)
+        if source is not None and not self.cluster.delete_topic(source.topic):
+            definition.warnings.append(f"Topic {source.topic} did not exist.")
+
+    def begin(self, text: str, session: Session) -> PullAnswer | PushQuery | PrintedTopic:
+        """Begin to answer a SELECT or a PRINT. Raises StatementFailedError."""
+        if self._ending.is_set():
+            raise StatementFailedError("The server is shutting down", code=SHUTTING_DOWN)
+        check_properties(session)
+        statements = [
+            parsed
+            for parsed in parsed_statements(text, session)
+            if not self._was_set(parsed.statement, session)
+        ]
+        if len(statements) != 1:
+            raise StatementFailedError(
+                f"Expected exactly one KSQL statement; found {len(statements)} instead",
+                code=BAD_STATEMENT,
+                statement=text,
+            )
+        (parsed,) = statements
+        try:
+            return self._begun(parsed, session)
+        except HeadraceError as error:
+            raise StatementFailedError(str(error), code=code_of(error), statement=parsed.text) from error
+
+    def _begun(self, parsed: Parsed, session: Session) -> PullAnswer | PushQuery | PrintedTopic:
+        statement, text = parsed.statement, written(parsed)
+        if isinstance(statement, Print):
+            return PrintedTopic(statement, self.cluster, self.schemas, self._ending)
+        if not isinstance(statement, Query):
+            raise StatementFailedError(
+                f"Statement type `{type(statement).__name__}` not supported for this resource",
+                code=BAD_STATEMENT,
+                statement=parsed.text,
+            )
+        catalogue = self.log.read_to_end()
+        if statement.select.emit is None:
+            return self._pull.answer(statement, catalogue, text)
+        return self.push.begin(statement, catalogue, text, session)
+
+    def _was_set(self, statement: object, session: Session) -> bool:
+        is_setting = isinstance(statement, (SetProperty, UnsetProperty, Define, Undefine))
+        if is_setting:
+            self._set(statement, session)
+        return is_setting
+
+    def inserter(self, source: Source, at: Position = NOWHERE) -> Inserter:
+        return Inserter(source, self.cluster, self.schemas, at)
+
+
+def written(parsed: Parsed) -> str:
+    """The statement's text as it is kept: with the values of its variables."""
+    return f"{sql(parsed.statement).rstrip(';')};" if "${" in parsed.text else parsed.text
+
+
+def parsed_statements(text: str, session: Session) -> tuple[Parsed, ...]:
+    """Raises StatementFailedError."""
+    try:
+        return parse(text, variables=session.variables)
+    except StatementError as error:
+        raise StatementFailedError(str(error), code=BAD_STATEMENT, statement=text) from error
+
+
+def check_properties(session: Session) -> None:
+    """Raises StatementFailedError for what a session cannot change."""
+    prohibited = sorted(name for name in session.properties if is_prohibited(name))
+    if prohibited:
+        raise StatementFailedError(prohibited_message(prohibited), code=BAD_REQUEST)
+    session.properties = {bare(name): value for name, value in session.properties.items()}
+
+
+def prohibited_message(names: list[str]) -> str:
+    return (
+        "One or more properties overrides set locally are prohibited by the KSQL server "
+        f"(use UNSET to reset their default value): [{', '.join(names)}]"
+    )

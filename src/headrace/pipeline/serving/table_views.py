@@ -1,0 +1,158 @@
+"""The gateway's own view of tables: the newest record of each key, from the table's topic.
+
+A view follows its topic in a thread of its own. Invariant: an answer has seen every record that was in the
+topic when it was asked for. Rows are kept as bytes and decoded when somebody asks; those of one key lie
+together, whatever their windows. A view belongs to a topic id: a topic that was made again gets a new one.
+Views that nobody asked for a while are closed.
+
+Never writes; restarts read the topic again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from headrace.client.cluster import Cluster
+from headrace.client.topic_reading import TopicReader, row_position
+from headrace.client.topics import TopicDirectory
+from headrace.core.errors import HeadraceError
+from headrace.pipeline.catalogue.catalogue import Source
+from headrace.pipeline.expressions.values import ValueProblemError
+from headrace.pipeline.formats import Schemas, Serializer
+
+_log = logging.getLogger(__name__)
+
+_POLL_SECONDS: Final = 0.2
+_IDLE_SECONDS: Final = 600.0
+
+Row = dict[str, Any]
+
+
+class TableView:
+    """Of one topic. `rows` may be called from any thread."""
+
+    def __init__(self, cluster: Cluster, topic: str, partitions: int, window_bytes: int) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._partitions = partitions
+        self._window_bytes = window_bytes
+        # By key without window, then by window: value and position.
+        self._rows: dict[bytes, dict[bytes, tuple[bytes, Row]]] = {}
+        self._progress = threading.Condition()
+        self._read_to: dict[int, int] = {}
+        self._stopping = False
+        self.last_asked = time.monotonic()
+        self._thread = threading.Thread(target=self._follow, name=f"view of {topic}", daemon=True)
+        self._thread.start()
+
+    def wait(self, ends: dict[int, int], timeout: float) -> bool:
+        """Wait until each partition was read to the end that is given."""
+        with self._progress:
+            return self._progress.wait_for(
+                lambda: (
+                    self._stopping or all(self._read_to.get(number, 0) >= end for number, end in ends.items())
+                ),
+                timeout,
+            )
+
+    def records(self, key: bytes | None = None) -> list[tuple[bytes, bytes, Row]]:
+        """Key with window, value and position of all rows, or of those with that key."""
+        with self._progress:
+            groups = self._rows.items() if key is None else [(key, self._rows.get(key, {}))]
+            return [
+                (bare + window, value, position)
+                for bare, windows in groups
+                for window, (value, position) in windows.items()
+            ]
+
+    def close(self) -> None:
+        with self._progress:
+            self._stopping = True
+            self._progress.notify_all()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        reader = TopicReader(self._cluster.bootstrap, self._topic, self._partitions, from_beginning=True)
+        try:
+            while not self._stopping:
+                records = reader.poll(_POLL_SECONDS)
+                with self._progress:
+                    for record in records:
+                        self._take(record)
+                    self._read_to = dict(reader.read_to)
+                    self._progress.notify_all()
+        finally:
+            reader.close()
+
+    def _take(self, record: Any) -> None:
+        key = record.key()
+        if key is None:
+            return
+        cut = len(key) - self._window_bytes
+        bare, window = key[:cut], key[cut:]
+        if record.value() is None:
+            windows = self._rows.get(bare, {})
+            windows.pop(window, None)
+            if not windows:
+                self._rows.pop(bare, None)
+        else:
+            self._rows.setdefault(bare, {})[window] = (record.value(), row_position(record))
+
+
+class TableViews:
+    """All views of a gateway."""
+
+    def __init__(self, cluster: Cluster, schemas: Schemas, *, timeout: float = 15.0) -> None:
+        self._cluster = cluster
+        self._schemas = schemas
+        self._timeout = timeout
+        self._directory = TopicDirectory(cluster.bootstrap)
+        self._views: dict[tuple[str, str, int], TableView] = {}
+        self._lock = threading.Lock()
+
+    def rows(self, source: Source, key: bytes | None = None) -> Iterator[Row]:
+        """The rows of a table as of now, or those of one key (without its window). Raises HeadraceError."""
+        view = self._current(source)
+        if not view.wait(self._cluster.end_offsets(source.topic), self._timeout):
+            raise HeadraceError(
+                "log_unavailable", f"The view of {source.name} did not catch up within {self._timeout:g} s."
+            )
+        serializer = Serializer(source, self._schemas)
+        for record_key, value, position in view.records(key):
+            try:
+                yield {**serializer.read_key(record_key), **serializer.read_value(value), **position}
+            except ValueProblemError as error:
+                _log.info("a row of %s cannot be read: %s", source.name, error)
+
+    def _current(self, source: Source) -> TableView:
+        identity = self._directory.lookup([source.topic]).get(source.topic)
+        if identity is None:
+            raise HeadraceError("no_such_topic", f"The topic {source.topic} of {source.name} does not exist.")
+        window_bytes = 0 if source.window is None else 16 if source.window.size_ms is None else 8
+        wanted = (source.topic, identity.topic_id, window_bytes)
+        with self._lock:
+            now = time.monotonic()
+            idle = [
+                place
+                for place, view in self._views.items()
+                if (place[0] == wanted[0] and place[1] != wanted[1]) or now - view.last_asked > _IDLE_SECONDS
+            ]
+            closing = [self._views.pop(place) for place in idle]
+            view = self._views.get(wanted)
+            if view is None:
+                view = TableView(self._cluster, source.topic, identity.partitions, window_bytes)
+                self._views[wanted] = view
+            view.last_asked = now
+        for former in closing:
+            former.close()
+        return view
+
+    def close(self) -> None:
+        with self._lock:
+            views, self._views = list(self._views.values()), {}
+        for view in views:
+            view.close()
