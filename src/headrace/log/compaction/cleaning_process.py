@@ -1,9 +1,10 @@
 """Carries out rounds of cleaning in a process of its own, which does not share the broker's interpreter.
 
 `python -m headrace.log.compaction.cleaning_process LIFELINE` reads paths from its standard input, a line
-each. Each path names a file with a `CleaningTask` as JSON, which it removes. It prints a line of JSON for each
-event of the round: `{"segment": …}`, at last `{"done": …}`, or `{"failed": …, "lasting": …}`. Then it waits for
-the next task: starting a process stops the broker for milliseconds, so one process serves many rounds.
+each. Each path names a file with a `CleaningTask` as JSON, which it removes. It prints a line of JSON for
+each event of the round: `{"segment": …}`, at last `{"done": …}`, or `{"failed": …, "lasting": …}`. Then it
+waits for the next task: starting a process stops the broker for milliseconds, so one process serves many
+rounds.
 
 It runs with the lowest priority, so that it takes what the broker leaves; in the broker's own session, as
 Linux shares the processor between sessions first (autogroups) and looks at priorities only within one.
