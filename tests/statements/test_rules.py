@@ -10,11 +10,11 @@ import pytest
 
 import headrace.pipeline.rules as package
 from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Format, Source
+from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.expressions.moments import milliseconds
 from headrace.pipeline.expressions.types_in_spark import spark_type
 from headrace.pipeline.query_plan import (
     Aggregate,
-    Computed,
     PlanKind,
     QueryPlan,
     Repartition,

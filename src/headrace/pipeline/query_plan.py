@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headrace.pipeline.catalogue.catalogue import Source
+from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.statements.position import Position
 from headrace.pipeline.statements.queries import Emit, JoinKind, Window
-from headrace.pipeline.statements.types import DataType
 
-PSEUDO_COLUMNS = ("ROWTIME", "ROWPARTITION", "ROWOFFSET")
-WINDOW_COLUMNS = ("WINDOWSTART", "WINDOWEND")
 # As in ksqlDB, where a statement does not say how long late records are waited for.
 DEFAULT_GRACE_MS = 24 * 60 * 60 * 1000
 
@@ -34,16 +32,6 @@ class Repartition(Enum):
     LEFT = "left"
     RIGHT = "right"
     BOTH = "both"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Computed:
-    """An expression: as the statement has it, as Spark runs it, and what it gives."""
-
-    text: str
-    spark: str
-    type: DataType
-    at: Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

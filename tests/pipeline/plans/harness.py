@@ -19,7 +19,8 @@ from pyspark.sql import SparkSession
 from headrace.client.topics import TopicDirectory
 from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, Source
-from headrace.pipeline.query_plan import Computed, Named, Project, QueryPlan, Read, Step, reads_of
+from headrace.pipeline.expressions.computed import Computed
+from headrace.pipeline.query_plan import Named, Project, QueryPlan, Read, Step, reads_of
 from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.queries import RunningQuery
 from headrace.pipeline.statements.position import Position

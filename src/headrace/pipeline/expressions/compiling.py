@@ -14,13 +14,13 @@ from headrace.pipeline.expressions import calls, constructors, literals
 from headrace.pipeline.expressions.casts import cast
 from headrace.pipeline.expressions.coercion import Value, can_widen, coerced, common_of
 from headrace.pipeline.expressions.comparisons import comparable, compared
+from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.expressions.literals import Typed, type_name
 from headrace.pipeline.expressions.named_types import resolved
 from headrace.pipeline.expressions.numbers import calculated, negated, rank, result_type
 from headrace.pipeline.expressions.patterns import like
 from headrace.pipeline.expressions.scope import Scope, unknown_column
 from headrace.pipeline.expressions.types_in_spark import spark_name
-from headrace.pipeline.query_plan import Computed
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import expression_text
 from headrace.pipeline.statements.expressions import (

@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from headrace.pipeline.expressions.types_in_spark import spark_name
-from headrace.pipeline.query_plan import PSEUDO_COLUMNS, WINDOW_COLUMNS, Read
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import name as written
 from headrace.pipeline.statements.expressions import ColumnReference, Expression
 from headrace.pipeline.statements.suggestions import did_you_mean
 from headrace.pipeline.statements.types import BIGINT, INTEGER, DataType
 
+PSEUDO_COLUMNS: Final[dict[str, DataType]] = {"ROWTIME": BIGINT, "ROWPARTITION": INTEGER, "ROWOFFSET": BIGINT}
+WINDOW_COLUMNS: Final = ("WINDOWSTART", "WINDOWEND")
 SYSTEM_COLUMNS: Final = (*PSEUDO_COLUMNS, *WINDOW_COLUMNS)
-_PSEUDO_TYPES: Final[dict[str, DataType]] = {"ROWTIME": BIGINT, "ROWPARTITION": INTEGER, "ROWOFFSET": BIGINT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,20 +56,6 @@ class Scope:
 
     def having(self, *, computed: Mapping[Expression, Visible]) -> Scope:
         return replace(self, computed={**self.computed, **computed})
-
-
-def columns_of(read: Read) -> tuple[Visible, ...]:
-    """A source's own columns, those of headers, and pseudo-columns, under its alias."""
-    source = read.source
-    named: list[tuple[str, DataType]] = [(column.name, column.type) for column in source.columns]
-    named += [(column.name, column.type) for column in source.headers]
-    named += _PSEUDO_TYPES.items()
-    if source.window is not None:
-        named += [(name, BIGINT) for name in WINDOW_COLUMNS]
-    return tuple(
-        Visible(name=name, source=read.alias, spark=spark_name(f"{read.alias}.{name}"), type=data_type)
-        for name, data_type in named
-    )
 
 
 def unknown_column(reference: ColumnReference, clause: str, columns: tuple[Visible, ...]) -> StatementError:

@@ -11,10 +11,10 @@ from functools import singledispatch
 from typing import NamedTuple
 
 from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, KeyWindow, Source
+from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.query_plan import (
     Aggregate,
     AggregateCall,
-    Computed,
     Explode,
     Filter,
     Named,

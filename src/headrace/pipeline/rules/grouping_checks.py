@@ -7,8 +7,8 @@ from typing import Final
 
 from headrace.pipeline.expressions.calls import calls_of, function_of
 from headrace.pipeline.expressions.functions.function import FunctionKind
+from headrace.pipeline.expressions.scope import WINDOW_COLUMNS
 from headrace.pipeline.expressions.walking import parts, walk
-from headrace.pipeline.query_plan import WINDOW_COLUMNS
 from headrace.pipeline.rules.draft import Draft
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import expression_text

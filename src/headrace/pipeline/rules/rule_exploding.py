@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from headrace.pipeline.expressions.calls import calls_of, resolved_call
 from headrace.pipeline.expressions.compiling import typed
+from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.expressions.functions.function import FunctionKind
 from headrace.pipeline.expressions.scope import Visible
 from headrace.pipeline.expressions.types_in_spark import spark_name
 from headrace.pipeline.expressions.walking import walk
-from headrace.pipeline.query_plan import Computed, Explode, Named
+from headrace.pipeline.query_plan import Explode, Named
 from headrace.pipeline.rules.draft import Draft
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import expression_text

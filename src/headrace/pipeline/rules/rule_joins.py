@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from headrace.pipeline.expressions.compiling import compiled
+from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.expressions.scope import Visible
 from headrace.pipeline.query_plan import (
     DEFAULT_GRACE_MS,
-    Computed,
     Read,
     Repartition,
     Step,

@@ -13,9 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from headrace.pipeline.expressions.scope import unknown_column
+from headrace.pipeline.expressions.scope import WINDOW_COLUMNS, unknown_column
 from headrace.pipeline.expressions.walking import changed
-from headrace.pipeline.query_plan import WINDOW_COLUMNS
 from headrace.pipeline.rules.draft import Draft
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import name as written

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.catalogue.catalogue import Source
-from headrace.pipeline.expressions.scope import Scope, columns_of
+from headrace.pipeline.expressions.scope import Scope
 from headrace.pipeline.query_plan import Read
 from headrace.pipeline.rules.draft import Draft
+from headrace.pipeline.rules.source_columns import columns_of
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import name as written
 from headrace.pipeline.statements.position import Position

@@ -17,9 +17,9 @@ from headrace.client.topic_reading import TopicReader, row_position
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Format, Source
 from headrace.pipeline.expressions.evaluation import evaluated, is_true
+from headrace.pipeline.expressions.scope import WINDOW_COLUMNS
 from headrace.pipeline.expressions.values import ValueProblemError, coerced
 from headrace.pipeline.formats import Schemas, Serializer
-from headrace.pipeline.query_plan import WINDOW_COLUMNS
 from headrace.pipeline.serving.planner import Planner
 from headrace.pipeline.serving.table_views import Row, TableViews
 from headrace.pipeline.statements.errors import StatementError
