@@ -49,6 +49,7 @@ lint: setup ## Style, types, layers
 docs: setup ## Write the generated pages anew
 	$(BIN)/python -m headrace.cli.settings_page docs/settings.md
 	$(BIN)/python -m headrace.cli.compatibility_page docs/compatibility.md
+	$(BIN)/python -m tests.architecture_page
 
 bench: setup-kafka ## Measure what the README claims
 	$(BIN)/python benchmarks/avro_latency.py

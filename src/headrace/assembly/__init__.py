@@ -1,1 +1,4 @@
-"""Wires the parts together and runs them as processes. The only folder that knows all the others."""
+"""Wires the parts together and runs them as processes; the supervisor and the demo.
+
+Never: rules of any part.
+"""

@@ -1,1 +1,4 @@
-"""The embedded broker: a server that speaks the Kafka protocol over the logs of one data folder."""
+"""The embedded broker: a server that speaks the Kafka protocol over the logs of one data folder.
+
+Never: storage formats. Produce and Fetch never look into records.
+"""

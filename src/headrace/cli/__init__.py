@@ -1,1 +1,4 @@
-"""The `headrace` command: thin commands over what the folders below offer."""
+"""The `headrace` command: thin commands over the folders below.
+
+Never: logic.
+"""

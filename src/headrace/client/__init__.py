@@ -1,1 +1,4 @@
-"""Talks to the log: topics, readers and writers, over Kafka's protocol."""
+"""Talks to the log over Kafka's protocol, for everything above: cluster, topics, readers, writers.
+
+Never: rules of any part.
+"""

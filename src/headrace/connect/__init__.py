@@ -1,3 +1,1 @@
-"""Connectors: what brings events in by itself, and what takes them out. So far the generator of example
-events.
-"""
+"""Connectors. So far the generator of example events."""

@@ -1,2 +1,4 @@
-"""The console: server-rendered pages, live over server-sent events, and the JSON doors of `http/query` on
-the same port."""
+"""The web console: server-rendered pages, live over server-sent events, with their assets.
+
+Never: reaching around the public APIs.
+"""

@@ -1,1 +1,4 @@
-"""What every part may use: settings, errors, the clock's protocol. Imports nothing of the other folders."""
+"""What every part may use: settings, errors, addresses, histograms.
+
+Never: imports of any other folder.
+"""

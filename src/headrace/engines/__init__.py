@@ -1,1 +1,1 @@
-"""The log engines behind `bootstrap.servers`."""
+"""The log engines behind `bootstrap.servers`: starting and stopping the embedded broker or Apache Kafka."""

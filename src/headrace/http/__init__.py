@@ -1,1 +1,4 @@
-"""The HTTP doors of the platform, one folder each. The rules belong to the folder behind the door."""
+"""The HTTP doors, one folder each.
+
+Never: rules that belong to the folder behind the door.
+"""

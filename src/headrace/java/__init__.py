@@ -1,1 +1,1 @@
-"""Java as a guest: finding it, fetching what runs on it, and starting it so that it never outlives us."""
+"""Finding Java, fetching the pinned artifacts, and starting it so that it never outlives us."""

@@ -1,1 +1,4 @@
-"""The lake's rules: where a row comes from, lanes and marks, the table's layout. Knows no Spark."""
+"""The rules of the lake: source coordinates, lanes and marks, the layout of a table.
+
+Never: pyspark.
+"""

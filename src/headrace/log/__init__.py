@@ -1,1 +1,4 @@
-"""Partition logs on disk: segments, indexes, recovery, retention, producer state."""
+"""Partition logs on disk: segments, indexes, recovery, producer state, retention, compaction.
+
+Never: protocol messages, sockets, the event loop.
+"""

@@ -1,1 +1,1 @@
-"""Streaming flows: what they are (`plan.py`, `flows.py`), and how Spark runs them (`spark/`)."""
+"""Streaming SQL: from the text of a statement to a plan, and from the plan to a query that Spark runs."""

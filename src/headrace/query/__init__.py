@@ -1,1 +1,4 @@
-"""Answers about what the platform holds: SQL over the lake, messages, counts, latencies. Knows no HTTP."""
+"""Answers about what the platform holds: SQL over the lake, messages, counts, latencies.
+
+Never: HTTP, writing anything.
+"""

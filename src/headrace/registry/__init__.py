@@ -1,1 +1,4 @@
-"""The schema registry without HTTP: subjects, versions, schemas, kept in the compacted topic `_schemas`."""
+"""The schema registry: subjects, versions and schemas, kept in the compacted topic `_schemas`.
+
+Never: HTTP.
+"""

@@ -1,4 +1,7 @@
-"""For tests of programs that use Kafka, and for our own: a broker in the process, files that fail.
+"""Public test kit: a broker inside the test's process, a pytest plugin, a file system that fails, a checker
+of histories.
+
+Never: being imported by anything in `src`.
 
 `EmbeddedBroker` is imported when it is first asked for, so that pytest can load the plugin for nothing.
 """

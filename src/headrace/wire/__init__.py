@@ -1,1 +1,5 @@
-"""The Kafka protocol without I/O: framing, headers, record batches, and the messages themselves."""
+"""The Kafka protocol without I/O: framing, headers, record batches, Produce and Fetch by hand, `kio` for the
+rest.
+
+Never: sockets, clocks, files.
+"""

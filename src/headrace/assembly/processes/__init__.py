@@ -1,1 +1,1 @@
-"""One module a process of `headrace up`; each has `run(settings) -> int`, serving until told to stop."""
+"""The processes of `headrace up`, one module each: `run(settings) -> int` serves until told to stop."""

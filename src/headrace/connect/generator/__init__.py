@@ -1,1 +1,1 @@
-"""Sources that make events up: the same seed gives the same events."""
+"""A source of made-up events; the same seed gives the same events."""

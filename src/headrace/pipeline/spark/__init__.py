@@ -1,1 +1,4 @@
-"""Runs plans on Spark. The only folder that imports pyspark; no record ever passes through Python."""
+"""Runs plans on Spark; the only folder that imports pyspark.
+
+Never: passing a record through Python.
+"""
