@@ -9,6 +9,14 @@ The Spark SQL of a form never fails on data: where ksqlDB logs an error, it give
 are, besides plain expressions: for a lambda `` `X` -> body`` or `` (`K`, `V`) -> body``, for a unit its word,
 for NULL alone anything. Of a table function the Spark SQL is an array of what its rows hold. Aggregates may
 mean the column `` `__ORDER` ``, by which rows come one after another.
+
+Beside the Spark SQL stands the Python form: a function of the arguments' values (`values.py`), which pull
+queries and INSERT VALUES use. It is called with positional arguments of the parameters' types; a variable
+number of them is flattened, a lambda arrives as a callable, a unit as its word. A null argument gives null
+without a call unless the signature says `nulls=True`; A
+call that fails (ValueError, ArithmeticError, LookupError, ValueProblemError) gives null. A DECIMAL that it
+returns is rounded half up to the scale of the result; arithmetic with Decimals is exact to 100 digits.
+Aggregates and table functions have no Python form.
 """
 
 from __future__ import annotations
@@ -16,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from headrace.pipeline.expressions.functions.spark_text import (
     filled,
@@ -33,16 +42,19 @@ from headrace.pipeline.expressions.functions.type_patterns import (
     Pattern,
     PatternReader,
     Special,
+    Unit,
     concrete,
     matches,
     open_places,
     shown,
 )
-from headrace.pipeline.statements.types import BYTES, TIME, VARCHAR, DataType, StructType
+from headrace.pipeline.expressions.value_casts import FAILURES, converter, rounded
+from headrace.pipeline.statements.types import BYTES, TIME, VARCHAR, DataType, DecimalType, StructType
 
 __all__ = [
     "UNIT",
     "Argument",
+    "ByCall",
     "Call",
     "Function",
     "FunctionKind",
@@ -51,6 +63,7 @@ __all__ = [
     "Parameter",
     "Resolution",
     "Signature",
+    "by_call",
     "signature",
 ]
 
@@ -102,8 +115,21 @@ class Call:
 
 # A template, or how to make it for a call.
 Spark = str | Callable[[Call], str]
+# Of the arguments' values.
+Python = Callable[..., Any]
 Result = Callable[[Sequence[Argument]], DataType | None]
 Condition = Callable[[Mapping[str, DataType]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ByCall:
+    """A Python form that depends on the types of the call."""
+
+    make: Callable[[Call], Python]
+
+
+def by_call(make: Callable[[Call], Python]) -> ByCall:
+    return ByCall(make)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +139,9 @@ class Signature:
     parameters: tuple[Parameter, ...]
     returns: Pattern
     spark: Spark
+    python: Python | ByCall | None = None
+    # Whether the Python form is called with nulls.
+    nulls: bool = False
     # Where the pattern does not say it all, as for decimals.
     result: Result | None = None
     condition: Condition | None = None
@@ -164,10 +193,11 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a call gives, and its Spark SQL from that of its arguments."""
+    """What a call gives: its Spark SQL from that of its arguments, its value from their values."""
 
     type: DataType
     spark: Callable[[tuple[str, ...]], str]
+    python: Python
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,20 +221,21 @@ class Function:
             for parameter, argument in zip(parameters, arguments, strict=True)
         )
 
-        def spark(texts: tuple[str, ...]) -> str:
-            cast = {
+        def call(texts: tuple[str, ...]) -> Call:
+            cast_texts = {
                 parameter.name: _cast(text, argument, wanted)
                 for parameter, text, argument, wanted in zip(parameters, texts, arguments, types, strict=True)
             }
-            by_name = dict(zip(cast, types, strict=True))
-            template = (
-                form.spark
-                if isinstance(form.spark, str)
-                else form.spark(Call(types=by_name, texts=cast, result=result))
-            )
-            return filled(template, cast, binds=self.kind is not FunctionKind.AGGREGATE)
+            return Call(types=dict(zip(cast_texts, types, strict=True)), texts=cast_texts, result=result)
 
-        return Resolution(result, spark)
+        def spark(texts: tuple[str, ...]) -> str:
+            made = call(texts)
+            template = form.spark if isinstance(form.spark, str) else form.spark(made)
+            return filled(template, made.texts, binds=self.kind is not FunctionKind.AGGREGATE)
+
+        # The Python form goes by the values: texts are of no use to it.
+        python = _guarded(f"{self.name}{form}", form, arguments, call(("",) * len(arguments)))
+        return Resolution(result, spark, python)
 
     def lambda_parameters(self, index: int, arguments: tuple[Argument, ...]) -> tuple[DataType, ...] | None:
         """The types of the parameters of the lambda at that place, from the other arguments."""
@@ -238,9 +269,15 @@ class Function:
 
 
 def signature(
-    text: str, spark: Spark, *, result: Result | None = None, condition: Condition | None = None
+    text: str,
+    spark: Spark,
+    python: Python | ByCall | None = None,
+    *,
+    nulls: bool = False,
+    result: Result | None = None,
+    condition: Condition | None = None,
 ) -> Signature:
-    """`ARRAY<T> array, T... others -> BOOLEAN`, and its Spark SQL."""
+    """`ARRAY<T> array, T... others -> BOOLEAN`, its Spark SQL and its Python form."""
     reader = PatternReader(text)
     parameters: list[Parameter] = []
     while not reader.take_if("->"):
@@ -251,8 +288,43 @@ def signature(
     returns = reader.pattern()
     assert reader.at_end(), text
     return Signature(
-        parameters=tuple(parameters), returns=returns, spark=spark, result=result, condition=condition
+        parameters=tuple(parameters),
+        returns=returns,
+        spark=spark,
+        python=python,
+        nulls=nulls,
+        result=result,
+        condition=condition,
     )
+
+
+def _guarded(name: str, form: Signature, arguments: tuple[Argument, ...], call: Call) -> Python:
+    """The Python form with casts before it; null for null arguments and where it fails."""
+    python = form.python.make(call) if isinstance(form.python, ByCall) else form.python
+    casts = [_converter(given, wanted) for given, wanted in zip(arguments, call.types.values(), strict=True)]
+    result = call.result
+
+    def called(*values: Any) -> Any:
+        if python is None:
+            raise NotImplementedError(f"{name} has no Python form")
+        given = [value if cast is None else cast(value) for cast, value in zip(casts, values, strict=True)]
+        if not form.nulls and None in given:
+            return None
+        try:
+            found = python(*given)
+            return rounded(found, result) if isinstance(result, DecimalType) and found is not None else found
+        except FAILURES:
+            return None
+
+    return called
+
+
+def _converter(argument: Argument, wanted: DataType | None) -> Python | None:
+    if argument is None:
+        return lambda _value: None
+    if wanted is None or isinstance(argument, Unit | LambdaShape | LambdaResult | StructType):
+        return None
+    return None if argument == wanted else converter(argument, wanted)
 
 
 def _cast(text: str, argument: Argument, wanted: DataType | None) -> str:

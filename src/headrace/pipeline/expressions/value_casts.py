@@ -1,0 +1,288 @@
+"""CAST in Python: the other form of what `casts.py` writes in Spark SQL, for values of `values.py`.
+
+`converter` gives a function from a value of one type to the value of another. Null stays null, and a value
+that cannot be converted becomes null. `casts.cast` decides which types become which.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, time
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any, Final
+
+from headrace.pipeline.expressions.values import (
+    BIGINT_RANGE,
+    INTEGER_RANGE,
+    ValueProblemError,
+    milliseconds_of_day,
+    parsed_date,
+    parsed_timestamp,
+    time_of,
+)
+from headrace.pipeline.statements.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TIME,
+    TIMESTAMP,
+    VARCHAR,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructField,
+    StructType,
+)
+
+Converter = Callable[[Any], Any]
+
+# Exact for all that DECIMAL(38, …) and its products hold.
+EXACT: Final = Context(prec=100, rounding=ROUND_HALF_UP)
+# What a computation without a result raises.
+FAILURES: Final = (ValueError, ArithmeticError, LookupError, ValueProblemError)
+_BLANKS: Final = "".join(map(chr, range(0x21)))
+_SMALLEST_PLAIN: Final = -3
+_LARGEST_PLAIN: Final = 7
+_TRUE: Final = frozenset(("t", "tr", "tru", "true", "y", "ye", "yes"))
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+_DECIMAL: Final = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?")
+_DOUBLE: Final = re.compile(
+    r"[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE
+)
+_TIME: Final = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.]([0-9]{1,9}))?)?")
+_BASE64: Final = re.compile(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?")
+
+
+def converter(source: DataType | None, wanted: DataType) -> Converter:
+    """From a value of the source's type (None: NULL alone) to one of the wanted type."""
+    if source is None:
+        return lambda _value: None
+    if source == wanted:
+        return lambda value: value
+    return guarded(_converter(source, wanted))
+
+
+def guarded(convert: Converter) -> Converter:
+    """Null for null, and where the conversion fails."""
+
+    def converted(value: Any) -> Any:
+        try:
+            return None if value is None else convert(value)
+        except FAILURES:
+            return None
+
+    return converted
+
+
+def _converter(source: DataType, wanted: DataType) -> Converter:
+    match source, wanted:
+        case ArrayType(before), ArrayType(after):
+            element = converter(before, after)
+            return lambda value: [element(each) for each in value]
+        case MapType(), MapType():
+            key, entry = converter(source.key, wanted.key), converter(source.value, wanted.value)
+            return lambda value: map_of((key(name), entry(each)) for name, each in value.items())
+        case StructType(), StructType():
+            return _struct(source, wanted)
+        case _, DecimalType():
+            read = decimal_in if source is VARCHAR else decimal_of
+            return lambda value: rounded(read(value), wanted)
+    if wanted is VARCHAR:
+        return as_text(source)
+    found = _FROM_TEXT.get(wanted) if source is VARCHAR else _TIMES.get((source, wanted))
+    found = found or _NUMBERS.get(wanted)
+    if found is None:
+        raise TypeError(f"{source} does not become {wanted}")
+    return found
+
+
+def _struct(source: StructType, wanted: StructType) -> Converter:
+    before = {field.name: field.type for field in source.fields}
+    parts = [(field.name, converter(before.get(field.name), field.type)) for field in wanted.fields]
+    return lambda value: {name: convert(value.get(name)) for name, convert in parts}
+
+
+def map_of(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """The last entry of a key counts; one without a key does not."""
+    return {key: value for key, value in entries if key is not None}
+
+
+# Numbers.
+
+
+def decimal_of(number: Any) -> Decimal:
+    """A double by its shortest decimal form."""
+    return Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+
+
+def decimal_in(text: str) -> Decimal:
+    bare = trimmed(text)
+    if not _DECIMAL.fullmatch(bare):
+        raise ValueProblemError(f"'{text}' is no number")
+    return Decimal(bare)
+
+
+def rounded(number: Decimal, kind: DecimalType) -> Decimal:
+    """Half up to the scale of the type. Raises ValueProblemError if the type has too few digits."""
+    if not number.is_finite():
+        raise ValueProblemError(f"{number} is no DECIMAL")
+    found = number.quantize(Decimal(1).scaleb(-kind.scale), context=EXACT)
+    if abs(found) >= Decimal(10) ** (kind.precision - kind.scale):
+        raise ValueProblemError(f"{number} has more digits than {kind}")
+    return found or found.copy_abs()
+
+
+def _whole_number_in(bounds: range) -> Converter:
+    def convert(value: Any) -> int:
+        number = int(value)
+        if number not in bounds:
+            raise ValueProblemError(f"{number} is too large")
+        return number
+
+    return convert
+
+
+def _whole_number_from_text(bounds: range) -> Converter:
+    convert = _whole_number_in(bounds)
+
+    def read(value: str) -> int:
+        bare = trimmed(value)
+        if not _WHOLE.fullmatch(bare):
+            raise ValueProblemError(f"'{value}' is no whole number")
+        return int(convert(bare))
+
+    return read
+
+
+def _double_from_text(value: str) -> float:
+    bare = trimmed(value)
+    if not _DOUBLE.fullmatch(bare):
+        raise ValueProblemError(f"'{value}' is no number")
+    return float(bare)
+
+
+# Dates, times and bytes.
+
+
+def trimmed(text: str) -> str:
+    """Without characters up to the space at both ends, as Java and Spark trim what they read."""
+    return text.strip(_BLANKS)
+
+
+def _time_from_text(text: str) -> time:
+    found = _TIME.fullmatch(text.strip(" "))
+    if found is None:
+        raise ValueProblemError(f"'{text}' is no time")
+    hours, minutes, seconds, fraction = found.groups()
+    return time(int(hours), int(minutes), int(seconds or 0), int((fraction or "0").ljust(9, "0")[:3]) * 1000)
+
+
+def _bytes_from_text(text: str) -> bytes:
+    bare = text.strip(" ")
+    if not _BASE64.fullmatch(bare):
+        raise ValueProblemError(f"'{text}' is not base64")
+    return base64.b64decode(bare + "=" * (-len(bare) % 4))
+
+
+_NUMBERS: Final[Mapping[DataType, Converter]] = {
+    INTEGER: _whole_number_in(INTEGER_RANGE),
+    BIGINT: _whole_number_in(BIGINT_RANGE),
+    DOUBLE: float,
+}
+_FROM_TEXT: Final[Mapping[DataType, Converter]] = {
+    BOOLEAN: lambda value: value.strip(" ").lower() in _TRUE,
+    INTEGER: _whole_number_from_text(INTEGER_RANGE),
+    BIGINT: _whole_number_from_text(BIGINT_RANGE),
+    DOUBLE: _double_from_text,
+    BYTES: _bytes_from_text,
+    DATE: lambda value: parsed_date(value.strip(" ")),
+    TIME: _time_from_text,
+    TIMESTAMP: lambda value: parsed_timestamp(value.strip(" ")),
+}
+_TIMES: Final[Mapping[tuple[DataType, DataType], Converter]] = {
+    (TIMESTAMP, TIME): lambda value: time_of(milliseconds_of_day(value.time())),
+    (TIMESTAMP, DATE): lambda value: value.date(),
+    (DATE, TIMESTAMP): lambda value: datetime(value.year, value.month, value.day, tzinfo=UTC),
+}
+
+
+# Texts.
+
+
+def as_text(source: DataType) -> Converter:
+    """As Java would print a value of that type."""
+    match source:
+        case ArrayType(element):
+            inner = _part(element)
+            return lambda value: f"[{', '.join(inner(each) for each in value)}]"
+        case MapType(key, entry):
+            of_key, of_value = _part(key), _part(entry)
+            return lambda value: (
+                "{" + ", ".join(f"{of_key(name)}={of_value(each)}" for name, each in value.items()) + "}"
+            )
+        case StructType(fields):
+            return _struct_text(fields)
+        case DecimalType():
+            return lambda value: f"{value:f}"
+    return _TO_TEXT[source]
+
+
+def _part(source: DataType) -> Converter:
+    """Of an element; null too has a text."""
+    made = as_text(source)
+    return lambda value: "null" if value is None else made(value)
+
+
+def _struct_text(fields: tuple[StructField, ...]) -> Converter:
+    # Fields that are null are left out, as Connect's Struct does.
+    parts = [(field.name, as_text(field.type)) for field in fields]
+
+    def convert(value: Any) -> str:
+        shown = (f"{name}={made(value[name])}" for name, made in parts if value.get(name) is not None)
+        return f"Struct{{{','.join(shown)}}}"
+
+    return convert
+
+
+def double_text(number: float) -> str:
+    """As Java prints it: with an exponent from ten millions on and below a thousandth."""
+    if math.isnan(number):
+        return "NaN"
+    sign = "-" if math.copysign(1, number) < 0 else ""
+    if math.isinf(number):
+        return f"{sign}Infinity"
+    if number == 0:
+        return f"{sign}0.0"
+    _, digits, exponent = Decimal(repr(abs(number))).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    shown = "".join(map(str, digits))
+    point = len(shown) + exponent
+    if _SMALLEST_PLAIN < point <= _LARGEST_PLAIN:
+        whole = shown[:point].ljust(point, "0") or "0"
+        fraction = "0" * -point + shown[max(point, 0) :]
+        return f"{sign}{whole}.{fraction or '0'}"
+    return f"{sign}{shown[0]}.{shown[1:] or '0'}E{point - 1}"
+
+
+def _time_text(value: time) -> str:
+    return value.isoformat("seconds" if value.second else "minutes")
+
+
+_TO_TEXT: Final[Mapping[DataType, Converter]] = {
+    BOOLEAN: lambda value: "true" if value else "false",
+    INTEGER: str,
+    BIGINT: str,
+    DOUBLE: double_text,
+    VARCHAR: lambda value: value,
+    BYTES: lambda value: base64.b64encode(value).decode(),
+    DATE: lambda value: f"{value.year:04}-{value.month:02}-{value.day:02}",
+    TIME: _time_text,
+    TIMESTAMP: lambda value: value.isoformat(timespec="milliseconds").removesuffix("+00:00"),
+}
