@@ -6,11 +6,15 @@ and the error. A first block that ends with `<==` is set-up for all pairs of its
 count from the pair's first line.
 
 A pair may be written with `==>` or `!!>` and nothing below: `python -m tests.statements.fixture_files` fills
-that in (and only that), to be read before it is kept.
+that in, to be read before it is kept. With `--rewrite` it also replaces what no longer holds, after a change
+that was meant, and prints what it replaced as a diff. It names first the pairs that turned from a plan into
+an error or back: those need the closest look. `--rewrite joins windows` keeps to these files.
 """
 
 from __future__ import annotations
 
+import argparse
+import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -104,26 +108,55 @@ def taken(parsed: Parsed, catalogue: Catalogue) -> str:
             raise AssertionError(statement)
 
 
-def _fill(path: Path) -> int:
-    """How many pairs had nothing below their mark."""
-    blocks, filled = [], 0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """A file as it is and as it would be, with the pairs that turned from a plan into an error or back."""
+
+    before: str
+    after: str
+    turned: tuple[str, ...]
+
+    def diff(self, name: str) -> str:
+        lines = (self.before.splitlines(), self.after.splitlines())
+        return "\n".join(difflib.unified_diff(*lines, name, name, lineterm="", n=4))
+
+
+def filled(path: Path, *, rewrite: bool) -> Filled:
+    """Only pairs with nothing below their mark, or with `rewrite` all of them."""
+    before = path.read_text()
+    blocks: list[str] = []
+    turned: list[str] = []
     found = iter(pairs_of(path))
-    for block in path.read_text().rstrip("\n").split(_BETWEEN):
+    for block in before.rstrip("\n").split(_BETWEEN):
         if block.endswith(_SET_UP):
             blocks.append(block)
             continue
         pair = next(found)
-        if not pair.expected:
+        if rewrite or not pair.expected:
             mark, text = outcome(pair)
+            if pair.expected and mark != pair.mark:
+                turned.append(pair.name)
             pair = replace(pair, mark=mark, expected=text)
-            filled += 1
         blocks.append("\n".join((pair.statements, pair.mark, pair.expected)))
-    if filled:
-        path.write_text(_BETWEEN.join(blocks) + "\n")
-    return filled
+    return Filled(before=before, after=_BETWEEN.join(blocks) + "\n", turned=tuple(turned))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Fill in fixtures; read the diff before it is kept.")
+    parser.add_argument("--rewrite", action="store_true", help="also replace what no longer holds")
+    parser.add_argument("files", nargs="*", help="names without .sql; all if none is given")
+    given = parser.parse_args()
+    for path in sorted(FOLDER.glob("*.sql")):
+        if given.files and path.stem not in given.files:
+            continue
+        change = filled(path, rewrite=given.rewrite)
+        if change.after == change.before:
+            continue
+        for name in change.turned:
+            print(f"{path.name}: `{name}` turned from a plan into an error, or back")
+        print(change.diff(path.name))
+        path.write_text(change.after)
 
 
 if __name__ == "__main__":
-    for each in sorted(FOLDER.glob("*.sql")):
-        if count := _fill(each):
-            print(f"{each.name}: filled in {count}, to be read")
+    main()
