@@ -10,7 +10,6 @@ import pytest
 from headrace.client.cluster import Cluster
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
-from headrace.pipeline.serving.rules_planner import RulesPlanner
 from headrace.pipeline.serving.service import Engine
 from headrace.registry.registry import Registry
 from headrace.testing import EmbeddedBroker
@@ -46,4 +45,4 @@ def statement_log(broker: EmbeddedBroker, statement_topic: str) -> Iterator[Stat
 
 @pytest.fixture
 def engine(statement_log: StatementLog, cluster: Cluster, schemas: RegistrySchemas) -> Engine:
-    return Engine(log=statement_log, cluster=cluster, schemas=schemas, planner=RulesPlanner())
+    return Engine(log=statement_log, cluster=cluster, schemas=schemas)

@@ -23,7 +23,6 @@ from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.formats import avro_types
 from headrace.pipeline.serving.errors import StatementFailedError
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
-from headrace.pipeline.serving.rules_planner import RulesPlanner
 from headrace.pipeline.serving.service import Engine
 from headrace.pipeline.serving.session import Session
 from headrace.pipeline.statements.types import (
@@ -101,7 +100,7 @@ def test_replay_of_any_prefix_gives_what_execution_gave(
     topic = f"_statements_{uuid.uuid4().hex}"
     log = StatementLog(broker.bootstrap, topic=topic, snapshot_every=snapshot_every)
     log.start()
-    engine = Engine(log=log, cluster=cluster, schemas=schemas, planner=RulesPlanner())
+    engine = Engine(log=log, cluster=cluster, schemas=schemas)
     gave: dict[int, Catalogue] = {-1: Catalogue()}
     try:
         for text in statements:

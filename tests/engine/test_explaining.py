@@ -13,7 +13,6 @@ from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.catalogue.status import QueryStatus, SparkPlan, StatusLog
 from headrace.pipeline.serving.push_queries import PushQuery
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
-from headrace.pipeline.serving.rules_planner import RulesPlanner
 from headrace.pipeline.serving.service import Engine
 from headrace.pipeline.serving.session import Session
 from headrace.testing import EmbeddedBroker
@@ -37,7 +36,6 @@ class Explained:
             log=log,
             cluster=cluster,
             schemas=schemas,
-            planner=RulesPlanner(),
             settings=Settings(pipeline_slots=6),
             statuses=lambda: self.statuses,
         )

@@ -7,9 +7,8 @@ import pytest
 from headrace.client.cluster import Cluster
 from headrace.pipeline.catalogue.catalogue import Catalogue, PersistentQuery, QueryKind
 from headrace.pipeline.catalogue.statement_log import StatementLog
-from headrace.pipeline.rules.query_plans import plan_of
+from headrace.pipeline.rules.planning import plan_again
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
-from headrace.pipeline.serving.rules_planner import RulesPlanner
 from headrace.pipeline.serving.service import Engine
 from headrace.pipeline.serving.session import Session
 from headrace.testing import EmbeddedBroker
@@ -26,7 +25,7 @@ def run(engine: Engine, text: str) -> None:
 
 
 def values(query: PersistentQuery, catalogue: Catalogue) -> list[str]:
-    plan = plan_of(query, catalogue, RulesPlanner())
+    plan = plan_again(query.statement, query.id, catalogue)
     return [f"{column.name} {column.type}" for column in plan.sink.value]
 
 
@@ -41,7 +40,7 @@ def test_a_star_is_what_it_was_when_the_statement_came(
     log = StatementLog(broker.bootstrap, topic=statement_topic, snapshot_every=snapshot_every)
     log.start()
     try:
-        engine = Engine(log=log, cluster=cluster, schemas=schemas, planner=RulesPlanner())
+        engine = Engine(log=log, cluster=cluster, schemas=schemas)
         run(engine, SOURCES.format(topic=statement_topic))
         run(engine, f"CREATE STREAM o WITH (KAFKA_TOPIC='{statement_topic}_o') AS SELECT * FROM s;")
         run(engine, "INSERT INTO t WITH (QUERY_ID='into') SELECT * FROM s;")
@@ -63,7 +62,7 @@ def test_a_star_is_what_it_was_when_the_statement_came(
         assert values(by_sink["T"], catalogue) == ["V BIGINT"], "it fits what the target was"
         assert values(by_sink["C"], catalogue) == ["X STRUCT<`A` INTEGER>"]
 
-        after = Engine(log=again, cluster=cluster, schemas=schemas, planner=RulesPlanner())
+        after = Engine(log=again, cluster=cluster, schemas=schemas)
         run(after, f"CREATE OR REPLACE STREAM o WITH (KAFKA_TOPIC='{statement_topic}_o') AS SELECT * FROM s;")
         catalogue = again.catalogue
         assert values(catalogue.writers_of("O")[0], catalogue) == ["V BIGINT", "W INTEGER"], (

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.client.cluster import Cluster
+from headrace.pipeline.catalogue.push_wishes import PushWish
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.catalogue.status import QueryStatus, StatusLog
-from headrace.pipeline.serving.push_queries import PushWish
-from headrace.pipeline.serving.rules_planner import RulesPlanner
 from headrace.pipeline.serving.service import Engine
 from headrace.pipeline.serving.session import Session
 from headrace.pipeline.spark.keeper import QueryKeeper
@@ -52,7 +51,6 @@ class RunningStatements:
             log=log,
             cluster=self._cluster,
             schemas=schemas,
-            planner=RulesPlanner(),
             settings=settings,
             statuses=self._statuses.values,
         )
@@ -61,7 +59,6 @@ class RunningStatements:
             settings,
             statements=log,
             wishes=NoWishes(),
-            planner=RulesPlanner(),
             registry=plans.registry,
             directory=plans.directory,
             on_status=lambda status: self._statuses.update({status.query: status}),

@@ -11,10 +11,10 @@ import pytest
 from headrace.core.settings import Settings
 from headrace.pipeline import marketplace
 from headrace.pipeline.catalogue.catalogue import Catalogue, Column, PersistentQuery, QueryKind, Source
+from headrace.pipeline.catalogue.push_wishes import PushWish
 from headrace.pipeline.catalogue.status import QueryStatus
+from headrace.pipeline.rules import planning
 from headrace.pipeline.rules.planning import plan_source
-from headrace.pipeline.serving.push_queries import PushWish
-from headrace.pipeline.serving.rules_planner import RulesPlanner
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.statement_runner import StatementRunner
 from headrace.pipeline.statements.parser import parse
@@ -98,7 +98,6 @@ def running(tmp_path: Path) -> Set:
         Settings(data_dir=tmp_path),
         statements=log,
         wishes=wishes,
-        planner=RulesPlanner(),
         registry=nothing,
         directory=nothing,
         on_status=said.append,
@@ -214,14 +213,14 @@ def test_where_a_query_was_is_kept_until_it_is_gone_for_good(running: Set) -> No
 
 
 def test_a_defect_in_planning_one_query_harms_no_other(running: Set, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan_query = RulesPlanner.plan_query
+    plan_query = planning.plan_query
 
-    def broken(self: RulesPlanner, statement: Any, catalogue: Catalogue, *, text: str) -> Any:
+    def broken(statement: Any, catalogue: Catalogue, *, text: str) -> Any:
         if "other" in text:
             raise RuntimeError("a defect")
-        return plan_query(self, statement, catalogue, text=text)
+        return plan_query(statement, catalogue, text=text)
 
-    monkeypatch.setattr(RulesPlanner, "plan_query", broken)
+    monkeypatch.setattr(planning, "plan_query", broken)
     running.log.add("CSAS_COPY_1", COPY)
     running.log.add("CSAS_OTHER_2", "CREATE STREAM other AS SELECT * FROM events;", sink="OTHER")
     assert running.reconciled().keys() == {"CSAS_COPY_1"}

@@ -11,9 +11,7 @@ import pytest
 from headrace.client.cluster import Cluster
 from headrace.http.statements.app import create_statements_app
 from headrace.pipeline.catalogue.statement_log import StatementLog
-from headrace.pipeline.serving.planner import Planner
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
-from headrace.pipeline.serving.rules_planner import RulesPlanner
 from headrace.pipeline.serving.service import Engine
 from headrace.registry.registry import Registry
 from headrace.testing import EmbeddedBroker
@@ -21,19 +19,14 @@ from tests.http.registry.serving import served
 
 
 @pytest.fixture(scope="module")
-def planner() -> Planner:
-    return RulesPlanner()
-
-
-@pytest.fixture(scope="module")
-def engine(broker: EmbeddedBroker, planner: Planner) -> Iterator[Engine]:
+def engine(broker: EmbeddedBroker) -> Iterator[Engine]:
     """One for a module: tests keep apart by names."""
     registry = Registry(broker.bootstrap, topic=f"_schemas_{uuid.uuid4().hex}")
     registry.start()
     log = StatementLog(broker.bootstrap, topic=f"_statements_{uuid.uuid4().hex}")
     log.start()
     cluster = Cluster(broker.bootstrap)
-    made = Engine(log=log, cluster=cluster, schemas=RegistrySchemas(registry), planner=planner)
+    made = Engine(log=log, cluster=cluster, schemas=RegistrySchemas(registry))
     made.start()
     yield made
     made.stop()

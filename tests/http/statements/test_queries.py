@@ -14,7 +14,7 @@ import pytest
 
 from headrace.client.cluster import Cluster
 from headrace.http.statements.answers import DELIMITED, JSON, KSQL_JSON
-from headrace.pipeline.serving.push_queries import WISHES_TOPIC, PushWish, PushWishes
+from headrace.pipeline.catalogue.push_wishes import WISHES_TOPIC, PushWish, PushWishes
 from headrace.pipeline.serving.service import Engine
 from tests.http.statements.duplex import Duplex
 from tests.http.statements.test_ksql import ksql, stream

@@ -38,7 +38,6 @@ from headrace.http.registry.app import create_registry_app
 from headrace.http.statements.app import create_statements_app
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
-from headrace.pipeline.serving.rules_planner import RulesPlanner
 from headrace.pipeline.serving.service import Engine
 from headrace.query.flow import FlowWatcher
 from headrace.query.sql import LakeQuery
@@ -153,7 +152,6 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, Engine, Qu
             log=statements,
             cluster=cluster,
             schemas=RegistrySchemas(registry),
-            planner=RulesPlanner(),
             settings=settings,
             statuses=lambda: flow.snapshot().queries,
         )

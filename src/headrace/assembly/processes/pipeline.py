@@ -18,11 +18,10 @@ from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import find_java
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline import marketplace
+from headrace.pipeline.catalogue.push_wishes import PushWishes
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.catalogue.status import QueryStatus, StatusLog
 from headrace.pipeline.flows import lake_flow
-from headrace.pipeline.serving.push_queries import PushWishes
-from headrace.pipeline.serving.rules_planner import RulesPlanner
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.queries import LakeQuery
 from headrace.pipeline.spark.registry_client import RegistryClient
@@ -92,7 +91,6 @@ def run(settings: Settings) -> int:
         settings,
         statements=log,
         wishes=wishes,
-        planner=RulesPlanner(),
         registry=registry,
         directory=directory,
         on_status=statuses.write,

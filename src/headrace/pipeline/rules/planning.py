@@ -3,10 +3,15 @@
 Each rule takes a draft and gives the next one; the order is that of the query's steps, from its sources to
 its sink. Pure: the same statement and catalogue give the same plan, and nothing is asked of a broker or a
 registry.
+
+The catalogue keeps a query as its statement, not as its plan, together with what the statement found
+(`PersistentQuery.found_sources`). As planning is pure, `plan_again` gives the plan that was accepted,
+whatever has become of its sources since.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from functools import reduce
 from typing import Final
 
@@ -26,10 +31,12 @@ from headrace.pipeline.rules.rule_qualification import qualify
 from headrace.pipeline.rules.rule_sinks import find_sink
 from headrace.pipeline.rules.rule_sources import read_sources
 from headrace.pipeline.rules.source_planning import plan_source, wants_inferred_columns
+from headrace.pipeline.statements.errors import StatementError
+from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.queries import Emit
-from headrace.pipeline.statements.tree import InsertSelect, Query
+from headrace.pipeline.statements.tree import CreateAs, InsertSelect, Query
 
-__all__ = ["RULES", "plan_query", "plan_source", "wants_inferred_columns"]
+__all__ = ["RULES", "plan_again", "plan_query", "plan_source", "wants_inferred_columns"]
 
 RULES: Final[tuple[Rule, ...]] = (
     read_sources,
@@ -61,6 +68,31 @@ def plan_query(statement: QueryStatement, catalogue: Catalogue, *, text: str = "
         limit=select.limit,
         inserts=isinstance(statement, InsertSelect),
         query_id=_query_id(statement),
+    )
+
+
+def plan_again(text: str, query_id: str, catalogue: Catalogue) -> QueryPlan:
+    """The plan of a query that was accepted before.
+
+    Raises StatementError where a newer version of the rules refuses what an older one took.
+    """
+    (parsed,) = parse(text)
+    statement = parsed.statement
+    if not isinstance(statement, CreateAs | InsertSelect | Query):
+        raise StatementError(f"{text} has no query to run.", parsed.statement.at)
+    return plan_query(statement, _catalogue_before(statement, query_id, catalogue), text=parsed.text)
+
+
+def _catalogue_before(statement: QueryStatement, query_id: str, catalogue: Catalogue) -> Catalogue:
+    """The catalogue as the statement found it: its sources as they were, without what it has made itself."""
+    query = catalogue.queries.get(query_id)
+    found = catalogue if query is None else catalogue.as_found_by(query)
+    if not isinstance(statement, CreateAs):
+        return found
+    return dataclasses.replace(
+        found,
+        sources={name: source for name, source in found.sources.items() if name != statement.name},
+        queries={name: each for name, each in found.queries.items() if name != query_id},
     )
 
 

@@ -20,11 +20,11 @@ from headrace.pipeline.catalogue.records import (
     PutType,
 )
 from headrace.pipeline.catalogue.statement_log import Decision
-from headrace.pipeline.rules.query_plans import plan_of
+from headrace.pipeline.expressions.named_types import resolved
+from headrace.pipeline.rules.planning import plan_again, plan_query, plan_source
 from headrace.pipeline.serving.dropping import changed, dropped, dropped_type
 from headrace.pipeline.serving.entities import kind_word
 from headrace.pipeline.serving.named import NothingToDoError, command_id, in_the_way, known
-from headrace.pipeline.serving.planner import Planner
 from headrace.pipeline.serving.replacing import (
     check_not_written,
     check_replacement,
@@ -61,7 +61,6 @@ class Definition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    planner: Planner
     cluster: Cluster
     # Columns of a source whose statement names none, from the registry.
     infer: Callable[[CreateSource], tuple[Column, ...]]
@@ -98,7 +97,7 @@ class Definitions:
         def decide(catalogue: Catalogue) -> Decision:
             existing = in_the_way(statement, catalogue)
             topic = self._topic_of(statement, warnings)
-            source = self.planner.plan_source(
+            source = plan_source(
                 statement,
                 catalogue,
                 text=text,
@@ -153,7 +152,7 @@ class Definitions:
     def _create_as(self, statement: CreateAs, text: str, session: Session) -> Definition:
         def decide(catalogue: Catalogue) -> Decision:
             existing = in_the_way(statement, catalogue)
-            plan = self.planner.plan_query(statement, catalogue, text=text)
+            plan = plan_query(statement, catalogue, text=text)
             sink = dataclasses.replace(plan.sink, statement=text)
             topic = self.cluster.topic(sink.topic)
             if topic is not None:
@@ -176,7 +175,7 @@ class Definitions:
             if existing is not None:
                 check_replacement(existing, sink, statement)
                 former = replaced_query(catalogue, sink, statement)
-                check_upgrade(former.id, plan_of(former, catalogue, self.planner), plan, statement)
+                check_upgrade(former.id, plan_again(former.statement, former.id, catalogue), plan, statement)
                 put = PutQuery(
                     query=dataclasses.replace(query, id=former.id, paused=former.paused), numbered=False
                 )
@@ -196,7 +195,7 @@ class Definitions:
                 raise StatementError(
                     f"Cannot insert into read-only {target.kind.value.lower()}: {target.name}", statement.at
                 )
-            plan = self.planner.plan_query(statement, catalogue, text=text)
+            plan = plan_query(statement, catalogue, text=text)
             self.check_sink(target, statement.at)
             named = plan.query_id
             query = PersistentQuery(
@@ -233,9 +232,7 @@ class Definitions:
                     column.at,
                 )
             taken.add(column.name)
-            added.append(
-                Column(name=column.name, type=self.planner.resolved(column.type, catalogue, column.at))
-            )
+            added.append(Column(name=column.name, type=resolved(column.type, catalogue.types, column.at)))
         altered = dataclasses.replace(source, value=source.value + tuple(added))
         return Decision(
             text=text,
@@ -250,7 +247,7 @@ class Definitions:
             if statement.if_not_exists:
                 raise NothingToDoError(known)
             raise StatementError(f"Cannot register custom type: {known}.", statement.at)
-        kind = self.planner.resolved(statement.type, catalogue, statement.at)
+        kind = resolved(statement.type, catalogue.types, statement.at)
         return Decision(
             text=text,
             command=f"type/{statement.name}/create",

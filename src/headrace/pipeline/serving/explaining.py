@@ -16,9 +16,9 @@ from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Catalogue, PersistentQuery
 from headrace.pipeline.catalogue.status import QueryStatus, SparkPlan
 from headrace.pipeline.query_plan import PlanKind, QueryPlan, reads_of
+from headrace.pipeline.rules.explaining import explain
 from headrace.pipeline.rules.modes import mode_of
-from headrace.pipeline.rules.query_plans import plan_of
-from headrace.pipeline.serving.planner import Planner
+from headrace.pipeline.rules.planning import plan_again
 from headrace.pipeline.statements.errors import StatementError
 
 # A query's state as ksqlDB names it.
@@ -31,7 +31,6 @@ _WAITS: Final = "Spark's plan: it has made none yet, for want of records."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explaining:
-    planner: Planner
     settings: Settings
     # How queries are, as the pipeline process tells it; of those it does not name nothing is known.
     statuses: Callable[[], Iterable[QueryStatus]]
@@ -43,18 +42,18 @@ class Explaining:
         return {status.query: _STATES[status.state] for status in self.statuses()}
 
     def of_statement(self, plan: QueryPlan) -> tuple[str, str]:
-        text = self.planner.explain(plan)
+        text = explain(plan, full=True)
         if plan.kind is PlanKind.PULL:
             return f"mode: answered from the gateway's view of the table\n{text}", _PULL
         return f"{self._expected_mode(plan)}\n{text}", _NOT_RUNNING
 
     def of_pushed(self, plan: QueryPlan) -> tuple[str, str]:
         """Of a push query that is read now; the pipeline process tells of those that are kept only."""
-        return f"{self._expected_mode(plan)}\n{self.planner.explain(plan)}", _PUSHED
+        return f"{self._expected_mode(plan)}\n{explain(plan, full=True)}", _PUSHED
 
     def of_query(self, query: PersistentQuery, catalogue: Catalogue) -> tuple[str, str]:
         try:
-            plan = plan_of(query, catalogue, self.planner)
+            plan = plan_again(query.statement, query.id, catalogue)
         except StatementError as error:
             # Accepted by an older version; the pipeline process says the same in its status.
             return f"It could not be planned anew: {error}", _NOT_RUNNING
@@ -62,7 +61,7 @@ class Explaining:
         mode = self._expected_mode(plan)
         if status is not None and status.state == "RUNNING":
             mode = f"mode: {status.mode}" + (f", as {status.mode_reason}" if status.mode_reason else "")
-        return f"{mode}\n{self.planner.explain(plan)}", self._spark(query, status)
+        return f"{mode}\n{explain(plan, full=True)}", self._spark(query, status)
 
     def _expected_mode(self, plan: QueryPlan) -> str:
         held = sum(status.slots for status in self.statuses())

@@ -8,6 +8,9 @@ from typing import Any, Final
 
 from headrace.client.cluster import Cluster
 from headrace.pipeline.catalogue.catalogue import Catalogue, PersistentQuery, Source
+from headrace.pipeline.expressions.functions.function import Function, Signature
+from headrace.pipeline.expressions.functions.table import ALL as FUNCTIONS
+from headrace.pipeline.rules.planning import plan_query
 from headrace.pipeline.serving.entities import (
     Entity,
     entity,
@@ -19,7 +22,6 @@ from headrace.pipeline.serving.entities import (
     source_info,
 )
 from headrace.pipeline.serving.explaining import Explaining
-from headrace.pipeline.serving.planner import Function, Planner, Signature
 from headrace.pipeline.serving.session import Session
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.parser import parse
@@ -51,7 +53,6 @@ _SHOWN_DEFAULTS: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
     cluster: Cluster
-    planner: Planner
     explaining: Explaining
     # Push queries that are read here, by id.
     pushed: Callable[[], Mapping[str, str]] = dict
@@ -72,7 +73,7 @@ class Listing:
             case Shown.FUNCTIONS:
                 functions = [
                     {"name": function.name, "type": function.kind.name, "category": ""}
-                    for function in sorted(self.planner.functions().values(), key=lambda found: found.name)
+                    for function in FUNCTIONS.values()
                 ]
                 return entity("function_names", text, functions=functions)
             case Shown.PROPERTIES:
@@ -155,12 +156,11 @@ class Listing:
         return entity("sourceDescription", text, sourceDescription=described_source)
 
     def describe_function(self, statement: DescribeFunction, text: str) -> Entity:
-        functions = self.planner.functions()
-        function = functions.get(statement.name.upper())
+        function = FUNCTIONS.get(statement.name.upper())
         if function is None:
             raise StatementError(
                 f"Can't find any functions with the name '{statement.name}'. "
-                f"{did_you_mean(statement.name.upper(), functions)}".strip(),
+                f"{did_you_mean(statement.name.upper(), FUNCTIONS)}".strip(),
                 statement.at,
             )
         return entity(
@@ -195,7 +195,7 @@ class Listing:
                 statement.at,
                 remedy="EXPLAIN takes a query, CREATE … AS SELECT, INSERT INTO … SELECT, or a query id.",
             )
-        plan = self.planner.plan_query(explained, catalogue, text=text)
+        plan = plan_query(explained, catalogue, text=text)
         described = query_description(
             None,
             text,
@@ -210,7 +210,7 @@ class Listing:
         pushed = self.pushed()[query_id]
         (parsed,) = parse(pushed)
         assert isinstance(parsed.statement, Query)
-        plan = self.planner.plan_query(parsed.statement, catalogue, text=pushed)
+        plan = plan_query(parsed.statement, catalogue, text=pushed)
         described = query_description(
             None,
             pushed,

@@ -20,7 +20,7 @@ from headrace.pipeline.expressions.evaluation import evaluated, is_true
 from headrace.pipeline.expressions.scope import WINDOW_COLUMNS
 from headrace.pipeline.expressions.values import ValueProblemError, coerced
 from headrace.pipeline.formats import Schemas, Serializer
-from headrace.pipeline.serving.planner import Planner
+from headrace.pipeline.rules.planning import plan_query
 from headrace.pipeline.serving.table_views import Row, TableViews
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expressions import (
@@ -53,7 +53,6 @@ class PullAnswer:
 class PullQueries:
     cluster: Cluster
     schemas: Schemas
-    planner: Planner
     views: TableViews
     timeout: float = 30.0
 
@@ -65,7 +64,7 @@ class PullQueries:
         if source is None:
             hint = did_you_mean(select.source.name, catalogue.sources)
             raise StatementError(f"{select.source.name} does not exist. {hint}".strip(), select.source.at)
-        plan = self.planner.plan_query(statement, catalogue, text=text)
+        plan = plan_query(statement, catalogue, text=text)
         expressions = _expressions(select, source)
         rows: Iterable[Row] = self._rows(source, select.where)
         if select.where is not None:

@@ -1,127 +1,41 @@
-"""Push queries as wishes: what the gateway asks of the pipeline process, and how the rows come back.
+"""Push queries as the gateway asks for them: wishes that it writes and renews, and the rows that come back.
 
-A wish is a record of the compacted topic `_push_queries`: what is asked, and into which topic the rows are
-to go. The pipeline process follows that topic (`PushWishes`), runs each query into its own topic as it would
-any other, and stops when the wish is taken back (a record without value) or is not renewed: a gateway that
-died asks for nothing. The gateway reads the rows as they come (`PushQuery`).
-
-Rows are JSON objects by column name, without keys, in a topic of one partition; `sink_of` is that topic as a
-sink. A record with the header `headrace.end` ends the query; its value is the reason if it failed, and
-empty otherwise. The topic is made by the gateway before the wish, and deleted by it in the end.
-
-Invariant: a topic of rows belongs to one query, and its name is never used again.
+How the pipeline process learns of a wish, and what a topic of rows is, is in `catalogue/push_wishes.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import re
 import threading
 import time
 import uuid
-from dataclasses import dataclass
 from typing import Any, Final
 
 from headrace.client.cluster import Cluster
 from headrace.client.topic_reading import TopicReader
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Encoding, Format, Source
+from headrace.pipeline.catalogue.catalogue import Catalogue, Column
+from headrace.pipeline.catalogue.push_wishes import (
+    END_HEADER,
+    ROWS_PREFIX,
+    WISHES_TOPIC,
+    PushWish,
+    encode_wish,
+    ensure_wishes_topic,
+    rows_sink,
+)
 from headrace.pipeline.expressions.values import ValueProblemError
 from headrace.pipeline.formats import Schemas, Serializer
-from headrace.pipeline.query_plan import QueryPlan
-from headrace.pipeline.serving.planner import Planner
+from headrace.pipeline.rules.planning import plan_query
 from headrace.pipeline.serving.session import Session
-from headrace.pipeline.statements.tree import Query, SourceKind
+from headrace.pipeline.statements.tree import Query
 
 _log = logging.getLogger(__name__)
 
-WISHES_TOPIC: Final = "_push_queries"
-ROWS_PREFIX: Final = "_push_rows_"
-END_HEADER: Final = "headrace.end"
 # A wish is renewed three times in its life.
 ALIVE_SECONDS: Final = 30.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PushWish:
-    """`alive_until` in milliseconds since 1970: the wish counts until then, if it is not renewed."""
-
-    id: str
-    statement: str
-    properties: tuple[tuple[str, str], ...]
-    topic: str
-    alive_until: int
-
-
-def encode_wish(wish: PushWish) -> bytes:
-    return json.dumps(dataclasses.asdict(wish)).encode()
-
-
-def decode_wish(value: bytes) -> PushWish | None:
-    """None for what is not a wish."""
-    try:
-        content = json.loads(value)
-        properties = tuple((name, text) for name, text in content.pop("properties"))
-        return PushWish(properties=properties, **content)
-    except (ValueError, TypeError, KeyError):
-        return None
-
-
-def sink_of(wish: PushWish, plan: QueryPlan) -> Source:
-    """Where the rows of a wish go: all columns in the value, in JSON."""
-    return _rows_source(wish.topic, plan.sink.columns)
-
-
-def _rows_source(topic: str, columns: tuple[Column, ...]) -> Source:
-    return Source(
-        name=topic,
-        kind=SourceKind.STREAM,
-        topic=topic,
-        key=(),
-        value=columns,
-        key_encoding=Encoding(format=Format.NONE),
-        value_encoding=Encoding(format=Format.JSON),
-    )
-
-
-class PushWishes:
-    """The running side: the wishes that count now. For one thread."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        ensure_wishes_topic(cluster)
-        self._cluster = cluster
-        self._reader = TopicReader(cluster.bootstrap, WISHES_TOPIC, 1, from_beginning=True)
-        self._known: dict[str, PushWish] = {}
-
-    def poll(self, timeout: float, now_ms: int | None = None) -> dict[str, PushWish]:
-        """Read what came, and give the wishes that count, by id."""
-        for record in self._reader.poll(timeout):
-            key, value = (record.key() or b"").decode(), record.value()
-            wish = decode_wish(value) if value is not None else None
-            if wish is None:
-                self._known.pop(key, None)
-            else:
-                self._known[key] = wish
-        now = now_ms if now_ms is not None else time.time_ns() // 1_000_000
-        return {name: wish for name, wish in self._known.items() if wish.alive_until > now}
-
-    def end(self, wish: PushWish, reason: str) -> None:
-        """No more rows will come, because of that; the asking side learns it, if it is still there."""
-        try:
-            # Writing to a topic that is gone would wait in vain for it to come.
-            if self._cluster.topic(wish.topic) is not None:
-                self._cluster.produce(wish.topic, None, reason.encode(), headers=[(END_HEADER, b"")])
-        except HeadraceError as error:
-            _log.warning("the end of the push query %s was not told: %s", wish.id, error)
-
-    def close(self) -> None:
-        self._reader.close()
-
-
-def ensure_wishes_topic(cluster: Cluster) -> None:
-    cluster.create_topic(WISHES_TOPIC, partitions=1, config={"cleanup.policy": "compact"})
 
 
 class PushQuery:
@@ -134,7 +48,7 @@ class PushQuery:
         self.columns = columns
         # Why it ended, if it failed.
         self.failure: str | None = None
-        self._serializer = Serializer(_rows_source(wish.topic, columns), schemas)
+        self._serializer = Serializer(rows_sink(wish.topic, columns), schemas)
         self._reader = TopicReader(cluster.bootstrap, wish.topic, 1, from_beginning=True)
         self._limit: int | None = None
         self.last_polled = time.monotonic()
@@ -188,10 +102,9 @@ class PushQuery:
 class PushQueries:
     """The asking side: all push queries of a gateway, kept alive while they are read."""
 
-    def __init__(self, cluster: Cluster, schemas: Schemas, planner: Planner) -> None:
+    def __init__(self, cluster: Cluster, schemas: Schemas) -> None:
         self._cluster = cluster
         self._schemas = schemas
-        self._planner = planner
         self._wishes: dict[str, PushWish] = {}
         self._queries: dict[str, PushQuery] = {}
         self._lock = threading.Lock()
@@ -223,7 +136,7 @@ class PushQueries:
 
     def begin(self, statement: Query, catalogue: Catalogue, text: str, session: Session) -> PushQuery:
         """Ask for the rows. Raises StatementError, log_unavailable."""
-        plan = self._planner.plan_query(statement, catalogue, text=text)
+        plan = plan_query(statement, catalogue, text=text)
         identity = uuid.uuid4()
         wish = PushWish(
             id=_query_id(statement.select.source.name, identity),

@@ -38,7 +38,6 @@ from headrace.pipeline.serving.inferring import inferred_columns
 from headrace.pipeline.serving.inserting import Inserter, row_of, target_of
 from headrace.pipeline.serving.listing import Listing
 from headrace.pipeline.serving.named import NothingToDoError
-from headrace.pipeline.serving.planner import Planner
 from headrace.pipeline.serving.pull_queries import PullAnswer, PullQueries
 from headrace.pipeline.serving.push_queries import PushQueries, PushQuery
 from headrace.pipeline.serving.session import Session, bare, is_prohibited
@@ -83,7 +82,6 @@ class Engine:
         log: StatementLog,
         cluster: Cluster,
         schemas: Schemas,
-        planner: Planner,
         settings: Settings | None = None,
         statuses: Callable[[], Iterable[QueryStatus]] = tuple,
     ) -> None:
@@ -91,22 +89,17 @@ class Engine:
         self.log = log
         self.cluster = cluster
         self.schemas = schemas
-        self.planner = planner
         self._ending = threading.Event()
         self._views = TableViews(cluster, schemas)
-        self._pull = PullQueries(cluster=cluster, schemas=schemas, planner=planner, views=self._views)
-        self.push = PushQueries(cluster, schemas, planner)
+        self._pull = PullQueries(cluster=cluster, schemas=schemas, views=self._views)
+        self.push = PushQueries(cluster, schemas)
         explaining = Explaining(
-            planner=planner,
             settings=settings or Settings(),
             statuses=statuses,
             spark_plan=partial(spark_plan_of, cluster),
         )
-        self._listing = Listing(
-            cluster=cluster, planner=planner, explaining=explaining, pushed=self.push.statements
-        )
+        self._listing = Listing(cluster=cluster, explaining=explaining, pushed=self.push.statements)
         self._definitions = Definitions(
-            planner=planner,
             cluster=cluster,
             infer=partial(inferred_columns, schemas=schemas),
             check_sink=partial(check_sink_schemas, schemas=schemas),

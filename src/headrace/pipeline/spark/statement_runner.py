@@ -24,15 +24,11 @@ from headrace.client.topics import TopicDirectory
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Catalogue, Source
+from headrace.pipeline.catalogue.push_wishes import PushWish, rows_sink
 from headrace.pipeline.catalogue.status import QueryStatus
-from headrace.pipeline.query_plan import QueryPlan
-from headrace.pipeline.rules.query_plans import catalogue_before
-from headrace.pipeline.serving.planner import Planner
-from headrace.pipeline.serving.push_queries import PushWish, sink_of
+from headrace.pipeline.rules.planning import plan_again
 from headrace.pipeline.spark.keeper import PlanListener, QueryKeeper, StatusListener
 from headrace.pipeline.spark.plan_query import PlanQuery, SchemaRegistry
-from headrace.pipeline.statements.parser import parse
-from headrace.pipeline.statements.tree import CreateAs, InsertSelect, Query
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +79,6 @@ class StatementRunner:
         *,
         statements: Statements,
         wishes: Wishes,
-        planner: Planner,
         registry: SchemaRegistry,
         directory: TopicDirectory,
         on_status: StatusListener,
@@ -95,7 +90,6 @@ class StatementRunner:
         self._settings = settings
         self._statements = statements
         self._wishes = wishes
-        self._planner = planner
         self._registry = registry
         self._directory = directory
         self._on_status = on_status
@@ -191,7 +185,9 @@ class StatementRunner:
         return heard
 
     def _query(self, asked: Asked, catalogue: Catalogue) -> PlanQuery:
-        plan = planned(asked, catalogue, self._planner)
+        plan = plan_again(asked.statement, asked.id, catalogue)
+        if asked.wish is not None:
+            plan = dataclasses.replace(plan, sink=rows_sink(asked.wish.topic, plan.sink.columns))
         return PlanQuery(
             self._spark,
             plan,
@@ -215,15 +211,3 @@ class StatementRunner:
         self._on_status(
             QueryStatus(query=asked.id, state="FAILED", mode="", message=reason, at=self._wall_clock_ms())
         )
-
-
-def planned(asked: Asked, catalogue: Catalogue, planner: Planner) -> QueryPlan:
-    """The plan of a query that was accepted before. Raises HeadraceError."""
-    (parsed,) = parse(asked.statement)
-    statement = parsed.statement
-    if not isinstance(statement, CreateAs | InsertSelect | Query):
-        raise HeadraceError("pipeline_failed", f"{asked.statement} has no query to run.")
-    plan = planner.plan_query(statement, catalogue_before(statement, asked.id, catalogue), text=parsed.text)
-    if asked.wish is not None:
-        return dataclasses.replace(plan, sink=sink_of(asked.wish, plan))
-    return plan
