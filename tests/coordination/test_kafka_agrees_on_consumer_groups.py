@@ -50,9 +50,12 @@ EXPRESSIONS = [
     "(a*)*b",
     "(?<n>a)(?P<1>b)",
     "[[:a]",
+    "(?i)é",
+    r"[^é]\p{Greek}?",
 ]
 REFUSED = [
     "(a",
+    "a)",
     "[a",
     "[b-a]",
     "[[:nothing:]]",
@@ -80,6 +83,9 @@ REFUSED = [
     r"[a-\d]",
     r"\pX",
     r"\8",
+    r"\C",
+    "(?P<é>a)",
+    "(?<a>b",
 ]
 
 
@@ -129,6 +135,7 @@ def test_re2_matches_what_we_match(tools: JavaTools, expression: str) -> None:
     theirs = tools.jvm.com.google.re2j.Pattern.compile(expression)
     ours = compile_expression(expression)
     names = ["", "events", "EVENTS", "events-2", "a.bc", "aBc", "BXy", "ABA", "A12", "a{,2}", "x{", "]a]"]
+    names += ["é", "É", "eλ", "λ"]
     names += ["".join(letters) for size in (1, 2, 3) for letters in itertools.product("abcA1-", repeat=size)]
     assert [name for name in names if ours.matches(name)] == [
         name for name in names if theirs.matcher(name).matches()
