@@ -8,7 +8,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination.consumer import protocol as consumer_protocol
+from headrace.coordination.classic import embedded
 from headrace.coordination.fields import FieldWriter
 from headrace.coordination.replies import JoinReply, SyncReply
 from headrace.coordination.requests import (
@@ -127,8 +127,7 @@ class ClassicClient:
     def _assign(self, reply: JoinReply) -> list[tuple[str, bytes]]:
         """What a leader does: here, everything in turn to those who want it."""
         wanted = {
-            member.member_id: consumer_protocol.read_subscription(member.metadata).topics
-            for member in reply.members
+            member.member_id: embedded.read_subscription(member.metadata).topics for member in reply.members
         }
         given: dict[str, dict[str, set[int]]] = {member_id: {} for member_id in wanted}
         for name in sorted(frozenset[str]().union(*wanted.values())):
@@ -139,7 +138,7 @@ class ClassicClient:
         return [
             (
                 member_id,
-                consumer_protocol.assignment({name: frozenset(found) for name, found in topics.items()}, 3),
+                embedded.assignment({name: frozenset(found) for name, found in topics.items()}, 3),
             )
             for member_id, topics in given.items()
         ]
@@ -152,7 +151,7 @@ class ClassicClient:
             self._start_over(reply.error)
             return reply.error
         self.joined = True
-        found = consumer_protocol.read_assignment(reply.assignment).partitions
+        found = embedded.read_assignment(reply.assignment).partitions
         self.owned = {
             topic.topic_id: numbers
             for topic, numbers in ((self.runtime.topics.by_name(name), found[name]) for name in found)

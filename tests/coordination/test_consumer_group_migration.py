@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from headrace.coordination.classic import embedded
 from headrace.coordination.classic.group import ClassicGroup
-from headrace.coordination.consumer import protocol as consumer_protocol
 from headrace.coordination.consumer.group import GroupState
 from headrace.coordination.consumer.requests import ConsumerSettings, MigrationPolicy
 from headrace.coordination.fields import CorruptRecordError
@@ -150,7 +150,7 @@ class TestUpgrade:
         settle(a)
         group = runtime.groups[GROUP]
         assert isinstance(group, ClassicGroup)
-        special = consumer_protocol.assignment({}, 1)[:-4] + b"\x00\x00\x00\x01x"
+        special = embedded.assignment({}, 1)[:-4] + b"\x00\x00\x00\x01x"
         for member in group.members.values():
             object.__setattr__(member, "assignment", special)
         reply = runtime.join("b", "events")
@@ -403,22 +403,36 @@ class TestConsumerProtocol:
     @pytest.mark.parametrize("version", [0, 1, 2, 3, 7])
     def test_subscriptions_of_all_versions(self, version: int) -> None:
         encoded = subscription(frozenset({"a", "b"}), {"a": frozenset({1})}, version)
-        found = consumer_protocol.read_subscription(encoded)
+        found = embedded.read_subscription(encoded)
         assert (found.version, found.topics) == (version, {"a", "b"})
         assert found.owned == ({"a": {1}} if version else {})
 
+    def test_bytes_behind_a_message_are_ignored(self) -> None:
+        given = embedded.assignment({"a": frozenset({1})}, 3)
+        assert embedded.read_assignment(given + b"new").partitions == {"a": {1}}
+        asked = subscription(frozenset({"a"}), {}, 3)
+        assert embedded.read_subscription(asked + b"new").topics == {"a"}
+
+    def test_topics_can_be_told_where_the_rest_of_a_subscription_cannot_be_read(self) -> None:
+        encoded = subscription(frozenset({"a"}), {"a": frozenset({1})}, 3)[:-5]
+        assert embedded.subscribed_topics(encoded) == {"a"}
+        with pytest.raises(CorruptRecordError):
+            embedded.read_subscription(encoded)
+
     def test_assignments(self) -> None:
-        encoded = consumer_protocol.assignment({"b": frozenset({2, 0}), "a": frozenset({1})}, 9)
+        encoded = embedded.assignment({"b": frozenset({2, 0}), "a": frozenset({1})}, 9)
         assert encoded.hex(" ") == (
             "00 03 00 00 00 02 00 01 61 00 00 00 01 00 00 00 01"
             " 00 01 62 00 00 00 02 00 00 00 00 00 00 00 02 ff ff ff ff"
         )
-        found = consumer_protocol.read_assignment(encoded)
+        found = embedded.read_assignment(encoded)
         assert (found.partitions, found.user_data) == ({"a": {1}, "b": {0, 2}}, b"")
-        assert consumer_protocol.read_assignment(b"").partitions == {}
+        assert embedded.read_assignment(b"").partitions == {}
 
-    @pytest.mark.parametrize("encoded", [b"", b"\x00", b"\xff\xff", b"\x00\x01\x00\x00\x00\x05"])
+    @pytest.mark.parametrize(
+        "encoded", [b"", b"\x00", b"\xff\xff", b"\x00\x01\x00\x00\x00\x05", b"\x00\x01\x7f\xff\xff\xff"]
+    )
     def test_what_is_neither(self, encoded: bytes) -> None:
         with pytest.raises(CorruptRecordError):
-            consumer_protocol.read_subscription(encoded)
-        assert consumer_protocol.version_of(encoded) in (0, 1)
+            embedded.read_subscription(encoded)
+        assert embedded.version_of(encoded) in (0, 1)

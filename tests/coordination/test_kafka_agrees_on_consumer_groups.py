@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.consumer import protocol as consumer_protocol
+from headrace.coordination.classic import embedded
 from headrace.coordination.consumer.records import RecordKey, RecordType, Value, record
 from headrace.coordination.expressions import InvalidExpressionError, compile_expression
 from headrace.java.artifacts import Artifacts
@@ -123,7 +123,7 @@ def test_kafka_reads_what_classic_members_hear(tools: JavaTools) -> None:
     protocol: Any = tools.jvm.org.apache.kafka.clients.consumer.internals.ConsumerProtocol
     wrap = tools.jvm.java.nio.ByteBuffer.wrap
     for version in range(4):
-        ours = consumer_protocol.assignment({"a": frozenset({0, 2}), "b": frozenset({1})}, version)
+        ours = embedded.assignment({"a": frozenset({0, 2}), "b": frozenset({1})}, version)
         found = protocol.deserializeAssignment(wrap(ours))
         assert sorted(str(one) for one in found.partitions()) == ["a-0", "a-2", "b-1"]
         asked = protocol.deserializeSubscription(wrap(subscription(frozenset({"a"}), {}, version)))

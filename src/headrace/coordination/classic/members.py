@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from headrace.coordination.classic import embedded
 from headrace.coordination.classic.records import StoredGroup, StoredMember
-from headrace.coordination.fields import CorruptRecordError, FieldReader
 from headrace.coordination.requests import OfferedProtocol
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
@@ -59,16 +59,6 @@ def chosen_protocol(members: Mapping[str, Member]) -> str:
     return min(votes, key=lambda name: (-votes[name], name))
 
 
-def topics_of_subscription(metadata: bytes) -> frozenset[str] | None:
-    """The topics in a consumer's subscription; None where it is not in the consumers' format."""
-    reader = FieldReader(metadata)
-    try:
-        reader.int16()
-        return frozenset(reader.string() for _ in range(reader.array_length()))
-    except CorruptRecordError:
-        return None
-
-
 def subscribed_topics(
     protocol_type: str | None, protocol: str | None, members: Mapping[str, Member]
 ) -> frozenset[str] | None:
@@ -81,7 +71,7 @@ def subscribed_topics(
         return None
     topics: set[str] = set()
     for member in members.values():
-        theirs = topics_of_subscription(member.metadata(protocol))
+        theirs = embedded.subscribed_topics(member.metadata(protocol))
         if theirs is None:
             return None
         topics |= theirs

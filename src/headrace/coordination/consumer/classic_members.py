@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination.consumer import protocol as consumer_protocol
+from headrace.coordination.classic import embedded
+from headrace.coordination.classic.embedded import Subscription
 from headrace.coordination.consumer.draft import (
     GroupDraft,
     join_timer,
@@ -26,7 +27,6 @@ from headrace.coordination.consumer.draft import (
 from headrace.coordination.consumer.group import PROTOCOL_TYPE, ConsumerGroup, Member
 from headrace.coordination.consumer.heartbeat import holder_of, reappear
 from headrace.coordination.consumer.migration import can_downgrade, downgrade, with_ids, with_names
-from headrace.coordination.consumer.protocol import Subscription
 from headrace.coordination.consumer.requests import ConsumerSettings, Refusal
 from headrace.coordination.consumer.updates import (
     assigned_partitions,
@@ -100,7 +100,7 @@ def _subscription(request: JoinRequest) -> Subscription | None:
     if not request.protocols:
         return None
     try:
-        return consumer_protocol.read_subscription(request.protocols[0].metadata)
+        return embedded.read_subscription(request.protocols[0].metadata)
     except CorruptRecordError:
         return None
 
@@ -176,12 +176,12 @@ def sync(draft: GroupDraft, request: SyncRequest, topics: Topics) -> SyncReply:
     classic = _protocols(member)
     draft.cancel_timer(sync_timer(group.group_id, member.member_id))
     draft.set_timer(session_timer(group.group_id, member.member_id), classic.session_timeout_ms)
-    version = consumer_protocol.version_of(classic.protocols[0][1])
+    version = embedded.version_of(classic.protocols[0][1])
     partitions: Mapping[str, frozenset[int]] = with_names(assigned_partitions(member), topics)
     return SyncReply(
         protocol_type=request.protocol_type,
         protocol=request.protocol,
-        assignment=consumer_protocol.assignment(partitions, version),
+        assignment=embedded.assignment(partitions, version),
     )
 
 

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from headrace.coordination.classic import embedded
 from headrace.coordination.classic import records as group_records
 from headrace.coordination.classic.group import ClassicGroup
 from headrace.coordination.classic.members import (
@@ -26,7 +27,6 @@ from headrace.coordination.classic.members import (
 )
 from headrace.coordination.classic.members import Member as ClassicMember
 from headrace.coordination.classic.states import State
-from headrace.coordination.consumer import protocol as consumer_protocol
 from headrace.coordination.consumer.draft import GroupDraft, downgraded_timer, session_timer
 from headrace.coordination.consumer.group import ConsumerGroup, Member
 from headrace.coordination.consumer.records import RecordType
@@ -92,9 +92,9 @@ class _CustomAssignorError(Exception):
 
 def _upgraded(classic: ClassicGroup, member: ClassicMember, topics: Topics) -> Member:
     protocol = classic.protocol or chosen_protocol(classic.members)
-    subscription = consumer_protocol.read_subscription(member.metadata(protocol))
+    subscription = embedded.read_subscription(member.metadata(protocol))
     settled = classic.settled.members.get(member.member_id, member)
-    given = consumer_protocol.read_assignment(member.assignment or settled.assignment)
+    given = embedded.read_assignment(member.assignment or settled.assignment)
     if given.user_data:
         raise _CustomAssignorError
     generation = classic.generation
@@ -172,9 +172,9 @@ def downgrade(draft: GroupDraft, topics: Topics, *, leaving: Collection[str], re
     protocol = chosen_protocol(members)
     assignments = {}
     for member_id, member in members.items():
-        version = consumer_protocol.version_of(member.metadata(protocol))
+        version = embedded.version_of(member.metadata(protocol))
         partitions = with_names(assigned_partitions(group.members[member_id]), topics)
-        assignments[member_id] = consumer_protocol.assignment(partitions, version)
+        assignments[member_id] = embedded.assignment(partitions, version)
     stored = stored_from(
         generation=group.epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,

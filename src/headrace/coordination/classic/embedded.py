@@ -1,0 +1,138 @@
+"""The messages that classic consumers embed in JoinGroup and SyncGroup: subscriptions and assignments.
+
+To the broker of a classic group these are bytes, from which it needs the subscribed topics at most. A group
+that changes its kind, or has members of both kinds, has to read subscriptions and write assignments.
+
+Byte format: int16 version 0 to 3, then the message of that version, which `kio` reads and writes. A newer
+version is read as version 3, and bytes behind the message are ignored: fields are only ever added.
+
+Never: looks at the user data of an assignor.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+
+from headrace.coordination.fields import CorruptRecordError, FieldReader, FieldWriter
+from headrace.wire.errors import MalformedRequestError
+from headrace.wire.shape import checked
+
+_VERSION_SIZE: Final = 2
+_WITH_OWNED: Final = 1
+_WITH_RACK: Final = 3
+_NEWEST: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a classic consumer offers with each of its assignors."""
+
+    version: int
+    topics: frozenset[str]
+    owned: Mapping[str, frozenset[int]]
+    rack_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicAssignment:
+    """What a classic leader assigned to one member."""
+
+    partitions: Mapping[str, frozenset[int]]
+    user_data: bytes
+
+
+def read_subscription(encoded: bytes) -> Subscription:
+    """Raises CorruptRecordError."""
+    version = _version(encoded)
+    message = _read("subscription", version, encoded)
+    return Subscription(
+        version=version,
+        topics=frozenset(message.topics),
+        owned=_partitions(message.owned_partitions) if version >= _WITH_OWNED else {},
+        rack_id=message.rack_id if version >= _WITH_RACK else None,
+    )
+
+
+def subscribed_topics(encoded: bytes) -> frozenset[str] | None:
+    """The topics of a subscription; None where this is none.
+
+    As Kafka does, it reads only what all versions have: a fault behind that does no harm.
+    """
+    try:
+        _version(encoded)
+        return frozenset(_read("subscription", 0, encoded).topics)
+    except CorruptRecordError:
+        return None
+
+
+def read_assignment(encoded: bytes) -> ClassicAssignment:
+    """A member without an assignment has an empty one. Raises CorruptRecordError."""
+    if not encoded:
+        return ClassicAssignment(partitions={}, user_data=b"")
+    message = _read("assignment", _version(encoded), encoded)
+    return ClassicAssignment(
+        partitions=_partitions(message.assigned_partitions), user_data=message.user_data or b""
+    )
+
+
+def assignment(partitions: Mapping[str, frozenset[int]], version: int) -> bytes:
+    """An assignment, in the version in which the member subscribed."""
+    version = min(version, _NEWEST)
+    schema = _schema("assignment", version)
+    message = schema.ConsumerProtocolAssignment(
+        assigned_partitions=tuple(
+            schema.TopicPartition(topic=topic, partitions=tuple(sorted(partitions[topic])))
+            for topic in sorted(partitions)
+        )
+    )
+    buffer = io.BytesIO()
+    entity_writer(schema.ConsumerProtocolAssignment)(buffer, message)
+    return FieldWriter().int16(version).done() + buffer.getvalue()
+
+
+def version_of(encoded: bytes) -> int:
+    """The version of a message, or the oldest if it has none."""
+    try:
+        return _version(encoded)
+    except CorruptRecordError:
+        return 0
+
+
+def _version(encoded: bytes) -> int:
+    version = FieldReader(encoded).int16()
+    if version < 0:
+        raise CorruptRecordError(f"a consumer's message has the version {version}")
+    return version
+
+
+def _read(kind: str, version: int, encoded: bytes) -> Any:
+    """`kio`'s message. Raises CorruptRecordError."""
+    try:
+        return _reader(kind, min(version, _NEWEST))(encoded[_VERSION_SIZE:])
+    except (MalformedRequestError, SerialError, ValueError, OverflowError) as error:
+        raise CorruptRecordError(f"a consumer's {kind} cannot be read: {error}") from error
+
+
+@cache
+def _reader(kind: str, version: int) -> Callable[[bytes], Any]:
+    message = getattr(_schema(kind, version), f"ConsumerProtocol{kind.capitalize()}")
+    read = entity_reader(message)
+    return lambda body: read(checked(message, body), 0)[0]
+
+
+@cache
+def _schema(kind: str, version: int) -> Any:
+    """Imported when first needed: all versions together take longer than a broker should need to start."""
+    return import_module(f"kio.schema.consumer_protocol_{kind}.v{version}.data")
+
+
+def _partitions(topics: Iterable[Any]) -> dict[str, frozenset[int]]:
+    return {topic.topic: frozenset(topic.partitions) for topic in topics if topic.partitions}
