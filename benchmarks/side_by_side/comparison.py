@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeVar
 
-from side_by_side.engines import EMBEDDED
+from side_by_side.engines import EMBEDDED, FORMER
 
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
@@ -188,7 +188,9 @@ class Comparison:
         shown = RATIO.shown if ratio else figure.shown
         about = f"{figure.name}, {' / '.join(self._names if ratio else self._names[:1])}"
         wanted = f"{claim.bound} {shown(claim.target)}"
-        if self._subject not in self._names or (ratio and len(self._names) != 2):
+        if self._subject not in self._names or (
+            ratio and (len(self._names) != 2 or self._names[-1] == FORMER)
+        ):
             text = f"{about}: to be {wanted}, not judged in this run"
             return {**asdict(claim), "wanted": wanted, "met": None, "text": text}
         value = statistics.median(

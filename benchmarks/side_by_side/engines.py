@@ -36,6 +36,8 @@ from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import find_java
 
 EMBEDDED: Final = "embedded"
+# The embedded broker of another checkout.
+FORMER: Final = "former"
 HOST: Final = "127.0.0.1"
 START_TIMEOUT: Final = 120.0
 STOP_TIMEOUT: Final = 120.0
@@ -181,9 +183,14 @@ class EmbeddedBroker(Broker):
     """`headrace broker`, or another command that takes its options."""
 
     def __init__(
-        self, folder: Path, *, command: str = "", properties: Mapping[str, str] = NO_PROPERTIES
+        self,
+        folder: Path,
+        *,
+        name: str = EMBEDDED,
+        command: str = "",
+        properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> None:
-        super().__init__(EMBEDDED, folder, ready_line="ready ")
+        super().__init__(name, folder, ready_line="ready ")
         self._properties = properties
         self._program = shlex.split(command) or [str(Path(sys.executable).with_name("headrace")), "broker"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from side_by_side.engines import NO_PROPERTIES, ApacheKafka, Broker, EmbeddedBroker
+from side_by_side.engines import FORMER, NO_PROPERTIES, ApacheKafka, Broker, EmbeddedBroker
 
 CONTROL_NAME = "Kafka (control)"
 
@@ -28,6 +28,11 @@ def parser(description: str | None, *, rounds: int = 5, warm_up: int = 1) -> arg
     which.add_argument("--only", choices=("embedded", "kafka"), help="leave the other engine out")
     which.add_argument(
         "--control", action="store_true", help="Apache Kafka against itself: how far from 1 chance alone gets"
+    )
+    which.add_argument(
+        "--former",
+        metavar="COMMAND",
+        help="`headrace broker` of another checkout as the peer: has a change made it slower?",
     )
     result.add_argument(
         "--embedded-command", default="", help="a program to run instead of `headrace broker`"
@@ -68,7 +73,13 @@ def engines(
             brokers.append(
                 EmbeddedBroker(folder / "embedded", command=arguments.embedded_command, properties=properties)
             )
-        if arguments.only != "embedded":
+        if arguments.former:
+            brokers.append(
+                EmbeddedBroker(
+                    folder / "former", name=FORMER, command=arguments.former, properties=properties
+                )
+            )
+        elif arguments.only != "embedded":
             brokers.append(
                 ApacheKafka(folder / "kafka", heap=arguments.kafka_heap, properties=kafka_properties)
             )
