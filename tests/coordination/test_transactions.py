@@ -17,7 +17,16 @@ from headrace.coordination.transactions.requests import (
     ListTransactions,
     Markers,
 )
-from headrace.coordination.transactions.states import ENDINGS_V1, ENDINGS_V2, FOLLOWING, Ending, State
+from headrace.coordination.transactions.states import (
+    AT_REST,
+    ENDINGS_V1,
+    ENDINGS_V2,
+    TRANSITIONS,
+    Ending,
+    Event,
+    State,
+    can,
+)
 from tests.coordination.transaction_runtime import OFFSETS, P0, P1, TIMEOUT_MS, Runtime, producer_of
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -511,15 +520,28 @@ def test_listing() -> None:
 
 
 def test_the_tables_know_every_state() -> None:
-    assert set(FOLLOWING) == set(ENDINGS_V1) == set(ENDINGS_V2) == set(State)
-    assert all(following in State for all_following in FOLLOWING.values() for following in all_following)
+    assert set(TRANSITIONS) == set(ENDINGS_V1) == set(ENDINGS_V2) == set(State)
+
+
+def test_a_decided_transaction_can_only_complete() -> None:
+    for state in (State.PREPARE_COMMIT, State.PREPARE_ABORT):
+        assert [event for event in Event if can(event, state)] == [Event.MARKED]
+
+
+def test_every_state_but_kafkas_own_two_can_be_reached() -> None:
+    reached = {State.EMPTY}
+    while (
+        further := reached | {after for state in reached for after in TRANSITIONS[state].values()}
+    ) != reached:
+        reached = further
+    assert set(State) - reached == {State.DEAD, State.PREPARE_EPOCH_FENCE}
+    assert {State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT} == AT_REST
 
 
 def test_the_tables_agree() -> None:
-    """An end is prepared only from where a prepared one may follow."""
+    """An end is prepared only from where it can be."""
     for state in State:
         for endings in (ENDINGS_V1[state], ENDINGS_V2[state]):
             for number, ending in enumerate(endings):
                 if ending is Ending.PREPARE:
-                    following = State.PREPARE_COMMIT if number % 2 else State.PREPARE_ABORT
-                    assert following in FOLLOWING[state]
+                    assert can(Event.COMMITTED if number % 2 else Event.ABORTED, state)

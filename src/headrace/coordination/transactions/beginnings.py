@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from headrace.coordination.transactions.endings import LARGEST_EPOCH, is_exhausted
 from headrace.coordination.transactions.records import NOT_BEGUN, Transaction
 from headrace.coordination.transactions.requests import AddPartitions, InitProducer
-from headrace.coordination.transactions.states import PREPARED, State
+from headrace.coordination.transactions.states import Event, State, can, following
 
 
 def needs_producer_id(transaction: Transaction | None, request: InitProducer) -> bool:
@@ -39,7 +39,7 @@ def begun(
         # A repetition. Nobody else can have begun in between: that would have cleared the last epoch.
         return replace(
             before,
-            state=State.EMPTY,
+            state=following(before.state, Event.INITIALIZED),
             timeout_ms=request.timeout_ms,
             partitions=frozenset(),
             started_ms=NOT_BEGUN,
@@ -61,6 +61,7 @@ def begun(
         return begins
     return replace(
         begins,
+        state=following(before.state, Event.INITIALIZED),
         previous_producer_id=before.producer_id,
         last_producer_epoch=last_epoch,
         client_version=before.client_version,
@@ -88,7 +89,7 @@ def add_error(transaction: Transaction | None, request: AddPartitions) -> ErrorC
         return ErrorCode.invalid_request
     if transaction is None:
         return ErrorCode.invalid_producer_id_mapping
-    ending = transaction.state in PREPARED
+    ending = not can(Event.EXTENDED, transaction.state)
     if ending and not request.verify_only:
         # Before all else: the client may know the id already that follows when the epochs are used up.
         return ErrorCode.concurrent_transactions

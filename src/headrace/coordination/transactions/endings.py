@@ -15,13 +15,14 @@ from kio.schema.errors import ErrorCode
 from headrace.coordination.transactions.records import NO_EPOCH, NO_PRODUCER_ID, Transaction
 from headrace.coordination.transactions.requests import EndTransaction
 from headrace.coordination.transactions.states import (
-    COMPLETED_BY,
     ENDINGS_V1,
     ENDINGS_V2,
     EPOCH_BUMP_VERSION,
-    PREPARED,
     Ending,
+    Event,
     State,
+    can,
+    following,
 )
 
 LARGEST_EPOCH: Final = 32767
@@ -51,7 +52,7 @@ def ending_of(transaction: Transaction, request: EndTransaction) -> Ending:
     if request.client_version < EPOCH_BUMP_VERSION:
         return ENDINGS_V1[transaction.state][request.committed] if is_current else Ending.FENCED
     abort, commit, abort_again, commit_again = ENDINGS_V2[transaction.state]
-    if transaction.state in PREPARED or is_current:
+    if can(Event.MARKED, transaction.state) or is_current:
         return commit if request.committed else abort
     if _goes_on_with_other_id(transaction, request) or (
         request.producer_epoch + 1 == transaction.producer_epoch
@@ -84,7 +85,7 @@ def _goes_on_with_other_id(transaction: Transaction, request: EndTransaction) ->
 
 
 def prepared(
-    before: Transaction, state: State, *, client_version: int, next_producer_id: int, now_ms: int
+    before: Transaction, event: Event, *, client_version: int, next_producer_id: int, now_ms: int
 ) -> Transaction:
     """The transaction with its end decided. One that was not begun begins and ends at once (KIP-890)."""
     epoch, last_epoch = before.producer_epoch, before.last_producer_epoch
@@ -92,7 +93,7 @@ def prepared(
         epoch, last_epoch = min(epoch + 1, LARGEST_EPOCH), epoch
     return replace(
         before,
-        state=state,
+        state=following(before.state, event),
         previous_producer_id=before.producer_id,
         next_producer_id=next_producer_id,
         producer_epoch=epoch,
@@ -103,7 +104,9 @@ def prepared(
     )
 
 
-def aborted_by_coordinator(before: Transaction, server_version: int, now_ms: int) -> Transaction:
+def aborted_by_coordinator(
+    before: Transaction, event: Event, *, server_version: int, now_ms: int
+) -> Transaction:
     """An open transaction that took too long, or whose producer was followed by another.
 
     The epoch rises by one in both versions of the protocol: in version 1 as a fence, after which nobody may
@@ -114,7 +117,7 @@ def aborted_by_coordinator(before: Transaction, server_version: int, now_ms: int
         before = replace(before, producer_epoch=epoch, last_producer_epoch=NO_EPOCH)
     return prepared(
         before,
-        State.PREPARE_ABORT,
+        event,
         client_version=server_version,
         next_producer_id=NO_PRODUCER_ID,
         now_ms=now_ms,
@@ -128,7 +131,7 @@ def completed(before: Transaction, now_ms: int) -> Transaction:
         producer_id, epoch = before.next_producer_id, 0
     return replace(
         before,
-        state=COMPLETED_BY[before.state],
+        state=following(before.state, Event.MARKED),
         producer_id=producer_id,
         previous_producer_id=before.producer_id,
         next_producer_id=NO_PRODUCER_ID,

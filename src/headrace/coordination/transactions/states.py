@@ -1,22 +1,26 @@
-"""The states of a transaction as its coordinator sees it, and which may follow which, as tables.
+"""The states of a transaction, and the tables that decide what follows from what happens in each of them.
 
     Empty ──▶ Ongoing ──▶ PrepareCommit ──▶ CompleteCommit ──┐
-      │          ├──────▶ PrepareAbort ───▶ CompleteAbort ───┤──▶ Empty, Ongoing, PrepareAbort, Dead
-      └──▶ Dead  └──────▶ PrepareEpochFence ──▶ PrepareAbort
+      │          └──────▶ PrepareAbort ───▶ CompleteAbort ───┤──▶ Empty, Ongoing, PrepareAbort
+      └─────────────────▶ PrepareAbort
+
+`following` is the only source of a state: what has no row in `TRANSITIONS` cannot happen, and a request for
+it is refused.
 
 Invariants: a transaction whose end is *prepared* is decided: its markers will be written, however often the
-coordinator is stopped, and nothing can change the decision. Dead and PrepareEpochFence are never written: the
-first is a tombstone, the second one step with PrepareAbort here, where nothing can come in between.
+coordinator stops, and nothing can change the decision. Kafka's Dead and PrepareEpochFence are never entered:
+a tombstone takes the place of the first, and fencing goes to PrepareAbort in one step.
 
 What EndTxn does depends on the version of the transaction protocol (KIP-890). In version 1 an epoch lasts as
-long as a producer: a request of the same epoch that finds the transaction ended as it wishes is taken for a
-repetition. In version 2 every transaction has an epoch of its own: a request of the epoch before is a
-repetition, one of the epoch that the transaction left behind is a new one.
+long as a producer: a request of the same epoch that finds the transaction ended as it wishes counts as a
+repetition. In version 2 every transaction has its own epoch: a request of the epoch before is a repetition,
+one of the epoch that the transaction left behind is a new one.
 """
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from collections.abc import Mapping
+from enum import Enum, IntEnum, auto
 from typing import Final
 
 EPOCH_BUMP_VERSION: Final = 2
@@ -43,29 +47,58 @@ class State(IntEnum):
 
 BY_TITLE: Final = {state.title: state for state in State}
 
-_AT_REST: Final = frozenset({State.EMPTY, State.ONGOING, State.PREPARE_ABORT, State.DEAD})
 
-FOLLOWING: Final[dict[State, frozenset[State]]] = {
+class Event(Enum):
+    """What happens to a transaction."""
+
+    INITIALIZED = auto()
+    """A producer begins, or begins anew, with the id: InitProducerId."""
+    EXTENDED = auto()
+    """Partitions are added."""
+    COMMITTED = auto()
+    ABORTED = auto()
+    TIMED_OUT = auto()
+    """It was open for longer than its producer allowed."""
+    MARKED = auto()
+    """All its markers are written."""
+
+
+_AT_REST: Final = {
+    Event.INITIALIZED: State.EMPTY,
+    Event.EXTENDED: State.ONGOING,
+    # In version 2 of the protocol only: of one that was never begun, see ENDINGS_V2.
+    Event.ABORTED: State.PREPARE_ABORT,
+}
+
+TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     State.EMPTY: _AT_REST,
-    State.ONGOING: frozenset(
-        {State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT, State.PREPARE_EPOCH_FENCE}
-    ),
-    State.PREPARE_COMMIT: frozenset({State.COMPLETE_COMMIT}),
-    State.PREPARE_ABORT: frozenset({State.COMPLETE_ABORT}),
+    State.ONGOING: {
+        Event.INITIALIZED: State.PREPARE_ABORT,
+        Event.EXTENDED: State.ONGOING,
+        Event.COMMITTED: State.PREPARE_COMMIT,
+        Event.ABORTED: State.PREPARE_ABORT,
+        Event.TIMED_OUT: State.PREPARE_ABORT,
+    },
+    State.PREPARE_COMMIT: {Event.MARKED: State.COMPLETE_COMMIT},
+    State.PREPARE_ABORT: {Event.MARKED: State.COMPLETE_ABORT},
     State.COMPLETE_COMMIT: _AT_REST,
     State.COMPLETE_ABORT: _AT_REST,
-    State.DEAD: frozenset(),
-    State.PREPARE_EPOCH_FENCE: frozenset({State.PREPARE_ABORT}),
+    State.DEAD: {},
+    State.PREPARE_EPOCH_FENCE: {},
 }
 
-PREPARED: Final = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
-EXPIRING: Final = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
-"""An id that is unused in one of these for long enough is forgotten."""
+AT_REST: Final = frozenset(state for state, after in TRANSITIONS.items() if after is _AT_REST)
+"""Nothing is open: the id is free for the next transaction, and is forgotten if unused for long enough."""
 
-COMPLETED_BY: Final = {
-    State.PREPARE_COMMIT: State.COMPLETE_COMMIT,
-    State.PREPARE_ABORT: State.COMPLETE_ABORT,
-}
+
+def can(event: Event, state: State) -> bool:
+    """Whether this can happen to a transaction in this state."""
+    return event in TRANSITIONS[state]
+
+
+def following(state: State, event: Event) -> State:
+    """The state after the event, which must be possible."""
+    return TRANSITIONS[state][event]
 
 
 class Ending(Enum):
