@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from headrace.coordination import administration
-from headrace.coordination.classic.states import FOLLOWING, State, can_rebalance, check_transition
+from headrace.coordination.classic.states import MUST_JOIN_AGAIN, STEPS, Event, State, Step
 from headrace.coordination.replies import DescribedGroup, ListedGroup
 from headrace.coordination.requests import OffsetToCommit
 from tests.coordination.runtime import GROUP, Runtime, subscription
@@ -86,12 +86,14 @@ def test_a_delete_that_cannot_be_written_deletes_nothing(runtime: Runtime) -> No
     assert runtime.fetched() == {("events", 0): 1}
 
 
-def test_the_table_of_states_is_whole() -> None:
-    assert set(FOLLOWING) == set(State)
-    assert {one for one in State if can_rebalance(one)} == {
-        State.EMPTY,
-        State.STABLE,
-        State.COMPLETING_REBALANCE,
-    }
-    with pytest.raises(AssertionError, match="from Empty to Stable"):
-        check_transition(State.EMPTY, State.STABLE)
+def test_the_tables_of_states_are_whole() -> None:
+    assert set(STEPS) == set(Event)
+    assert {step for steps in STEPS.values() for step in steps.values()} == set(Step)
+    living = set(State) - {State.DEAD}
+    assert {state for steps in STEPS.values() for state in steps} == living == set(MUST_JOIN_AGAIN)
+
+
+def test_only_a_join_phase_completes() -> None:
+    for steps in STEPS.values():
+        for state, step in steps.items():
+            assert (state is State.PREPARING_REBALANCE) == (step is not Step.PREPARE)

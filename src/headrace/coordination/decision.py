@@ -81,3 +81,32 @@ class Decision(Generic[SomeReply]):
             timers=self.timers,
             replies=tuple((waiting_id, reply.failed(error)) for waiting_id, reply in self.replies),
         )
+
+
+class Draft:
+    """A decision in the making: what was decided so far. The last word on each timer counts."""
+
+    __slots__ = ("_timers", "now_ms", "records", "replies")
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.records: list[Record] = []
+        self.replies: list[tuple[WaitingId, Reply]] = []
+        self._timers: dict[TimerKey, Timer] = {}
+
+    def set_timer(self, key: TimerKey, after_ms: int) -> None:
+        self._timers[key] = Timer(key=key, at_ms=self.now_ms + after_ms)
+
+    def cancel_timer(self, key: TimerKey) -> None:
+        self._timers[key] = Timer(key=key, at_ms=None)
+
+    def answer(self, waiting_id: WaitingId, reply: Reply) -> None:
+        self.replies.append((waiting_id, reply))
+
+    def decision(self, reply: SomeReply | None = None) -> Decision[SomeReply]:
+        return Decision(
+            records=tuple(self.records),
+            reply=reply,
+            timers=tuple(self._timers.values()),
+            replies=tuple(self.replies),
+        )

@@ -9,8 +9,8 @@ Also transient: who was given an id and has not joined with it yet (KIP-394), wh
 not fetched its assignment yet, and protocols that were offered beside the chosen one.
 
 Invariants: joins wait only while a rebalance is prepared, syncs only while it is completed. A group has a
-leader exactly when it has members. A state follows another only as the table says.
-Never: decides when any of this happens; that is `classic_rebalance.py` and `classic_groups.py`.
+leader exactly when it has members.
+Never: decides when any of this happens; `rebalance.py` and the table in `states.py` do.
 """
 
 from __future__ import annotations
@@ -29,12 +29,7 @@ from headrace.coordination.classic.members import (
     protocols_of_all,
     subscribed_topics,
 )
-from headrace.coordination.classic.states import (
-    COMMIT_IS_A_SIGN_OF_LIFE,
-    WITH_MEMBERS,
-    State,
-    check_transition,
-)
+from headrace.coordination.classic.states import COMMIT_IS_A_SIGN_OF_LIFE, WITH_MEMBERS, State
 from headrace.coordination.decision import Record, Timer, TimerKey, WaitingId
 from headrace.coordination.group import CLASSIC, NO_MEMBER, Committer
 from headrace.coordination.requests import OfferedProtocol
@@ -93,10 +88,6 @@ class Rebalance:
         self.delay_ms = 0
         self.delay_remaining_ms = 0
 
-    def enter(self, state: State) -> None:
-        check_transition(self.state, state)
-        self.state = state
-
     def put(self, member: Member, protocol_type: str) -> None:
         """Add a member, or replace one of the same id."""
         if not self.members:
@@ -140,7 +131,7 @@ class Rebalance:
         self.generation += 1
         self.protocol = protocol
         self.topics = subscribed_topics(self.protocol_type, protocol, self.members)
-        self.enter(State.COMPLETING_REBALANCE)
+        self.state = State.COMPLETING_REBALANCE
         self.new.clear()
         self.initial = False
 
@@ -205,6 +196,18 @@ class ClassicGroup:
             self.rebalance is not None
             and len(self.rebalance.joins) == len(self.rebalance.members)
             and not self.pending_joins
+        )
+
+    def keeps_waiting(self, member_id: str) -> bool:
+        """Whether this member waits for an answer of ours, and cannot send heartbeats meanwhile.
+
+        One that was never in a generation may not even be there any more: its time is limited all the same.
+        """
+        rebalance = self.rebalance
+        return (
+            rebalance is not None
+            and (member_id in rebalance.joins or member_id in rebalance.syncs)
+            and member_id not in rebalance.new
         )
 
     def supports(self, protocol_type: str, names: Set[str]) -> bool:

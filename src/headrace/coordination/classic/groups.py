@@ -22,21 +22,15 @@ from headrace.coordination.classic.joining import Joining
 from headrace.coordination.classic.members import settled_from
 from headrace.coordination.classic.rebalance import (
     ClassicSettings,
-    Draft,
-    complete,
-    complete_if_all_joined,
     dissolve,
     expect_heartbeat,
-    join_time_is_over,
-    prepare,
-    prepare_or_complete,
+    react,
     remove_member,
     settle,
-    sync_time_is_over,
 )
 from headrace.coordination.classic.records import StoredGroup
-from headrace.coordination.classic.states import HEARTBEAT_ANSWER, State
-from headrace.coordination.decision import Decision, Record, Reply, SomeReply, TimerKey, WaitingId
+from headrace.coordination.classic.states import MUST_JOIN_AGAIN, Event
+from headrace.coordination.decision import Decision, Draft, Record, Reply, SomeReply, TimerKey, WaitingId
 from headrace.coordination.group import NO_MEMBER, Groups
 from headrace.coordination.replies import (
     HeartbeatReply,
@@ -151,8 +145,6 @@ class ClassicGroups:
 
     @staticmethod
     def _sync_error(group: ClassicGroup, request: SyncRequest) -> ErrorCode:
-        if group.state is State.EMPTY:
-            return ErrorCode.unknown_member_id
         error = group.member_error(request.member_id, request.instance_id)
         if error is not ErrorCode.none:
             return error
@@ -165,9 +157,7 @@ class ClassicGroups:
         ):
             if theirs is not None and ours is not None and theirs != ours:
                 return ErrorCode.inconsistent_group_protocol
-        if group.state is State.PREPARING_REBALANCE:
-            return ErrorCode.rebalance_in_progress
-        return ErrorCode.none
+        return MUST_JOIN_AGAIN[group.state]
 
     def decide_heartbeat(self, request: HeartbeatRequest, *, now_ms: int) -> Decision[HeartbeatReply]:
         """Heartbeat: the member lives; it hears whether it has to join again."""
@@ -183,7 +173,7 @@ class ClassicGroups:
             return Decision(reply=HeartbeatReply(error=error))
         draft = Draft(now_ms)
         expect_heartbeat(group, group.members[request.member_id], draft)
-        return draft.decision(HeartbeatReply(error=HEARTBEAT_ANSWER[group.state]))
+        return draft.decision(HeartbeatReply(error=MUST_JOIN_AGAIN[group.state]))
 
     def decide_leave(self, request: LeaveRequest, *, now_ms: int) -> Decision[LeaveReply]:
         """LeaveGroup of one or several members; one rebalance for all of them."""
@@ -196,10 +186,7 @@ class ClassicGroups:
             error = ErrorCode.unknown_member_id if group is None else self._leave_one(group, leaving, draft)
             left.append(LeftMember(member_id=leaving.member_id, instance_id=leaving.instance_id, error=error))
         if group is not None and any(one.error is ErrorCode.none for one in left):
-            if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-                prepare(group, self._settings, draft)
-            else:
-                complete_if_all_joined(group, draft)
+            react(group, Event.MEMBER_LEFT, self._settings, draft)
         return draft.decision(LeaveReply(members=tuple(left)))
 
     @staticmethod
@@ -232,26 +219,25 @@ class ClassicGroups:
             if key[1] == "session":
                 self._session_ended(group, str(key[3]), draft)
             elif key[1] == "join":
-                join_time_is_over(group, self._settings, draft)
+                react(group, Event.JOIN_TIME_OVER, self._settings, draft)
             else:
-                sync_time_is_over(group, self._settings, draft)
+                self._sync_time_is_over(group, draft)
         return draft.decision()
 
     def _session_ended(self, group: ClassicGroup, member_id: str, draft: Draft) -> None:
-        rebalance = group.rebalance
         if member_id in group.pending_joins:
             group.pending_joins.discard(member_id)
-        elif member_id in group.members:
-            waits = rebalance is not None and (member_id in rebalance.joins or member_id in rebalance.syncs)
-            if waits and rebalance is not None and member_id not in rebalance.new:
-                # It waits for an answer of ours, and sends no heartbeats meanwhile.
-                return
+            react(group, Event.NEWCOMER_EXPIRED, self._settings, draft)
+        elif member_id in group.members and not group.keeps_waiting(member_id):
             remove_member(group, member_id, draft)
-            if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-                prepare_or_complete(group, self._settings, draft)
-                return
-        if group.state is State.PREPARING_REBALANCE and group.all_joined:
-            complete(group, draft)
+            react(group, Event.MEMBER_EXPIRED, self._settings, draft)
+
+    def _sync_time_is_over(self, group: ClassicGroup, draft: Draft) -> None:
+        """Members that joined and never asked for their assignment are taken for dead."""
+        if group.pending_syncs:
+            for member_id in sorted(group.pending_syncs):
+                remove_member(group, member_id, draft)
+            react(group, Event.SYNC_TIME_OVER, self._settings, draft)
 
     # Records.
 
@@ -286,16 +272,16 @@ class ClassicGroups:
         group = self.group(group_id)
         if group is not None:
             self._resume(group, draft)
-            if rebalance and group.state is State.STABLE:
-                prepare(group, self._settings, draft)
+            if rebalance:
+                react(group, Event.RESTORED, self._settings, draft)
         return draft.decision()
 
     def _resume(self, group: ClassicGroup, draft: Draft) -> None:
         for member in group.members.values():
             expect_heartbeat(group, member, draft)
-        if len(group.members) > self._settings.max_size and group.state is State.STABLE:
+        if len(group.members) > self._settings.max_size:
             # The limit was lowered meanwhile: who joins first stays.
-            prepare(group, self._settings, draft)
+            react(group, Event.RESTORED, self._settings, draft)
 
     def dissolve(self, group_id: str, error: ErrorCode, now_ms: int) -> Decision[NoReply]:
         """Answer all who wait and cancel all timers, before the group becomes a consumer group (KIP-848)."""

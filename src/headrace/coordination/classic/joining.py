@@ -20,19 +20,17 @@ from headrace.coordination.classic.group import ClassicGroup, session_timer
 from headrace.coordination.classic.members import Member, chosen_protocol, stored_from
 from headrace.coordination.classic.rebalance import (
     ClassicSettings,
-    Draft,
     answer_waiting,
-    complete_if_all_joined,
     expect_heartbeat,
     join_reply,
     joined_members,
     opened,
-    prepare_or_complete,
+    react,
     remove_member,
     wait_for_join,
 )
-from headrace.coordination.classic.states import State
-from headrace.coordination.decision import WaitingId
+from headrace.coordination.classic.states import Event, State
+from headrace.coordination.decision import Draft, WaitingId
 from headrace.coordination.group import NO_MEMBER
 from headrace.coordination.replies import JoinReply
 from headrace.coordination.requests import JoinRequest
@@ -98,7 +96,7 @@ class Joining:
             self._draft.cancel_timer(session_timer(group.group_id, member_id))
         elif member_id in group.members:
             remove_member(group, member_id, self._draft)
-        complete_if_all_joined(group, self._draft)
+        react(group, Event.NEWCOMER_REFUSED, self._settings, self._draft)
 
     def _give_an_id(self) -> JoinReply:
         group, member_id = self._group, self._new_member_id
@@ -135,7 +133,7 @@ class Joining:
             session_timeout_ms=request.session_timeout_ms,
         )
         wait_for_join(rebalance, member.member_id, self._waiting_id, self._draft)
-        prepare_or_complete(group, self._settings, self._draft)
+        react(group, Event.MEMBER_JOINED, self._settings, self._draft)
 
     def _add(self, member_id: str) -> None:
         group, request = self._group, self._request
@@ -158,7 +156,7 @@ class Joining:
         # Somebody who went away while waiting for a first assignment shows it by nothing but this timeout.
         key = session_timer(group.group_id, member_id)
         self._draft.set_timer(key, self._settings.new_member_join_timeout_ms)
-        prepare_or_complete(group, self._settings, self._draft)
+        react(group, Event.MEMBER_JOINED, self._settings, self._draft)
 
     def _replace_static(self, former: Member) -> JoinReply | None:
         group, request, draft = self._group, self._request, self._draft
@@ -183,7 +181,7 @@ class Joining:
         rebalance.rename(former.member_id, replacement)
         group.offered.pop(former.member_id, None)
         wait_for_join(rebalance, replacement.member_id, self._waiting_id, draft)
-        prepare_or_complete(group, self._settings, draft)
+        react(group, Event.MEMBER_JOINED, self._settings, draft)
         return None
 
     def _take_over(self, former: Member, replacement: Member, members: dict[str, Member]) -> JoinReply:

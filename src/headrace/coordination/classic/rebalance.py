@@ -5,13 +5,15 @@ the longest rebalance timeout of its members), the *sync* timer (members that jo
 assignment), and a *session* timer for each member.
 
 Invariants: who waits for a join or a sync is answered exactly once, whatever becomes of the rebalance. Only a
-record ends a rebalance: `settle` and `empty` write it, replaying it does the rest.
+record ends a rebalance: `settle` and `_empty` write it, replaying it does the rest. Which step follows from
+what is in the table of `states.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
@@ -24,16 +26,8 @@ from headrace.coordination.classic.group import (
     sync_timer,
 )
 from headrace.coordination.classic.members import Member, chosen_protocol, stored_from
-from headrace.coordination.classic.states import State, can_rebalance
-from headrace.coordination.decision import (
-    Decision,
-    Record,
-    Reply,
-    SomeReply,
-    Timer,
-    TimerKey,
-    WaitingId,
-)
+from headrace.coordination.classic.states import STEPS, Event, State, Step
+from headrace.coordination.decision import Draft, WaitingId
 from headrace.coordination.group import NO_GENERATION
 from headrace.coordination.replies import JoinedMember, JoinReply, SyncReply
 
@@ -50,44 +44,21 @@ class ClassicSettings:
     new_member_join_timeout_ms: int = 300_000
 
 
-class Draft:
-    """A decision in the making: what was decided so far, the last word on each timer."""
-
-    __slots__ = ("_timers", "now_ms", "records", "replies")
-
-    def __init__(self, now_ms: int) -> None:
-        self.now_ms = now_ms
-        self.records: list[Record] = []
-        self.replies: list[tuple[WaitingId, Reply]] = []
-        self._timers: dict[TimerKey, Timer] = {}
-
-    def set_timer(self, key: TimerKey, after_ms: int) -> None:
-        self._timers[key] = Timer(key=key, at_ms=self.now_ms + after_ms)
-
-    def cancel_timer(self, key: TimerKey) -> None:
-        self._timers[key] = Timer(key=key, at_ms=None)
-
-    def answer(self, waiting_id: WaitingId, reply: Reply) -> None:
-        self.replies.append((waiting_id, reply))
-
-    def decision(self, reply: SomeReply | None = None) -> Decision[SomeReply]:
-        return Decision(
-            records=tuple(self.records),
-            reply=reply,
-            timers=tuple(self._timers.values()),
-            replies=tuple(self.replies),
-        )
-
-
 def expect_heartbeat(group: ClassicGroup, member: Member, draft: Draft) -> None:
     """From now on the member has one session timeout to show that it lives."""
     draft.set_timer(session_timer(group.group_id, member.member_id), member.session_timeout_ms)
 
 
 def opened(group: ClassicGroup) -> Rebalance:
-    """The copy on which members come and go. Who makes one must `prepare` within the same decision."""
+    """The copy on which members come and go. Who makes one must `react` within the same decision."""
     if group.rebalance is None:
         group.rebalance = Rebalance(group.settled, group.state)
+    return group.rebalance
+
+
+def _under_way(group: ClassicGroup) -> Rebalance:
+    if group.rebalance is None:
+        raise AssertionError(f"group {group.group_id} is not in a rebalance")
     return group.rebalance
 
 
@@ -120,24 +91,14 @@ def wait_for_join(rebalance: Rebalance, member_id: str, waiting_id: WaitingId, d
     rebalance.joins[member_id] = waiting_id
 
 
-def prepare_or_complete(group: ClassicGroup, settings: ClassicSettings, draft: Draft) -> None:
-    """Something changed: begin a rebalance, or, if one is being prepared, see whether it can go on."""
-    if can_rebalance(group.state):
-        prepare(group, settings, draft)
-    else:
-        complete_if_all_joined(group, draft)
+def react(group: ClassicGroup, event: Event, settings: ClassicSettings, draft: Draft) -> None:
+    """Take the step that the table has for this event. Who caused it has changed the members already."""
+    step = STEPS[event].get(group.state)
+    if step is not None:
+        _TAKE[step](group, settings, draft)
 
 
-def complete_if_all_joined(group: ClassicGroup, draft: Draft) -> None:
-    """Go on when nobody is missing. A first rebalance waits for its delay in any case."""
-    rebalance = group.rebalance
-    if rebalance is None or rebalance.state is not State.PREPARING_REBALANCE or rebalance.initial:
-        return
-    if group.all_joined:
-        complete(group, draft)
-
-
-def prepare(group: ClassicGroup, settings: ClassicSettings, draft: Draft) -> None:
+def _prepare(group: ClassicGroup, settings: ClassicSettings, draft: Draft) -> None:
     """Begin a rebalance, or begin it anew: all members are asked to join again."""
     rebalance = opened(group)
     if rebalance.state is State.COMPLETING_REBALANCE:
@@ -151,23 +112,31 @@ def prepare(group: ClassicGroup, settings: ClassicSettings, draft: Draft) -> Non
     group.pending_syncs.clear()
     draft.cancel_timer(sync_timer(group.group_id))
     rebalance.initial = rebalance.state is State.EMPTY
-    rebalance.enter(State.PREPARING_REBALANCE)
+    rebalance.state = State.PREPARING_REBALANCE
     if rebalance.initial:
         rebalance.new_member_added = False
         rebalance.delay_ms = settings.initial_rebalance_delay_ms
         rebalance.delay_remaining_ms = max(rebalance.timeout_ms - rebalance.delay_ms, 0)
         draft.set_timer(join_timer(group.group_id), rebalance.delay_ms)
     elif group.all_joined:
-        complete(group, draft)
+        _complete(group, draft)
     else:
         draft.set_timer(join_timer(group.group_id), rebalance.timeout_ms)
 
 
-def join_time_is_over(group: ClassicGroup, settings: ClassicSettings, draft: Draft) -> None:
-    """The join timer. While more members keep coming, a first rebalance waits on (KIP-134)."""
-    rebalance = group.rebalance
-    if rebalance is None or rebalance.state is not State.PREPARING_REBALANCE:
-        return
+def _complete_if_joined(group: ClassicGroup, _settings: ClassicSettings, draft: Draft) -> None:
+    if group.all_joined and not _under_way(group).initial:
+        _complete(group, draft)
+
+
+def _complete_early_if_joined(group: ClassicGroup, _settings: ClassicSettings, draft: Draft) -> None:
+    if group.all_joined:
+        _complete(group, draft)
+
+
+def _complete_or_wait_on(group: ClassicGroup, settings: ClassicSettings, draft: Draft) -> None:
+    """While more members keep coming, a first rebalance waits on (KIP-134)."""
+    rebalance = _under_way(group)
     if rebalance.initial and rebalance.new_member_added and rebalance.delay_remaining_ms > 0:
         rebalance.new_member_added = False
         waited_ms = rebalance.delay_ms
@@ -175,24 +144,22 @@ def join_time_is_over(group: ClassicGroup, settings: ClassicSettings, draft: Dra
         rebalance.delay_remaining_ms = max(rebalance.delay_remaining_ms - waited_ms, 0)
         draft.set_timer(join_timer(group.group_id), rebalance.delay_ms)
         return
-    complete(group, draft)
+    _complete(group, draft)
 
 
-def complete(group: ClassicGroup, draft: Draft) -> None:
+def _complete(group: ClassicGroup, draft: Draft) -> None:
     """Everyone has joined, or had the time to: the next generation is made of those who did.
 
     Static members that did not join again keep their place (KIP-345): until their session ends they may
     just be restarting.
     """
-    rebalance = group.rebalance
-    if rebalance is None:
-        raise AssertionError(f"group {group.group_id} completes a rebalance that it is not in")
+    rebalance = _under_way(group)
     draft.cancel_timer(join_timer(group.group_id))
     for member in list(rebalance.members.values()):
         if member.member_id not in rebalance.joins and member.instance_id is None:
             remove_member(group, member.member_id, draft)
     if not rebalance.members:
-        empty(group, rebalance, draft)
+        _empty(group, rebalance, draft)
         return
     if not rebalance.elect_joined_leader():
         draft.set_timer(join_timer(group.group_id), rebalance.timeout_ms)
@@ -207,6 +174,14 @@ def complete(group: ClassicGroup, draft: Draft) -> None:
         expect_heartbeat(group, member, draft)
     group.pending_syncs = set(rebalance.members)
     draft.set_timer(sync_timer(group.group_id), rebalance.timeout_ms)
+
+
+_TAKE: Final[Mapping[Step, Callable[[ClassicGroup, ClassicSettings, Draft], None]]] = {
+    Step.PREPARE: _prepare,
+    Step.COMPLETE_IF_JOINED: _complete_if_joined,
+    Step.COMPLETE_EARLY_IF_JOINED: _complete_early_if_joined,
+    Step.COMPLETE_OR_WAIT_ON: _complete_or_wait_on,
+}
 
 
 def join_reply(group: ClassicGroup, member_id: str, *, with_members: bool = True) -> JoinReply:
@@ -233,7 +208,7 @@ def joined_members(members: Mapping[str, Member], protocol: str | None) -> tuple
     )
 
 
-def empty(group: ClassicGroup, rebalance: Rebalance, draft: Draft) -> None:
+def _empty(group: ClassicGroup, rebalance: Rebalance, draft: Draft) -> None:
     """All are gone: an empty generation, written. Its offsets begin to age."""
     rebalance.generation += 1
     stored = stored_from(
@@ -250,9 +225,7 @@ def empty(group: ClassicGroup, rebalance: Rebalance, draft: Draft) -> None:
 
 def settle(group: ClassicGroup, assignments: Mapping[str, bytes], draft: Draft) -> None:
     """The leader has assigned: the generation is written, and all who wait for their assignment get it."""
-    rebalance = group.rebalance
-    if rebalance is None:
-        raise AssertionError(f"group {group.group_id} settles a rebalance that it is not in")
+    rebalance = _under_way(group)
     stored = stored_from(
         generation=rebalance.generation,
         protocol_type=rebalance.protocol_type,
@@ -273,15 +246,6 @@ def settle(group: ClassicGroup, assignments: Mapping[str, bytes], draft: Draft) 
         expect_heartbeat(group, rebalance.members[member_id], draft)
     rebalance.syncs.clear()
     group.offered = {member.member_id: member.protocols for member in rebalance.members.values()}
-
-
-def sync_time_is_over(group: ClassicGroup, settings: ClassicSettings, draft: Draft) -> None:
-    """The sync timer: members that joined and never asked for their assignment are taken for dead."""
-    if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.pending_syncs:
-        return
-    for member_id in sorted(group.pending_syncs):
-        remove_member(group, member_id, draft)
-    prepare(group, settings, draft)
 
 
 def dissolve(group: ClassicGroup, error: ErrorCode, draft: Draft) -> None:

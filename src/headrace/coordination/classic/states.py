@@ -1,17 +1,21 @@
-"""The states of a classic group, and what each of them means, as tables.
+"""The states of a classic group, and the tables that decide what follows from what happens in each of them.
 
     Empty ──join──▶ PreparingRebalance ──all have joined──▶ CompletingRebalance ──leader assigns──▶ Stable
       ▲                 │        ▲  ▲                                │                                │
       └──all are gone───┘        │  └────a member comes, goes or changes───────────────────────────────┤
                                  └────────────────────────────────────┘
 
+`STEPS` names the step for each event in each state; `rebalance.react` takes it. Nothing else begins or ends a
+phase of a rebalance.
+
 Stable and Empty are settled: a record says so, and a group is in one of them after a load. The two between
-are transient, as in Kafka: a restart forgets them and the members join again. Dead is no state that a group
-is in here: it is what DescribeGroups says of a group that there is not.
+are transient, as in Kafka: a restart forgets them and the members join again. No group is ever Dead: that is
+what DescribeGroups says of a group that does not exist.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
@@ -28,34 +32,63 @@ class State(Enum):
     DEAD = "Dead"
 
 
-FOLLOWING: Final[dict[State, frozenset[State]]] = {
-    State.EMPTY: frozenset({State.PREPARING_REBALANCE, State.DEAD}),
-    State.PREPARING_REBALANCE: frozenset({State.COMPLETING_REBALANCE, State.EMPTY, State.DEAD}),
-    State.COMPLETING_REBALANCE: frozenset({State.STABLE, State.PREPARING_REBALANCE, State.DEAD}),
-    State.STABLE: frozenset({State.PREPARING_REBALANCE, State.DEAD}),
-    State.DEAD: frozenset({State.DEAD}),
-}
-"""Which states can follow which."""
+class Event(Enum):
+    """What can happen to a group."""
 
-HEARTBEAT_ANSWER: Final[dict[State, ErrorCode]] = {
+    MEMBER_JOINED = "a member came, came back or changed what it offers"
+    MEMBER_LEFT = "members left, or asked for an id and left before they joined with it"
+    MEMBER_EXPIRED = "a member showed no sign of life for its session timeout"
+    NEWCOMER_REFUSED = "somebody found no room"
+    NEWCOMER_EXPIRED = "somebody asked for an id and did not join with it in time"
+    JOIN_TIME_OVER = "the members had the time to join"
+    SYNC_TIME_OVER = "members joined and did not ask for their assignment in time"
+    RESTORED = "records made the group, and its members have to join again"
+
+
+class Step(Enum):
+    """What a group does about an event."""
+
+    PREPARE = "asks all members to join again"
+    COMPLETE_IF_JOINED = "completes the join phase if nobody is missing; a first one lasts for its delay"
+    COMPLETE_EARLY_IF_JOINED = "the same, without waiting for the delay"
+    COMPLETE_OR_WAIT_ON = "completes the join phase; a first one lasts while newcomers keep coming"
+
+
+STEPS: Final[Mapping[Event, Mapping[State, Step]]] = {
+    Event.MEMBER_JOINED: {
+        State.EMPTY: Step.PREPARE,
+        State.PREPARING_REBALANCE: Step.COMPLETE_IF_JOINED,
+        State.COMPLETING_REBALANCE: Step.PREPARE,
+        State.STABLE: Step.PREPARE,
+    },
+    Event.MEMBER_LEFT: {
+        State.PREPARING_REBALANCE: Step.COMPLETE_IF_JOINED,
+        State.COMPLETING_REBALANCE: Step.PREPARE,
+        State.STABLE: Step.PREPARE,
+    },
+    Event.MEMBER_EXPIRED: {
+        State.PREPARING_REBALANCE: Step.COMPLETE_EARLY_IF_JOINED,
+        State.COMPLETING_REBALANCE: Step.PREPARE,
+        State.STABLE: Step.PREPARE,
+    },
+    Event.NEWCOMER_REFUSED: {State.PREPARING_REBALANCE: Step.COMPLETE_IF_JOINED},
+    Event.NEWCOMER_EXPIRED: {State.PREPARING_REBALANCE: Step.COMPLETE_EARLY_IF_JOINED},
+    Event.JOIN_TIME_OVER: {State.PREPARING_REBALANCE: Step.COMPLETE_OR_WAIT_ON},
+    Event.SYNC_TIME_OVER: {
+        State.COMPLETING_REBALANCE: Step.PREPARE,
+        State.STABLE: Step.PREPARE,
+    },
+    Event.RESTORED: {State.STABLE: Step.PREPARE},
+}
+"""A state that is not listed goes on as before."""
+
+MUST_JOIN_AGAIN: Final[Mapping[State, ErrorCode]] = {
     State.EMPTY: ErrorCode.unknown_member_id,
     State.PREPARING_REBALANCE: ErrorCode.rebalance_in_progress,
     State.COMPLETING_REBALANCE: ErrorCode.none,
     State.STABLE: ErrorCode.none,
 }
-"""What a member of the right generation hears. During a rebalance it hears that it has to join again."""
+"""What a heartbeat or a SyncGroup of the right generation is told: whether the member has to join again."""
 
-SETTLED: Final = frozenset({State.EMPTY, State.STABLE})
 COMMIT_IS_A_SIGN_OF_LIFE: Final = frozenset({State.STABLE, State.PREPARING_REBALANCE})
 WITH_MEMBERS: Final = frozenset({State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE, State.STABLE})
-
-
-def can_rebalance(state: State) -> bool:
-    """Whether a rebalance can begin, or begin anew, in this state."""
-    return State.PREPARING_REBALANCE in FOLLOWING[state]
-
-
-def check_transition(before: State, after: State) -> None:
-    """A transition that is not in the table is a fault of this program."""
-    if after not in FOLLOWING[before]:
-        raise AssertionError(f"no way leads from {before.value} to {after.value}")

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from headrace.coordination.classic.rebalance import Draft
 from headrace.coordination.consumer.group import ConsumerGroup, Member
 from headrace.coordination.consumer.records import RecordKey, RecordType, Value, record
-from headrace.coordination.decision import TimerKey
+from headrace.coordination.decision import Draft, TimerKey
 
 MACHINE: Final = "consumer"
 """The first part of the keys of this machine's timers; the third is the group's id."""

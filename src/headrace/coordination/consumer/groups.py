@@ -23,7 +23,7 @@ from kio.schema.errors import ErrorCode
 
 from headrace.coordination.classic.group import ClassicGroup
 from headrace.coordination.classic.groups import ClassicGroups
-from headrace.coordination.classic.rebalance import ClassicSettings, Draft, dissolve
+from headrace.coordination.classic.rebalance import ClassicSettings, dissolve
 from headrace.coordination.consumer import classic_members
 from headrace.coordination.consumer.draft import GroupDraft, revocation_timer, session_timer
 from headrace.coordination.consumer.group import ConsumerGroup
@@ -52,7 +52,7 @@ from headrace.coordination.consumer.values import (
     GroupEpoch,
     MemberState,
 )
-from headrace.coordination.decision import Decision, Reply, SomeReply, TimerKey, WaitingId
+from headrace.coordination.decision import Decision, Draft, Reply, SomeReply, TimerKey, WaitingId
 from headrace.coordination.group import Groups
 from headrace.coordination.replies import (
     HeartbeatReply,
