@@ -52,7 +52,7 @@ def test_a_data_folder_that_cannot_be_made_is_said_so(settings: Settings, tmp_pa
     (tmp_path / "file").write_text("", encoding="utf-8")
     inside_a_file = dataclasses.replace(settings, data_dir=tmp_path / "file" / "data")
     assert holder(inside_a_file) is None
-    with pytest.raises(HeadraceError, match="cannot be written") as raised:
+    with pytest.raises(HeadraceError, match="Cannot write to") as raised:
         PlatformLock(inside_a_file).acquire()
     assert "--data-dir" in raised.value.remedy
 

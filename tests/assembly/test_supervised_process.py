@@ -198,6 +198,6 @@ def test_nothing_starts_beside_what_cannot_be_ended(
         bench.clock.now = process.retry_at
         process.step(may_start=True)
         assert (process.state.state, process.state.pid) == ("restarting", None)
-        assert f"what pid {pid} started cannot be ended" in process.state.detail
+        assert f"cannot end processes started by pid {pid}" in process.state.detail
     bench.clock.now = process.retry_at
     bench.step_until(process, "running")

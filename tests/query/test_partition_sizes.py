@@ -55,7 +55,7 @@ def test_a_broker_that_does_not_answer_leaves_its_partitions_unknown(
     with caplog.at_level(logging.WARNING):
         sizes = partition_sizes([("127.0.0.1", free_port()), address(broker.bootstrap)], 5)
     assert sizes[topic_name, 0] > 0
-    assert "did not say how large its partitions are" in caplog.text
+    assert "did not report the sizes of its partitions" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""How a process tells the supervisor how it is: one small JSON file per process in `<data_dir>/run/`.
+"""How a process reports its state to the supervisor: one small JSON file per process in `<data_dir>/run/`.
 
-Invariants: a file is replaced whole (write, then rename), so a reader never sees half of one; it holds
-the writer's pid, so that the word of a process that died is never taken for that of its successor, and
-the supervisor forgets the old word before it starts a successor, because pids come again. Never holds
-anything a restart would need.
+Invariants: a file is replaced as a whole (write, then rename), so a reader never sees half of one; it holds
+the writer's pid, so that the announcement of a dead process is never taken for its successor's, and the
+supervisor deletes the old announcement before it starts a successor, because pids are reused. Never holds
+anything that a restart would need.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ State = Literal["starting", "ready", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
-    """The last word of one process."""
+    """The latest announcement of one process."""
 
     pid: int
     state: State
@@ -34,13 +34,13 @@ def run_dir(settings: Settings) -> Path:
 
 
 def announce(settings: Settings, process: str, *, state: State, detail: str = "") -> None:
-    """Say how this process is; called by the one that the supervisor started, not by its workers."""
+    """Report the state of this process; called by the one the supervisor started, not by its workers."""
     content = json.dumps({"pid": os.getpid(), "state": state, "detail": detail})
     replace_file(_path(settings, process), content)
 
 
 def latest(settings: Settings, process: str) -> Announcement | None:
-    """What the process said last, or None if it never said anything."""
+    """The latest announcement of the process, or None if there is none."""
     try:
         content = json.loads(_path(settings, process).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -49,12 +49,12 @@ def latest(settings: Settings, process: str) -> Announcement | None:
 
 
 def forget(settings: Settings, process: str) -> None:
-    """Drop what the process said last."""
+    """Delete the latest announcement of the process."""
     _path(settings, process).unlink(missing_ok=True)
 
 
 def replace_file(path: Path, content: str) -> None:
-    """Write a file so that readers see the old content or the new, never a part."""
+    """Write a file so that readers see either the old or the new content, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_native_id()}")
     temporary.write_text(content, encoding="utf-8")

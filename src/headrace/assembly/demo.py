@@ -1,8 +1,8 @@
-"""The demo: the whole platform with traffic on it, and the count of what became of every event.
+"""The demo: the whole platform with traffic on it, and an account of what became of every event.
 
-The figures are of this run: what the data folder held before is subtracted. `accepted` is what the log took
-in the meantime, the demo's own events and anybody else's; Avro, dead letters and lake are of distinct source
-coordinates.
+The figures cover this run: what the data folder contained before is subtracted. `accepted` is what the log
+accepted during the run, from the demo and anybody else; the figures for Avro, dead letters and the lake count
+distinct source coordinates.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ WHERE EVENT_TYPE = 'ListingView'
 GROUP BY SERVER_DATE ORDER BY SERVER_DATE DESC
 """
 _LOOK_SECONDS: Final = 0.5
-# The first rows reach the lake once the JVM has compiled its way through a batch; a slow machine needs its
-# time.
+# The first rows reach the lake once the JVM has compiled its way through a batch, which takes a while on a
+# slow machine.
 _DRAIN_SECONDS: Final = 180.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """How far events have come, and how fast."""
+    """How far events have got, and how fast."""
 
     accepted: int
     avro: int
     dead_letters: int
     lake: int
-    # Of the last minute; the whole run's is `overall`. None where nothing was measured yet.
+    # Over the last minute; `overall` covers the whole run. None if nothing has been measured yet.
     latency_ms: dict[str, float | None]
     avro_latency_ms: dict[str, float | None]
     overall_latency_ms: dict[str, float | None]
@@ -67,7 +67,7 @@ FlowListener = Callable[[Flow], None]
 
 
 def make_pipeline(settings: Settings) -> None:
-    """The topic with its partitions, and the statements of the example; what is there already stays."""
+    """Create the topic with its partitions and run the example's statements; whatever exists is kept."""
     TopicDirectory(settings.bootstrap).ensure(settings.events_topic, partitions=PARTITIONS)
     answer = httpx.post(
         f"http://{settings.host}:{settings.statements_port}/ksql",
@@ -76,7 +76,7 @@ def make_pipeline(settings: Settings) -> None:
         trust_env=False,
     )
     if answer.status_code != httpx.codes.OK:
-        raise HeadraceError("process_failed", f"The statements of the example fail: {answer.text}")
+        raise HeadraceError("process_failed", f"The example's statements failed: {answer.text}")
 
 
 class Demo:
@@ -94,21 +94,21 @@ class Demo:
         )
 
     def begin(self) -> None:
-        """Make topic and queries, wait until all that was there before is counted, start the traffic."""
+        """Create topic and queries, wait until all that existed before is counted, start the traffic."""
         make_pipeline(self._settings)
         before = self._wait_drained(lambda flow: flow)
         self._before = before
         self.traffic.start()
 
     def run(self, *, seconds: float | None, stopping: Callable[[], bool]) -> None:
-        """Watch until the time is over or somebody says stop."""
+        """Watch until the time is up or somebody says stop."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while not stopping() and (deadline is None or time.monotonic() < deadline):
             self._on_flow(self._flow())
             time.sleep(_LOOK_SECONDS)
 
     def finish(self) -> Flow:
-        """Stop the traffic, wait until every event has arrived, give the final count."""
+        """Stop the traffic, wait until every event has arrived, and return the final count."""
         self.traffic.stop()
         final = self._wait_drained(self._since_begin)
         if final.accepted < self.traffic.posted:
@@ -126,8 +126,8 @@ class Demo:
         self._client.close()
 
     def _wait_drained(self, view: Callable[[Flow], Flow]) -> Flow:
-        """The flow, once nothing is under way. It must look the same twice: the counts are not taken at
-        one moment.
+        """The flow once nothing is in progress. It must look the same twice, because the counts are not taken
+        at the same moment.
         """
         deadline = time.monotonic() + _DRAIN_SECONDS
         last: Flow | None = None
@@ -139,10 +139,10 @@ class Demo:
             if time.monotonic() > deadline:
                 raise HeadraceError(
                     "process_failed",
-                    f"The events are not all in the lake after {_DRAIN_SECONDS:.0f} s: "
+                    f"Not all events are in the lake after {_DRAIN_SECONDS:.0f} s: "
                     f"{flow.accepted} accepted, {flow.avro} in Avro, {flow.dead_letters} dead letters, "
                     f"{flow.lake} in the lake.",
-                    remedy=f"Look at {self._settings.log_dir}/pipeline.log.",
+                    remedy=f"See {self._settings.log_dir}/pipeline.log.",
                 )
             last = flow
             time.sleep(_LOOK_SECONDS)

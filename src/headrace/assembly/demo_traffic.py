@@ -1,7 +1,7 @@
-"""The demo's traffic: a thread that posts marketplace events to the events API at a steady pace.
+"""The demo's traffic: a thread that posts marketplace events to the events API at a steady rate.
 
-Every other request is one event, the rest are small batches, as in life. A request that fails is counted and
-said, and not sent again: the demo's figures are of what was accepted.
+Every other request is a single event, the rest are small batches. A request that fails is counted and
+reported, but not retried: the demo's figures count what was accepted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Traffic:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, after the answer to the request under way."""
+        """Stop after the response to the current request."""
         self._stopping.set()
         self._thread.join()
 
@@ -82,6 +82,6 @@ class Traffic:
 
 
 def marketplace_traffic(*, host: str, port: int, events_per_second: int) -> Traffic:
-    """Traffic of the example marketplace, seen from today."""
+    """Traffic of the example marketplace, dated around today."""
     events = Marketplace().events(datetime.now(UTC).date())
     return Traffic(host=host, port=port, events_per_second=events_per_second, events=events)

@@ -1,8 +1,8 @@
 """One supervisor per data folder: a lock on `<data_dir>/run/supervisor.lock`, which holds a pid.
 
-Invariants: the lock is the kernel's (flock), so it ends with its holder, however that ended, and a file
-left behind locks nothing; the file is never deleted, because a second one of the same name would be a
-second lock. Never inherited by child processes (Python opens files that way).
+Invariants: the kernel holds the lock (flock), so it ends with its holder, however that ended, and a leftover
+file locks nothing; the file is never deleted, because another one of the same name would be another lock.
+Child processes never inherit it (Python opens files that way).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PAUSE_SECONDS: Final = 0.05
 
 
 class PlatformLock:
-    """The right to run the platform of one data folder."""
+    """The right to run the platform on one data folder."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -37,10 +37,10 @@ class PlatformLock:
         except OSError as error:
             raise HeadraceError(
                 "invalid_setting",
-                f"The data folder {self._settings.data_dir} cannot be written: {error.strerror}.",
+                f"Cannot write to the data folder {self._settings.data_dir}: {error.strerror}.",
                 remedy="Make it writable, or choose another with --data-dir.",
             ) from error
-        # More than one try: `headrace status` holds the lock for a moment when it looks whether it is free.
+        # Several attempts: `headrace status` holds the lock for a moment when it checks whether it is free.
         for _ in range(_TRIES):
             if _try_lock(file, fcntl.LOCK_EX):
                 os.ftruncate(file, 0)
@@ -53,7 +53,7 @@ class PlatformLock:
         raise _in_use(self._settings, pid)
 
     def release(self) -> None:
-        """Give the lock back; nothing happens if it is not held."""
+        """Release the lock; does nothing if it is not held."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
             os.close(self._file)
@@ -65,7 +65,7 @@ def lock_path(settings: Settings) -> Path:
 
 
 def holder(settings: Settings) -> int | None:
-    """The pid of the supervisor that runs the platform of this data folder, or None if none does."""
+    """The pid of the supervisor that runs the platform on this data folder, or None."""
     try:
         file = os.open(lock_path(settings), os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
@@ -73,8 +73,8 @@ def holder(settings: Settings) -> int | None:
     except PermissionError as error:
         raise HeadraceError(
             "invalid_setting",
-            f"The data folder {settings.data_dir} cannot be read: {error.strerror}.",
-            remedy="Ask as the user whose platform it is, or name another folder with --data-dir.",
+            f"Cannot read the data folder {settings.data_dir}: {error.strerror}.",
+            remedy="Run the command as the user who owns the platform, or choose another with --data-dir.",
         ) from error
     try:
         for _ in range(_TRIES):
@@ -83,7 +83,7 @@ def holder(settings: Settings) -> int | None:
             pid = _read_pid(file)
             if pid is not None:
                 return pid
-            # Taken a moment ago: its holder has yet to write its pid.
+            # Locked a moment ago: its holder has yet to write its pid.
             time.sleep(_PAUSE_SECONDS)
         return None
     finally:
@@ -91,7 +91,7 @@ def holder(settings: Settings) -> int | None:
 
 
 def check_free(settings: Settings) -> None:
-    """Raise `data_dir_in_use` if a platform runs on this data folder: for those who want to know early."""
+    """Raise `data_dir_in_use` if a platform is running on this data folder, for an early check."""
     pid = holder(settings)
     if pid is not None:
         raise _in_use(settings, pid)

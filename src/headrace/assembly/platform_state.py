@@ -1,7 +1,7 @@
-"""How the platform is, for others to read: `<data_dir>/run/supervisor.json`, written by the supervisor.
+"""The platform's state, for others to read: `<data_dir>/run/supervisor.json`, written by the supervisor.
 
-Invariants: replaced whole on every change; counts only while the lock is held by the pid in it, so that
-what a killed supervisor wrote last is never shown as the present. Never read by the supervisor itself.
+Invariants: replaced as a whole on every change; valid only while the pid in it holds the lock, so that the
+last state of a killed supervisor is never shown as current. Never read by the supervisor itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Phase = Literal["waiting", "starting", "running", "failing", "restarting", "stop
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessState:
-    """One process: where it stands, since when (seconds since the epoch), and its own words on it."""
+    """One process: its phase, since when (seconds since the epoch), and what it says about it."""
 
     name: str
     state: Phase
@@ -57,7 +57,7 @@ def write_state(settings: Settings, state: PlatformState) -> None:
 
 
 def read_state(settings: Settings) -> PlatformState | None:
-    """How the platform of this data folder is now, or None if it does not run."""
+    """The current state of the platform on this data folder, or None if it is not running."""
     pid = holder(settings)
     if pid is None:
         return None

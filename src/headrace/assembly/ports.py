@@ -1,8 +1,8 @@
-"""Whether the ports that the platform wants are free, asked before anything starts.
+"""Checks that the platform's ports are free, before anything starts.
 
-Invariant: a port that is taken is an error that names the port, the setting, and, where the system tells,
-who holds it. Never keeps a port: what is free now may be taken a moment later, which the process that
-binds it then reports.
+Invariant: if a port is taken, the error names the port, its setting and, where the system allows it, the
+process that holds it. Never reserves a port: one that is free now may be taken a moment later; then the
+process that binds it reports the error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def check_ports(settings: Settings, specs: Iterable[ProcessSpec]) -> None:
     ports = listening_ports(settings)
     for spec in specs:
         for name in spec.ports:
-            # With an external log nobody here binds the log's port.
+            # With an external log, no process here binds the log's port.
             for port in ports.get(name, ()):
                 _check(settings.host, port, name)
 
@@ -36,7 +36,7 @@ def _check(host: str, port: int, name: str) -> None:
             "invalid_setting", f"Setting `host` = '{host}' is not an address: {error.strerror}."
         ) from error
     with socket.socket(family, kind, protocol) as probe:
-        # As servers do: connections of an earlier run that linger in TIME_WAIT are no obstacle.
+        # As servers do: connections of an earlier run in TIME_WAIT do not matter.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(address)
@@ -62,12 +62,12 @@ def _refusal(host: str, port: int, name: str, error: OSError) -> HeadraceError:
 
 
 def _user_of(port: int) -> str:
-    """` by pid … (name)` where the system tells."""
+    """` by pid … (name)`, where the system allows it."""
     try:
         for connection in psutil.net_connections(kind="tcp"):
             if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
                 return f" by pid {connection.pid} ({psutil.Process(connection.pid).name()})"
     except psutil.Error:
-        # Who it is helps, but not every system tells everybody.
+        # Helpful, but not every system tells every user.
         return ""
     return ""

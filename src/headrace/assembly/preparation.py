@@ -1,7 +1,7 @@
-"""What must be on the machine before the platform starts: Java, and the Java artifacts.
+"""What must be on the machine before the platform starts: Java and the Java artifacts.
 
-Fetched here, in the foreground, because here somebody looks: a progress bar in a log file helps nobody.
-Invariant: after `prepare` the processes find what they need without the network. Never starts anything.
+Downloaded here, in the foreground, where somebody is watching: a progress bar in a log file helps nobody.
+Invariant: after `prepare` the processes have what they need without the network. Never starts anything.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from headrace.java.runtime import find_java
 
 
 def prepare(settings: Settings, *, progress: bool = False) -> None:
-    """Find Java and fetch the artifacts that these settings need, or raise with the remedy."""
+    """Find Java and download the artifacts that these settings need, or raise with the remedy."""
     find_java(settings.java_home)
     artifacts = Artifacts(settings.cache_dir)
     if settings.engine == "kafka":

@@ -1,10 +1,10 @@
-"""A process and everything it started: finding them all, and ending them for sure.
+"""A process and everything it started: finds all of them, and makes sure that they end.
 
-A Spark or Kafka JVM must not outlive the Python process that drives it: beside its successor it would
-write the same tables and hold the same ports. Members are found by session (each family is started in one
-of its own, and process groups lie within it), and by a mark in the environment that is inherited by
-whatever they start, in further sessions too. Invariant: when `kill_family` or `kill_leftovers` returns
-True, no member runs any more. Never touches a process that carries neither.
+A Spark or Kafka JVM must not outlive the Python process that drives it: alongside a successor it would write
+the same tables and hold the same ports. Members are found by session (each family is started in its own,
+which contains its process groups) and by a mark in the environment, which everything they start inherits,
+even in other sessions. Invariant: when `kill_family` or `kill_leftovers` returns True, no member is running.
+Never touches a process that has neither the session nor the mark.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _PAUSE_SECONDS: Final = 0.02
 
 
 def mark(data_dir: Path, name: str) -> str:
-    """The value of `MARK` for one process of the platform in that data folder."""
+    """The value of `MARK` for one process of the platform with that data folder."""
     return f"{name}@{data_dir}"
 
 
 def kill_family(pid: int, family_mark: str, *, seconds: float = 10.0) -> bool:
-    """SIGKILL the session led by `pid` and all that carry the mark; True when they are gone."""
+    """SIGKILL the session led by `pid` and every process with the mark; True once they are gone."""
 
     def belongs(process: psutil.Process) -> bool:
         return os.getsid(process.pid) == pid or process.environ().get(MARK) == family_mark
@@ -37,7 +37,7 @@ def kill_family(pid: int, family_mark: str, *, seconds: float = 10.0) -> bool:
 
 
 def kill_leftovers(data_dir: Path, *, seconds: float = 10.0) -> bool:
-    """SIGKILL what a supervisor of this data folder left behind when it was killed itself; True when gone."""
+    """SIGKILL what a killed supervisor of this data folder left behind; True once it is gone."""
 
     def belongs(process: psutil.Process) -> bool:
         _, _, folder = process.environ().get(MARK, "").partition("@")
@@ -50,8 +50,8 @@ def _kill(belongs: Callable[[psutil.Process], bool], seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     members: set[psutil.Process] = set()
     while True:
-        # Looked up again each time, as a member may have started another one in between; and remembered, as
-        # one that is on its way out shows its environment no more.
+        # Searched again each time, because a member may have started another in the meantime; and remembered,
+        # because an exiting process no longer shows its environment.
         members.update(_members(belongs))
         running = [process for process in members if _runs(process)]
         if not running:
@@ -75,14 +75,14 @@ def _members(belongs: Callable[[psutil.Process], bool]) -> Iterator[psutil.Proce
             if belongs(process):
                 yield process
         except (psutil.Error, ProcessLookupError, PermissionError):
-            # It ended meanwhile, or it is another user's, whom we never start anything as.
+            # It has ended, or belongs to another user, and we never start anything as another user.
             continue
 
 
 def _runs(process: psutil.Process) -> bool:
-    """False once it is gone, or only waits as a zombie for its parent to ask after it.
+    """False once it is gone, or is only a zombie waiting for its parent to reap it.
 
-    A zombie with threads does run: the first one of a killed JVM is there before the others are out.
+    A zombie with threads is still running: the main thread of a killed JVM ends before the others.
     """
     try:
         is_zombie = process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1

@@ -1,6 +1,6 @@
-"""What supervised processes print: one line per record, on stderr, with time, level, logger and message.
+"""The log format of supervised processes: one line per record, on stderr, with time, level, logger, message.
 
-Invariant: a record is one line, tracebacks too, so that the logs can be cut, counted and searched by
+Invariant: every record is one line, including tracebacks, so that logs can be cut, counted and searched by
 line.
 """
 
@@ -29,7 +29,7 @@ class SingleLineFormatter(logging.Formatter):
 
 
 def configure_logging(level: int = logging.INFO) -> None:
-    """Send all records of this process to stderr, which the supervisor points to the log file."""
+    """Send all records of this process to stderr, which the supervisor redirects to the log file."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(SingleLineFormatter())
     root = logging.getLogger()

@@ -1,7 +1,7 @@
-"""Which processes the platform is made of, as data: the only list of them.
+"""The processes of the platform, as data: the only list of them.
 
-Invariants: `needs` says what must be ready before a process starts, `drains_after` what must be gone
-before it is asked to end; neither has a circle. Never starts anything: that is the supervisor's.
+Invariants: `needs` names what must be ready before a process starts, `drains_after` what must be gone before
+it is asked to end; neither has cycles. Never starts anything: that is the supervisor's job.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from headrace.core.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSpec:
-    """One process: what it needs, which settings name the ports it binds, how long it may take."""
+    """One process: what it needs, the settings that hold its ports, how long it may take."""
 
     name: str
-    # Imported by `run_process`, which calls its `run(settings) -> int`.
+    # `run_process` imports it and calls its `run(settings) -> int`.
     module: str
     needs: tuple[str, ...] = ()
     drains_after: tuple[str, ...] = ()
     ports: tuple[str, ...] = ()
-    # From the start of the process until it says `ready`; then it counts as failed.
+    # From the start of the process until it announces `ready`; after that it counts as failed.
     start_seconds: float = 120.0
-    # From SIGTERM until SIGKILL of its whole family, and the setting (in milliseconds) that prolongs it.
+    # From SIGTERM until SIGKILL of its whole family, and the setting (in milliseconds) that extends it.
     grace_seconds: float = 15.0
     grace_setting: str = ""
 
@@ -40,7 +40,7 @@ PROCESSES: Final[tuple[ProcessSpec, ...]] = (
         module="headrace.assembly.processes.log",
         drains_after=("ingest", "pipeline", "gateway"),
         ports=("kafka_port",),
-        # The first start may fetch its Java artifacts; a stop closes the logs of all brokers.
+        # The first start may download Java artifacts; a stop closes the logs of all brokers.
         start_seconds=600.0,
         grace_seconds=60.0,
     ),
@@ -49,14 +49,14 @@ PROCESSES: Final[tuple[ProcessSpec, ...]] = (
         module="headrace.assembly.processes.ingest",
         needs=("log",),
         ports=("ingest_port",),
-        # Requests under way wait for the log this long.
+        # Requests in progress wait for the log this long.
         grace_setting="ingest_timeout_ms",
     ),
     ProcessSpec(
         name="gateway",
         module="headrace.assembly.processes.gateway",
         needs=("log",),
-        # The pipeline asks the registry until its last record is written.
+        # The pipeline uses the registry until its last record is written.
         drains_after=("ingest", "pipeline"),
         ports=("registry_port", "statements_port", "console_port"),
     ),

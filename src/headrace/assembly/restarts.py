@@ -1,8 +1,8 @@
-"""When a process that died is started again: pure rules, no clock.
+"""When a process that died is restarted: pure rules, no clock.
 
-Invariants: the wait grows with every death in a row up to `longest_delay`; a process that was ready for
-`healthy_after` seconds starts with a clean sheet. Never gives up by itself: the supervisor does, and only
-during start.
+Invariants: the delay grows with every death in a row, up to `longest_delay`; once a process has been ready
+for `healthy_after` seconds, its count starts over. Never gives up by itself: the supervisor does, and only
+during startup.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ class RestartPolicy:
     factor: float = 2.0
     longest_delay: float = 10.0
     healthy_after: float = 30.0
-    # Deaths in a row after which a start of the platform is given up.
+    # Deaths in a row after which startup of the platform is abandoned.
     attempts: int = 5
 
     def delay(self, deaths_in_a_row: int) -> float:
         """How long to wait after that many deaths in a row."""
         delay = self.first_delay
         for _ in range(deaths_in_a_row - 1):
-            # Stops growing at the limit, so that a process dying for weeks overflows nothing.
+            # Stops at the limit, so that a process dying for weeks overflows nothing.
             delay = min(delay * self.factor, self.longest_delay)
         return min(delay, self.longest_delay)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeathRecord:
-    """How often a process has died: in a row, and ever."""
+    """How often a process has died: in a row, and in total."""
 
     in_a_row: int = 0
     ever: int = 0
 
     def after_death(self, policy: RestartPolicy, *, ready_for: float) -> DeathRecord:
-        """The record after one more death, after `ready_for` seconds of being ready (0: never)."""
+        """The record after one more death, following `ready_for` seconds of being ready (0: never)."""
         healthy = ready_for >= policy.healthy_after
         return replace(self, in_a_row=1 if healthy else self.in_a_row + 1, ever=self.ever + 1)

@@ -1,10 +1,9 @@
-"""The entry of every supervised process: `python -m headrace.assembly.run_process NAME`.
+"""The entry point of every supervised process: `python -m headrace.assembly.run_process NAME`.
 
-Owns what all of them have in common: settings from the environment, logging, the end with the supervisor,
-and how a failure is told. Invariants: a HeadraceError becomes one line (message and remedy) and an
-announcement `failed`, never a traceback; a failure that no restart can mend ends with `EXIT_HOPELESS`, so
-that the supervisor need not try again and again. Never knows what a process does: that is
-`headrace.assembly.processes.<NAME>`.
+Owns what they all share: settings from the environment, logging, ending with the supervisor, and reporting
+failures. Invariants: a HeadraceError becomes one line (message and remedy) and an announcement `failed`,
+never a traceback; a failure that a restart cannot fix exits with `EXIT_HOPELESS`, so that the supervisor does
+not keep retrying. Knows nothing of what a process does: that is in `headrace.assembly.processes.<NAME>`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings, load_environment
 
 EXIT_FAILED: Final = 1
-# What sysexits.h calls EX_CONFIG: something is wrong with the machine or the settings, not with the moment.
+# EX_CONFIG of sysexits.h: the machine or the settings are wrong, and waiting will not help.
 EXIT_HOPELESS: Final = 78
 HOPELESS: Final = frozenset(
     {
@@ -45,7 +44,9 @@ _log = logging.getLogger(__name__)
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="run_process", description="Run one process of the platform.")
     parser.add_argument("name", help="log, ingest, gateway or pipeline")
-    parser.add_argument("--module", default="", help="module with run(settings), if not the one of that name")
+    parser.add_argument(
+        "--module", default="", help="module with run(settings), if not named after the process"
+    )
     parser.add_argument("--supervisor-pipe", type=int, help="read end of the supervisor's pipe")
     given = parser.parse_args(arguments)
     configure_logging()

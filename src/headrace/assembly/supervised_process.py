@@ -1,10 +1,10 @@
-"""One process under supervision: started, watched, started again when it dies, ended.
+"""One process under supervision: started, watched, restarted when it dies, ended.
 
-Driven by `step` (keep it running) and `drain` (bring it to an end), which the supervisor calls again and
-again from one thread; both look, act and return, so nothing here waits for a process to do something.
-Invariants: a successor is started only when the whole family of its predecessor is gone (two Spark
-drivers on one lake would break exactly once); `running` means that this very pid announced `ready`. Never
-decides about other processes: whether it may start or end is told by the caller.
+Driven by `step` (keep it running) and `drain` (end it), which the supervisor calls repeatedly from one
+thread; both check, act and return, so nothing here waits for a process. Invariants: a successor starts only
+once the whole family of its predecessor is gone (two Spark drivers on one lake would break exactly once);
+`running` means that this very pid announced `ready`. Never decides about other processes: the caller says
+whether this one may start or end.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from headrace.assembly.run_process import EXIT_HOPELESS
 from headrace.core.settings import ENVIRONMENT_PREFIX, Settings, to_environment
 
 _log = logging.getLogger(__name__)
-# A process that announced `failed` ends by itself; one that hangs in doing so is helped after this time.
+# A process that announced `failed` exits by itself; if it hangs instead, it is killed after this time.
 _FAILED_SECONDS: Final = 5.0
 _LARGEST_LOG_BYTES: Final = 16 * 1024 * 1024
 _LAST_LINES_BYTES: Final = 16 * 1024
 
 
 class SupervisedProcess:
-    """The life of one process, over all its restarts."""
+    """The life of one process, across all its restarts."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class SupervisedProcess:
     ) -> None:
         self.spec = spec
         self.deaths = DeathRecord()
-        # Set when it ended in a way that no restart can mend.
+        # Set when it ended in a way that a restart cannot fix.
         self.hopeless = False
-        # Why it died last.
+        # Why it last died.
         self.reason = ""
         self.retry_at = 0.0
         self._settings = settings
@@ -63,7 +63,7 @@ class SupervisedProcess:
         self._deadline = 0.0
         self._grace = spec.grace(settings)
         self._failed_at: float | None = None
-        # The pid of a predecessor whose family could not be ended yet.
+        # The pid of a predecessor whose family could not be killed yet.
         self._remains_of: int | None = None
         self._phase: Phase = "waiting"
         self._detail = self._waiting_for()
@@ -85,7 +85,7 @@ class SupervisedProcess:
         return self._settings.log_dir / f"{self.spec.name}.log"
 
     def step(self, *, may_start: bool) -> None:
-        """Keep it running: look after it, start it if it is due and `may_start`."""
+        """Keep it running: watch it, and start it if it is due and `may_start`."""
         if self._popen is not None:
             self._look(self._popen)
         elif self._clock() >= self.retry_at:
@@ -95,7 +95,7 @@ class SupervisedProcess:
                 self._enter("waiting", self._waiting_for())
 
     def drain(self, *, may_end: bool) -> None:
-        """Bring it to an end: ask it as soon as `may_end`, and end its family when the grace time is over."""
+        """End it: ask it to stop once `may_end`, and kill its family when the grace period is over."""
         if self._popen is None:
             self._enter("stopped", self._detail if self._phase == "restarting" else "")
         elif self._popen.poll() is not None:
@@ -106,11 +106,11 @@ class SupervisedProcess:
                 self._deadline = self._clock() + self._grace
                 self._enter("stopping", f"has {self._grace:g} s")
         elif self._clock() >= self._deadline:
-            _log.warning("%s did not end in %g s; killing it", self.spec.name, self._grace)
+            _log.warning("%s did not end within %g s; killing it", self.spec.name, self._grace)
             self.kill()
 
     def kill(self) -> None:
-        """End it and all it started, at once."""
+        """Kill it and everything it started, at once."""
         popen = self._popen
         if popen is None:
             self._enter("stopped", "")
@@ -132,7 +132,7 @@ class SupervisedProcess:
     def _start(self) -> None:
         if self._remains_of is not None and not self._clean_up(self._remains_of):
             self.retry_at = self._clock() + self._policy.longest_delay
-            self._enter("restarting", f"what pid {self._remains_of} started cannot be ended; trying again")
+            self._enter("restarting", f"cannot end processes started by pid {self._remains_of}; trying again")
             return
         announcements.forget(self._settings, self.spec.name)
         self._settings.log_dir.mkdir(parents=True, exist_ok=True)
@@ -151,7 +151,7 @@ class SupervisedProcess:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     pass_fds=(self._pipe,),
-                    # Ctrl-C in the terminal reaches the supervisor alone, which then drains in order.
+                    # Ctrl-C in the terminal reaches only the supervisor, which then drains in order.
                     start_new_session=True,
                 )
         except OSError as error:
@@ -167,7 +167,7 @@ class SupervisedProcess:
         return [*entry, "--module", self.spec.module, "--supervisor-pipe", str(self._pipe)]
 
     def _look(self, popen: subprocess.Popen[bytes]) -> None:
-        # First, so that the last word of a process that has ended is known when its end is told.
+        # First, so that the last announcement of a process is known when its end is reported.
         word = announcements.latest(self._settings, self.spec.name)
         own_word = word if word is not None and word.pid == popen.pid else None
         code = popen.poll()
@@ -193,7 +193,7 @@ class SupervisedProcess:
             self._give_help(popen, own_word.detail)
 
     def _give_help(self, popen: subprocess.Popen[bytes], reason: str) -> None:
-        """End a process that lives but is of no use."""
+        """Kill a process that is alive but useless."""
         popen.kill()
         popen.wait()
         self._clean_up(popen.pid)
@@ -207,7 +207,7 @@ class SupervisedProcess:
         self._popen = None
         self._ready_at = None
         self.retry_at = self._clock() + delay
-        _log.warning("%s died (%s); starting it again in %g s", self.spec.name, reason, delay)
+        _log.warning("%s died (%s); restarting it in %g s", self.spec.name, reason, delay)
         self._enter("restarting", f"{reason}; again in {delay:g} s")
 
     def _ended(self, code: int) -> None:
@@ -218,11 +218,11 @@ class SupervisedProcess:
         self._enter("stopped", "" if code == 0 else _how(code))
 
     def _clean_up(self, pid: int) -> bool:
-        # Right after the end was seen and not later: until then no other process can have got this pid.
+        # Immediately after its end was noticed: until then no other process can have got this pid.
         gone = kill_family(pid, self._mark)
         self._remains_of = None if gone else pid
         if not gone:
-            _log.error("something that %s (pid %d) started cannot be ended", self.spec.name, pid)
+            _log.error("cannot end a process that %s (pid %d) started", self.spec.name, pid)
         return gone
 
     def _enter(self, phase: Phase, detail: str) -> None:

@@ -1,10 +1,10 @@
-"""The supervisor: runs the processes of the platform, restarts what dies, drains them in order.
+"""The supervisor: runs the platform's processes, restarts those that die, drains them in order.
 
-Everything is done by one thread, which looks at all processes several times a second; other threads ask
-it through flags and read what it published. Invariants: one supervisor per data folder (the lock); a
-process starts only when what it needs is ready, and is asked to end only when what it outlives is gone;
-when the log restarts, the others are left running, for they reconnect; every change is in the state file,
-in the supervisor's log and given to `on_change`. Never knows what a process does: that is data in
+One thread does everything and checks all processes several times a second; other threads make requests
+through flags and read what it published. Invariants: one supervisor per data folder (the lock); a process
+starts only when what it needs is ready, and is asked to end only when the processes it outlives are gone;
+when the log restarts, the others keep running, because they reconnect; every change goes to the state file,
+the supervisor's log and `on_change`. Knows nothing of what a process does: that is data in
 `process_specs.py`.
 """
 
@@ -36,10 +36,10 @@ _LOOK_SECONDS: Final = 0.1
 
 
 class Supervisor:
-    """The platform of one data folder. Use: `start`, then `wait` or `stop`; or as a context manager.
+    """The platform on one data folder. Use `start`, then `wait` or `stop`; or as a context manager.
 
-    `on_change` is called with each new state of a process, from the supervisor's thread: it must be quick,
-    and must not call `stop` or `wait`.
+    `on_change` is called with each new state of a process, on the supervisor's thread: it must be quick and
+    must not call `stop` or `wait`.
     """
 
     def __init__(
@@ -63,15 +63,15 @@ class Supervisor:
         self._thread: threading.Thread | None = None
         self._settled = threading.Event()
         self._failure: HeadraceError | None = None
-        # Plain attributes, not events: a signal handler sets them, which must not wait for a lock.
+        # Plain attributes, not events: a signal handler sets them, and must not wait for a lock.
         self._drain_asked = False
         self._kill_asked = False
 
     def start(self) -> bool:
-        """Start everything and block until all are ready; False if a stop was asked for meanwhile.
+        """Start everything and block until all processes are ready; False if a stop was requested meanwhile.
 
-        Raises `data_dir_in_use`, `port_in_use`, or `process_failed` with the last log lines of what failed;
-        then nothing is left running.
+        Raises `data_dir_in_use`, `port_in_use`, or `process_failed` with the last log lines of the failed
+        process; then nothing is left running.
         """
         self._lock.acquire()
         try:
@@ -83,10 +83,10 @@ class Supervisor:
         self._thread.start()
         try:
             while not self._settled.wait(_LOOK_SECONDS):
-                # In short waits, for the reason that stands in `wait`.
+                # Wait in short steps, for the reason given in `wait`.
                 continue
         except BaseException:
-            # Ctrl-C where no handler asks for the drain.
+            # Ctrl-C without a handler that requests the drain.
             self.stop()
             raise
         if self._failure is not None:
@@ -94,9 +94,9 @@ class Supervisor:
         return not self._drain_asked
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block until all processes have ended, at most `timeout` seconds; True if they have.
+        """Block until all processes have ended, or for `timeout` seconds; True if they have ended.
 
-        Raises when they ended because the supervisor itself, or the start, failed.
+        Raises if they ended because the supervisor or the start failed.
         """
         if self._thread is None:
             return True
@@ -105,8 +105,8 @@ class Supervisor:
             left = _LOOK_SECONDS if deadline is None else min(_LOOK_SECONDS, deadline - time.monotonic())
             if left <= 0:
                 return False
-            # Not one long wait: the kernel may hand a signal to another thread, and Python runs its handler
-            # only when the main thread comes out of waiting.
+            # Not one long wait: the kernel may deliver a signal to another thread, and Python runs its
+            # handler only when the main thread stops waiting.
             self._thread.join(left)
         if self._failure is not None:
             raise self._failure
@@ -119,13 +119,13 @@ class Supervisor:
             self._thread.join(_LOOK_SECONDS)
 
     def request_stop(self, *, at_once: bool = False) -> None:
-        """Ask for a drain (or for a kill) and return; may be called from a signal handler."""
+        """Request a drain (or a kill) and return; may be called from a signal handler."""
         if at_once:
             self._kill_asked = True
         self._drain_asked = True
 
     def states(self) -> tuple[ProcessState, ...]:
-        """How the processes are, in the order in which they start."""
+        """The states of the processes, in the order in which they start."""
         return self._published
 
     def __enter__(self) -> Supervisor:
@@ -141,11 +141,11 @@ class Supervisor:
         self.stop()
 
     def _prepare(self) -> None:
-        # We hold the lock, so whatever carries this folder's mark has lost its supervisor.
+        # We hold the lock, so every process with this folder's mark has lost its supervisor.
         if not kill_leftovers(self._settings.data_dir):
             raise HeadraceError(
                 "process_failed",
-                f"Processes that an earlier run on {self._settings.data_dir} left behind cannot be ended.",
+                f"Cannot end processes left behind by an earlier run on {self._settings.data_dir}.",
                 remedy="End them by hand and try again.",
             )
         check_ports(self._settings, self._specs)
@@ -174,7 +174,7 @@ class Supervisor:
             self._keep_running()
             self._drain()
         except BaseException:
-            _log.exception("the supervisor failed; its processes are killed")
+            _log.exception("the supervisor failed; killing its processes")
             self._kill_all()
             raise
         _log.info("all processes have ended")
@@ -216,7 +216,7 @@ class Supervisor:
         return {name for name, process in self._processes.items() if process.state.state == "running"}
 
     def _hopeless_start(self) -> HeadraceError | None:
-        """Why the start is given up: a process that cannot run here, or that died again and again."""
+        """Why the start is abandoned: a process that cannot run here, or that died repeatedly."""
         for name, process in self._processes.items():
             if process.hopeless:
                 return HeadraceError(
@@ -260,13 +260,13 @@ class Supervisor:
         try:
             self._on_change(state)
         except Exception:
-            # Whoever watches must not be able to stop the platform by failing to show it.
-            _log.exception("showing the state of %s failed", state.name)
+            # An observer that fails to show a state must not stop the platform.
+            _log.exception("cannot show the state of %s", state.name)
 
 
 @contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
-    """Have what this folder logs (deaths, restarts, changes) in one file."""
+    """Write what this folder logs (deaths, restarts, changes) to one file."""
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(SingleLineFormatter())
     logger = logging.getLogger("headrace.assembly")
@@ -283,7 +283,7 @@ def _logging_to(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _pipe() -> Iterator[int]:
-    """The read end of a pipe whose write end lives as long as the supervisor: see `supervisor_watch.py`."""
+    """The read end of a pipe that stays open while the supervisor lives; see `supervisor_watch.py`."""
     read_end, write_end = os.pipe()
     try:
         yield read_end

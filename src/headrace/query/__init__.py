@@ -1,4 +1,4 @@
-"""Answers about what the platform holds: SQL over the lake, messages, counts, latencies.
+"""Answers questions about the platform's data: SQL over the lake, messages, counts, latencies.
 
 Never: HTTP, writing anything.
 """

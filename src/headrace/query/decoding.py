@@ -1,9 +1,9 @@
-"""What the bytes of a record say: Confluent's Avro format, JSON, text, or else a preview in hexadecimal.
+"""Decodes the bytes of a record: Confluent's Avro format, JSON, text, or else a hexadecimal preview.
 
-Invariants: decoding never fails, it falls back to the next plainer form, and names the form it took; what
-it returns is JSON-able (but for the values of Avro's logical types, which every JSON encoder of ours
-knows); a value above the limit is shown as the preview of its beginning. Never asks for the same schema
-twice: an id always means the same schema.
+Invariants: decoding never fails; it falls back to the next simpler format and names the one it used. The
+result can be encoded as JSON (except values of Avro's logical types, which all our JSON encoders know). Of a
+value above the size limit only a preview of the beginning is shown. Never requests the same schema twice: an
+id always means the same schema.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """A value and the form it was read from: `avro`, `json`, `text`, `binary`, or `null` if there is none."""
+    """A value and the format it was read from: `avro`, `json`, `text`, `binary`, or `null` if absent."""
 
     value: object
     format: str
@@ -39,9 +39,9 @@ class Decoded:
 
 
 class RecordDecoder:
-    """Decodes values and keys. `schema_by_id` gives a schema's text or raises HeadraceError.
+    """Decodes values and keys. `schema_by_id` returns a schema's text or raises HeadraceError.
 
-    Safe for several threads.
+    Thread-safe.
     """
 
     def __init__(self, schema_by_id: Callable[[int], str]) -> None:
@@ -57,7 +57,7 @@ class RecordDecoder:
         return self._avro(data) or _json(data) or _text(data) or _binary(data)
 
     def key(self, data: bytes | None) -> str | None:
-        """A key is an identifier: it is shown as text, and only Avro and binary keys change their looks."""
+        """A key is an identifier, so it is shown as text; only Avro and binary keys are converted."""
         if data is None:
             return None
         decoded = self._avro(data) or _text(data) or _binary(data)
@@ -81,8 +81,8 @@ class RecordDecoder:
             _logger.debug("No schema %d for a record that looks like Avro: %s", schema_id, error)
             return None
         except Exception as error:
-            # fastavro raises whatever its reading ran into; bytes that only look like Avro are then shown
-            # plainly.
+            # fastavro raises whatever it runs into; bytes that only look like Avro are then shown as another
+            # format.
             _logger.debug("A record does not follow its schema %d: %s", schema_id, error)
             return None
         return Decoded(value=value, format="avro")
@@ -101,8 +101,8 @@ def _json(data: bytes) -> Decoded | None:
     try:
         value = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
         if b"\\u" in data:
-            # An escape can name half of a surrogate pair, which no text may hold: such JSON is shown as it
-            # stands.
+            # An escape can stand for half a surrogate pair, which text cannot contain: such JSON is shown
+            # unparsed.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError):
         return None
@@ -118,7 +118,7 @@ def _text(data: bytes) -> Decoded | None:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    # Control characters, but for line ends and tabs, say that this is not text.
+    # Control characters other than line breaks and tabs mean that this is not text.
     if any(ord(letter) < 32 and letter not in "\t\n\r" for letter in text):
         return None
     return Decoded(value=text, format="text")
@@ -130,7 +130,7 @@ def _binary(data: bytes) -> Decoded:
 
 
 def _preview(data: bytes) -> Decoded:
-    """The beginning of a large value. A letter may be cut in two at its end."""
+    """The beginning of a large value. The last character may be cut in half."""
     beginning = data[:PREVIEW_BYTES].decode("utf-8", errors="ignore")
     whole = len(beginning.encode()) > PREVIEW_BYTES - 4
     decoded = _text(beginning.encode()) if whole else None

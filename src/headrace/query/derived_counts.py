@@ -1,13 +1,13 @@
-"""Counting what has come through: each source coordinate once, and the latencies of whole batches.
+"""Counts derived records, each source coordinate once, and spreads a batch's latency quantiles over its rows.
 
-Pure: it sees records one by one, and knows no consumer and no clock. The rules:
+Pure: it sees records one at a time and knows no consumer and no clock. The rules:
 
-- A lane is (query, source topic id, source partition, partition of the derived topic). In a lane coordinates
-  go backwards only when something upstream was repeated; so a record counts where its (offset, ordinal) lies
-  above the lane's highest.
-- A record without our header, or with one that cannot be read, counts for itself.
-- All lanes count, also those of a source topic that was deleted and made again since: the count is of all
-  that stands in the derived topic, as the lake's is of all its rows.
+- A lane is (query, source topic id, source partition, partition of the derived topic). Within a lane,
+  coordinates go backwards only when something upstream was repeated, so a record counts if its (offset,
+  ordinal) is above the highest of its lane.
+- A record without our header, or with an unreadable one, counts by itself.
+- All lanes count, including those of a source topic that was deleted and recreated since: the count covers
+  everything in the derived topic, just as the lake's covers all its rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DerivedCount:
         self._highest: dict[tuple[str, str, int, int], tuple[int, int]] = {}
 
     def add(self, partition: int, headers: Headers) -> bool:
-        """Count a record of this partition; False where its source was counted already."""
+        """Count a record of this partition; False if its source was already counted."""
         source = source_of(headers)
         if source is not None:
             lane = (source.query, plain_topic_id(source.topic_id), source.partition, partition)
@@ -40,7 +40,7 @@ class DerivedCount:
         return True
 
     def source_ends(self) -> dict[tuple[str, int], int]:
-        """By source topic id and partition: the offset behind the highest that a record came from."""
+        """By source topic id and partition: the offset after the highest one that a record came from."""
         ends: dict[tuple[str, int], int] = {}
         for (_, topic_id, partition, _), (offset, _) in self._highest.items():
             place = (topic_id, partition)
@@ -64,10 +64,9 @@ def posted_at_ms(headers: Headers) -> int | None:
 
 
 def weighted_quantiles(quantiles: Sequence[float], rows: int) -> Iterator[tuple[float, int]]:
-    """Values with counts that add up to `rows`, and that have these evenly spaced quantiles.
+    """Values with counts that add up to `rows` and have these evenly spaced quantiles.
 
-    Of so few rows that each quantile stands for less than one, the rows themselves are taken back out of
-    the quantiles.
+    With so few rows that each quantile stands for less than one, the rows are recovered from the quantiles.
     """
     if not quantiles or rows <= 0:
         return

@@ -1,24 +1,24 @@
-"""How events flow: how many are accepted, in Avro, among the dead letters, in the lake, and how fast.
+"""How events flow: how many are accepted, in Avro, dead letters, or in the lake, and how fast.
 
-Two threads of its own: one surveys (topics, offsets, the lake's version) twice a second, one reads the
-derived topics and the status of the queries from their beginning and then live. It joins no group and
-commits nothing; a restart counts anew.
+Runs two threads: one surveys topics, offsets and the lake's version twice a second; the other reads the
+derived topics and the queries' status from the beginning and then live. It joins no group and commits
+nothing; after a restart it counts from scratch.
 
 What is counted:
 
 - `accepted`: the events in the events topic, by its latest offsets. Of an earlier incarnation of the topic
-  (deleted, made again) those count that derived records name as their source, so that accepted = avro + dead
-  letters stays true after all is through.
+  (deleted and recreated), the events that derived records name as their source, so that accepted = avro +
+  dead letters still holds once everything is processed.
 - `avro`, `dead_letters`: distinct source coordinates in `<events>_avro` and `<events>_dlq`; see
-  `derived_counts.py`. A derived topic that is deleted and made again starts anew, one that does not exist
-  counts 0.
+  `derived_counts.py`. A derived topic that is deleted and recreated starts over; one that does not exist
+  counts as 0.
 - `lake`: the rows of the table's newest Delta version, by the statistics in its log; no file is read.
-- `avro_latency`: POST until readable in the Avro topic, of records that were read live: the reader had come
-  to the partition's end before, so a backlog read at the start is not among them.
-- `latency`: POST until read by the sink (row P9), from the quantiles that the pipeline writes with each
+- `avro_latency`: from POST until readable in the Avro topic, for records read live, that is, after the reader
+  had reached the end of the partition. The backlog read at startup is not included.
+- `latency`: from POST until read by the sink (row P9), from the quantiles that the pipeline writes with each
   lake batch.
 
-Both latencies are of the last minute that had any; `overall_…` are of all that this watcher has seen.
+Both latencies cover the last minute that had any; `overall_…` covers everything this watcher has seen.
 Invariants: a snapshot costs microseconds and never waits for the log; topics and brokers may come and go.
 """
 
@@ -57,7 +57,7 @@ class FlowNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSnapshot:
-    """The flow at one moment. `problem` says what keeps it from being up to date, where something does."""
+    """The flow at one moment. `problem` says why it is not up to date; empty if it is."""
 
     accepted: int
     avro: int
@@ -104,13 +104,13 @@ class FlowWatcher:
 
     def start(self) -> None:
         if self._thread is not None:
-            raise RuntimeError("a watcher is started once")
+            raise RuntimeError("a watcher can only be started once")
         self._reader.start()
         self._thread = threading.Thread(target=self._survey_until_stopped, name="flow-survey", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End both threads. Returns when they have ended; safe to call twice."""
+        """End both threads and wait for them; safe to call twice."""
         self._stopping.set()
         self._reader.stop()
         if self._thread is not None:
@@ -157,7 +157,7 @@ class FlowWatcher:
             self._note_log_problem(str(error))
             return
         except Exception as error:
-            # The thread must outlive whatever a library raises: the next survey may well succeed.
+            # The thread must survive whatever a library raises: the next survey may well succeed.
             _logger.exception("The log could not be surveyed.")
             self._note_log_problem(f"The log could not be surveyed: {error}.")
             return
@@ -169,7 +169,7 @@ class FlowWatcher:
             rows = self._table.delta.count() if self._table.refresh() else 0
             problem = ""
         except Exception as error:
-            # As above: the table may be readable again at the next survey.
+            # As above: the table may be readable again by the next survey.
             _logger.warning("The lake could not be surveyed: %s", error)
             rows, problem = self._lake_rows, f"The lake could not be surveyed: {error}."
         with self._lock:
@@ -187,7 +187,7 @@ def _accepted(
     offsets: Mapping[tuple[str, int], int],
     source_ends: Mapping[tuple[str, int], int],
 ) -> int:
-    """The sum of the ends of all source partitions, by the log or by a derived record that tells of more."""
+    """The sum of the end offsets of all source partitions, from the log or, if higher, a derived record."""
     ends = dict(source_ends)
     if events is not None:
         for (_, partition), offset in offsets.items():

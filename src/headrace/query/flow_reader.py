@@ -1,10 +1,10 @@
-"""Reads the derived topics and the queries' status, from their beginning and then live, in its own thread.
+"""Reads the derived topics and the queries' status, from the beginning and then live, in its own thread.
 
 Owns the consumer, the counts and the latency histograms. Invariants: partitions are assigned, never
-subscribed to, and nothing is committed; each topic is followed by its id, so that one deleted and made
-again is read from its beginning, with counts from 0; a latency is taken only in a partition that
-has been read to its end, and within a millisecond of the record's arrival. Never asks the log about topics:
-`follow` tells it what there is.
+subscribed to, and nothing is committed; each topic is followed by its id, so one that is deleted and
+recreated is read from its beginning, with counts from 0; a latency is measured only in a partition that has
+been read to its end, and within a millisecond of the record's arrival. Never asks the log about topics:
+`follow` tells it which exist.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WINDOW_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.5
 _BATCH: Final = 1000
 _PAUSE_SECONDS: Final = 1.0
-# What a consumer says of a topic that was deleted: the next survey knows better.
+# What a consumer reports about a deleted topic: the next survey will know better.
 _GONE: Final = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -43,7 +43,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What has been read so far. `source_ends` is by source topic id and partition."""
+    """What has been read so far. `source_ends` is keyed by source topic id and partition."""
 
     avro: int
     dead_letters: int
@@ -58,7 +58,7 @@ class Reading:
 
 @dataclass(slots=True)
 class _Followed:
-    """A topic of one id: where each partition is read next, and which of them are read live."""
+    """A topic with a given id: the next offset of each partition, and which partitions are read live."""
 
     identity: TopicIdentity
     next_offsets: dict[int, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class _Followed:
 
 @dataclass(slots=True)
 class _Latencies:
-    """All latencies, and those of the last window in which there were any."""
+    """All latencies, and those of the last window that had any."""
 
     overall: Histogram = field(default_factory=Histogram)
     recent: SlidingHistogram = field(default_factory=lambda: SlidingHistogram(window_seconds=WINDOW_SECONDS))
@@ -83,7 +83,7 @@ class _Latencies:
 
 
 class FlowReader:
-    """Reads from `start` to `stop` what `follow` names."""
+    """Reads the topics given to `follow`, from `start` to `stop`."""
 
     def __init__(self, bootstrap: str, *, avro: str, dead_letters: str, status: str) -> None:
         self._bootstrap = bootstrap
@@ -92,7 +92,7 @@ class FlowReader:
         self._status = status
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        # Guards what snapshots are made of; the consumer and `_followed` belong to the thread alone.
+        # Guards what snapshots are made from; only the thread uses the consumer and `_followed`.
         self._lock = threading.Lock()
         self._wanted: dict[str, TopicIdentity] = {}
         self._problem = ""
@@ -114,7 +114,7 @@ class FlowReader:
             self._thread.join()
 
     def follow(self, topics: Mapping[str, TopicIdentity]) -> None:
-        """These topics are there now; all others are not."""
+        """These topics exist now; no others do."""
         with self._lock:
             self._wanted = dict(topics)
 
@@ -146,9 +146,9 @@ class FlowReader:
                 while not self._stopping.is_set() and self._assign(consumer):
                     self._read(consumer)
             except Exception as error:
-                # The thread must outlive whatever a library raises; it goes on with a new consumer where it
-                # stood.
-                _logger.exception("Reading the derived topics failed and is taken up again.")
+                # The thread must survive whatever a library raises; it continues with a new consumer from
+                # the same offsets.
+                _logger.exception("Reading the derived topics failed; retrying.")
                 with self._lock:
                     self._problem = f"The derived topics could not be read: {error}."
                 self._stopping.wait(_PAUSE_SECONDS)
@@ -159,15 +159,15 @@ class FlowReader:
         return Consumer(
             {
                 "bootstrap.servers": self._bootstrap,
-                # librdkafka wants a name; without a subscription and commits no such group comes to be.
+                # librdkafka requires a name; without a subscription or commits the group never exists.
                 "group.id": "headrace-flow-watcher",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "allow.auto.create.topics": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
-                # The broker answers at the first byte; until then one request in half a second costs next
-                # to nothing.
+                # The broker answers at the first byte; until then a request every half second costs almost
+                # nothing.
                 "fetch.wait.max.ms": 500,
                 "fetch.error.backoff.ms": 100,
                 "queued.max.messages.kbytes": 8192,
@@ -178,7 +178,7 @@ class FlowReader:
         )
 
     def _assign(self, consumer: Consumer) -> bool:
-        """Bring the assignment up to what is wanted. False where only a new consumer can do so."""
+        """Update the assignment to what is wanted. False if that takes a new consumer."""
         with self._lock:
             wanted = self._wanted
         if wanted == self._assigned:
@@ -187,7 +187,7 @@ class FlowReader:
             name in self._followed and self._followed[name].identity.topic_id != topic.topic_id
             for name, topic in wanted.items()
         ):
-            # A consumer keeps what it knows of a topic by its name: a new one starts clean.
+            # A consumer caches what it knows about a topic by name: a new one starts clean.
             self._begin_anew(wanted)
             return False
         for name, topic in wanted.items():
@@ -211,7 +211,7 @@ class FlowReader:
             followed = self._followed.get(name)
             if followed is None or followed.identity.topic_id == topic.topic_id:
                 continue
-            _logger.info("The topic %s was made anew and is read from its beginning.", name)
+            _logger.info("The topic %s was recreated and is read from its beginning.", name)
             self._followed[name] = _Followed(identity=topic)
             with self._lock:
                 if name in self._counts:
@@ -238,7 +238,7 @@ class FlowReader:
                     continue
                 self._connection_lost = False
                 followed = self._followed[topic]
-                # Before it is taken: a record that cannot be taken is left behind, not read again and again.
+                # Advance first: a record that cannot be processed is skipped, not read over and over.
                 followed.next_offsets[partition] = record.offset() + 1
                 touched.add((topic, partition))
                 if topic == self._status:
@@ -279,9 +279,9 @@ class FlowReader:
             self._problem = f"The topic {topic} cannot be read: {error.str()}."
 
     def _note_end(self, consumer: Consumer, topic: str, partition: int) -> None:
-        """A steady stream never announces an end: what the last fetch said about it tells as well.
+        """A steady stream never reports an end of partition, so the last fetch's high-water mark is used too.
 
-        A few records that wait are a burst, which belongs to the latency; more than a batch is our own lag.
+        A few waiting records are a burst, which counts as latency; more than a batch is our own lag.
         """
         followed = self._followed[topic]
         _, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
@@ -292,11 +292,11 @@ class FlowReader:
             followed.live.discard(partition)
 
     def _on_error(self, error: KafkaError) -> None:
-        """Called inside a poll of our thread where a connection is lost; librdkafka connects again itself."""
+        """Called from our thread's poll when a connection is lost; librdkafka reconnects by itself."""
         if not self._connection_lost:
-            # Once for each loss: the client tries again many times a second.
+            # Once per loss: the client retries many times a second.
             _logger.info("The connection to the log was lost: %s", error.str())
         self._connection_lost = True
-        # What is read after a break may have lain there: it says nothing of how fast it came.
+        # Records read after an interruption may have been waiting: their age says nothing about latency.
         for followed in self._followed.values():
             followed.live.clear()

@@ -1,15 +1,15 @@
-"""A DuckDB in memory that sees the lake's tables as views, and nothing else of the machine.
+"""An in-memory DuckDB that sees the lake's tables as views, and nothing else on the machine.
 
-How a table becomes a view: the list of the files of its snapshot, with the partition columns taken from the
-folders' names (`EVENT_TYPE=…/SERVER_DATE=…`), which DuckDB decodes and prunes by. DuckDB takes the columns
-from the first file of the list; so the first is a Parquet file without rows that we write, from the schema
-in the Delta log, into a temporary folder. With it a table without files answers too, and no folder's file
-is opened only to learn the columns. Columns that were added later are missing in older files: such a table
-is read with `union_by_name`, which opens all its files.
+How a table becomes a view: the list of its snapshot's files, with the partition columns taken from the folder
+names (`EVENT_TYPE=…/SERVER_DATE=…`), which DuckDB decodes and uses for pruning. DuckDB takes the columns from
+the first file in the list, so the first is a Parquet file without rows, which we write to a temporary folder
+from the schema in the Delta log. This way a table without files can be queried too, and no data file is
+opened just to find the columns. Older files lack columns that were added later: such a table is read with
+`union_by_name`, which opens all its files.
 
-Invariants: DuckDB reaches the folder of the lake and the temporary folder only, fetches no extension, takes
-no Python variable for a table, and its configuration is locked before the first question. Never changes the
-lake.
+Invariants: DuckDB can access only the lake's folder and the temporary folder, downloads no extensions, never
+takes a Python variable for a table, and its configuration is locked before the first query. Never changes
+the lake.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import duckdb
 
 from headrace.query.snapshots import TableSnapshot, quoted
 
-# What DuckDB takes for a pattern or a partition in a path must not come from the folder that the lake
+# DuckDB interprets patterns and partitions in paths; those must not come from the folder that the lake
 # happens to be in.
 _SPECIAL_IN_PATHS: Final = frozenset("*?[]{}=\\")
 _NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -33,16 +33,16 @@ _SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
-    # What a large question took is given back to the system, not kept for the next.
+    # Memory used by a large query goes back to the system instead of being kept for the next.
     "allocator_background_threads": True,
-    # Nothing is spilled to disk: a question that needs more memory than it may have is told so.
+    # Nothing is spilled to disk: a query that needs more memory than it may use fails with an error.
     "temp_directory": "",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prepared:
-    """The file without rows that gives a table its columns, and the folder its files are read through."""
+    """The file without rows that defines a table's columns, and the folder its files are read through."""
 
     like: TableSnapshot
     schema_file: str
@@ -50,7 +50,7 @@ class _Prepared:
 
 
 class LakeDatabase:
-    """One database for the life of a process; a connection for each question that runs at the same time."""
+    """One database for the life of a process, with one connection per concurrent query."""
 
     def __init__(self, lake_dir: Path, *, time_limit_seconds: float, memory_limit: str, threads: int) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="headrace-query-")
@@ -74,7 +74,7 @@ class LakeDatabase:
     def connect(
         self, tables: Collection[TableSnapshot], *, widened: Collection[str]
     ) -> duckdb.DuckDBPyConnection:
-        """A connection with a view for each readable table; `widened` ones are read with `union_by_name`."""
+        """A connection with a view per readable table; those in `widened` are read with `union_by_name`."""
         connection = self._root.cursor()
         try:
             for number, table in enumerate(tables):

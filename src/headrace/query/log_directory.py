@@ -1,8 +1,8 @@
-"""What the log says about its topics: their ids, partitions and offsets, each with one request for all.
+"""What the log reports about its topics: ids, partitions and offsets, each with one request for all topics.
 
-Invariants: a topic's id is written as Kafka's own tools write it (base64 for URLs, so that it holds no
-slash); a topic or partition that does not exist is left out of an answer, and a log that does not answer is
-`log_unavailable`. Never creates or changes a topic. Safe for several threads.
+Invariants: topic ids are written as Kafka's own tools write them (URL-safe base64, without slashes); a topic
+or partition that does not exist is left out of the answer; if the log does not answer, the error is
+`log_unavailable`. Never creates or changes a topic. Thread-safe.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _ABSENT: Final = frozenset(
         KafkaError._UNKNOWN_TOPIC,
     }
 )
-# A topic that has just been created has no leader for a moment, or the client asks the wrong broker for it.
+# A topic that was just created has no leader for a moment, or the client asks the wrong broker.
 _NOT_YET: Final = frozenset({KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION})
 _PAUSE_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicIdentity:
-    """A topic as it is now: one that was deleted and made again has another id."""
+    """A topic as it is now: one that was deleted and recreated has another id."""
 
     name: str
     topic_id: str
@@ -42,7 +42,7 @@ class TopicIdentity:
 
 
 def plain_topic_id(topic_id: str) -> str:
-    """A topic's id as Kafka's own tools write it. librdkafka takes base64's other alphabet (`+`, `/`)."""
+    """A topic's id as Kafka's own tools write it. librdkafka uses base64's other alphabet (`+`, `/`)."""
     return topic_id.replace("+", "-").replace("/", "_")
 
 
@@ -52,7 +52,7 @@ class LogDirectory:
     def __init__(self, bootstrap: str, *, timeout_seconds: float = 5.0) -> None:
         self._bootstrap = bootstrap
         self._timeout_seconds = timeout_seconds
-        # Every failure is raised to whoever asked; librdkafka would print it to the terminal as well.
+        # Every failure is raised to the caller; librdkafka would also print it to the terminal.
         self._admin = AdminClient(
             {"bootstrap.servers": bootstrap, "log_level": 2, "reconnect.backoff.max.ms": 1000}
         )
@@ -64,7 +64,7 @@ class LogDirectory:
             raise self.unavailable(error) from error
 
     def describe(self, names: Iterable[str]) -> dict[str, TopicIdentity]:
-        """Those of the topics that exist."""
+        """The topics among these that exist."""
         wanted = list(names)
         if not wanted:
             return {}
@@ -85,7 +85,7 @@ class LogDirectory:
         return found
 
     def sizes(self) -> dict[Place, int]:
-        """Bytes on disk by topic and partition, where a broker tells them."""
+        """Bytes on disk by topic and partition, where a broker reports them."""
         try:
             brokers = self._admin.list_topics(timeout=self._timeout_seconds).brokers.values()
         except KafkaException as error:
@@ -93,11 +93,11 @@ class LogDirectory:
         return partition_sizes([(str(each.host), each.port) for each in brokers], self._timeout_seconds)
 
     def earliest(self, topics: Iterable[TopicIdentity]) -> dict[tuple[str, int], int]:
-        """The first offset that is still there, by topic and partition."""
+        """The earliest available offset, by topic and partition."""
         return self._offsets(topics, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def latest(self, topics: Iterable[TopicIdentity]) -> dict[tuple[str, int], int]:
-        """The offset that the next record will get, by topic and partition."""
+        """The offset of the next record, by topic and partition."""
         return self._offsets(topics, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def unavailable(self, error: KafkaException) -> HeadraceError:

@@ -1,9 +1,9 @@
-"""How many bytes each partition takes on disk, asked of every broker (DescribeLogDirs, key 35).
+"""How many bytes each partition takes on disk, requested from every broker (DescribeLogDirs, key 35).
 
-librdkafka's admin client does not know this request, so it is sent over a plain socket, in version 1, which
-every Kafka since 1.0 answers. Invariants: of a partition's replicas the largest counts; a broker that does
-not answer makes its partitions unknown, not the whole answer: sizes are shown beside things that are known.
-Never waits longer than its timeout for a broker.
+librdkafka's admin client lacks this request, so it is sent over a plain socket, in version 1, which every
+Kafka since 1.0 supports. Invariants: the largest replica of a partition counts; if a broker does not answer,
+only its partitions' sizes are missing, because the rest is still worth showing. Never waits longer than its
+timeout for a broker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEY: Final = 35
 _VERSION: Final = 1
 _CORRELATION: Final = 1
 _CLIENT: Final = b"headrace-sizes"
-# All topics of all folders: a null array.
+# A null array: all topics of all folders.
 _EVERYTHING: Final = struct.pack(">i", -1)
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _read: Final = entity_reader(DescribeLogDirsResponse)
@@ -32,18 +32,18 @@ Place = tuple[str, int]
 
 
 def partition_sizes(brokers: Iterable[tuple[str, int]], timeout_seconds: float) -> dict[Place, int]:
-    """Bytes by topic and partition, of those partitions that a broker told of."""
+    """Bytes by topic and partition, for the partitions that a broker reported."""
     sizes: dict[Place, int] = {}
     for host, port in brokers:
         try:
             reply = _ask(host, port, timeout_seconds)
         except (OSError, SerialError, ValueError) as error:
-            _log.warning("%s:%d did not say how large its partitions are: %s", host, port, error)
+            _log.warning("%s:%d did not report the sizes of its partitions: %s", host, port, error)
             continue
         for folder in reply.results:
             for topic in folder.topics:
                 for partition in topic.partitions:
-                    # A copy that moves between folders is not the partition yet.
+                    # A replica being moved between folders is not the partition yet.
                     if not partition.is_future_key:
                         place = (str(topic.name), int(partition.partition_index))
                         sizes[place] = max(sizes.get(place, 0), int(partition.partition_size))
@@ -57,7 +57,7 @@ def _ask(host: str, port: int, timeout_seconds: float) -> Any:
         connection.sendall(struct.pack(">i", len(request)) + request)
         (size,) = struct.unpack(">i", _receive(connection, 4))
         if not 4 <= size <= _MOST_BYTES:
-            raise ValueError(f"an answer of {size} bytes")
+            raise ValueError(f"a response of {size} bytes")
         answer = _receive(connection, size)
     reply, _end = _read(answer, 4)
     return reply

@@ -1,10 +1,10 @@
-"""What a statement may be: one question, over the lake's tables, that touches nothing else.
+"""Which statements are allowed: a single query over the lake's tables that touches nothing else.
 
-Decides on DuckDB's own parse of the statement, never on its text, and by lists of what is allowed: a kind
-of statement, of table or of table function that is not listed is refused, so that what a newer DuckDB adds
-stays outside until somebody thinks about it (2.0, for example, lets a common table expression INSERT or
-COPY TO a file). This is the inner one of two fences: DuckDB itself is configured without access to files
-outside the lake. Never runs the statement.
+Decides from DuckDB's own parse of the statement, never from its text, and by allow lists: a kind of
+statement, table or table function that is not listed is rejected, so that whatever a newer DuckDB adds stays
+out until someone has considered it (2.0, for example, lets a common table expression INSERT or COPY TO a
+file). This is the inner of two barriers: DuckDB itself is configured without access to files outside the
+lake. Never runs the statement.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _TABLE_FUNCTIONS: Final = {
     "generate_series", "json_each", "json_tree", "pg_timezone_names", "range", "repeat", "repeat_row",
     "unnest",
 }  # fmt: skip
-# A sleep cannot be interrupted; a log entry outlives the question.
+# A sleep cannot be interrupted; a log entry outlives the query.
 _REFUSED_FUNCTIONS: Final = {"sleep_ms", "write_log"}
 _CATALOG_SCHEMAS: Final = {"information_schema", "pg_catalog"}
 
 _EXPLAIN: Final = re.compile(r"explain\b\s*(analy[sz]e\b)?\s*(\([\w\s,']*\))?\s*", re.IGNORECASE)
 _PLAIN_NAME: Final = re.compile(r"[\w$ -]+")
 
-_REMEDY: Final = "Ask one question: SELECT, WITH, FROM, VALUES, DESCRIBE, SUMMARIZE, SHOW TABLES or EXPLAIN."
+_REMEDY: Final = "Send one query: SELECT, WITH, FROM, VALUES, DESCRIBE, SUMMARIZE, SHOW TABLES or EXPLAIN."
 
 
 def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set[str]) -> set[str]:
-    """Which of `tables` (folded names) a statement asks. Raises HeadraceError where it is not permitted."""
+    """Which of `tables` (case-folded) a statement reads. Raises HeadraceError if it is not permitted."""
     if len(sql) > LONGEST_STATEMENT:
         raise _refused(f"The statement is longer than {LONGEST_STATEMENT} characters.")
     statements = connection.extract_statements(sql)
@@ -58,7 +58,7 @@ def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set
         inner = connection.extract_statements(text)
         kind = inner[0].type.name if len(inner) == 1 else "EXPLAIN"
     if kind != "SELECT":
-        raise _refused(f"{kind} is not allowed here: questions are answered, nothing is changed.")
+        raise _refused(f"{kind} is not allowed here: SQL over the lake is read-only.")
     row = connection.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchone()
     tree = json.loads(row[0]) if row is not None else {"error": True}
     if tree["error"]:
@@ -86,12 +86,12 @@ def _named_tables(tree: Any, tables: set[str]) -> set[str]:
         elif kind == "TABLE_FUNCTION":
             _check_table_function(part["function"])
         elif kind not in _QUERY_NODES | _TABLES | _OTHER_PARTS | _ORDERS and not kind.endswith("_TYPE_INFO"):
-            raise _refused(f"A part of the kind {kind} is not allowed here.")
+            raise _refused(f"{kind} is not allowed in a statement here.")
     return named & tables
 
 
 def _parts(tree: Any) -> Iterator[dict[str, Any]]:
-    """Every object of the tree that says what kind it is. Not recursive: a statement may be nested deeply."""
+    """Every object in the tree that states its kind. Not recursive: a statement may be deeply nested."""
     pending = [tree]
     while pending:
         part = pending.pop()
@@ -110,7 +110,7 @@ def _check_function(expression: dict[str, Any]) -> None:
 
 
 def _check_table(table: dict[str, Any], tables: set[str]) -> str:
-    """A name that is no table of ours could be the path of a file: only plain names pass on to DuckDB."""
+    """A name that is not a table of ours could be a file path: only plain names reach DuckDB."""
     *qualifiers, name = [str(part) for part in table["qualified_name"]["path"]]
     folded = name.casefold()
     if qualifiers and qualifiers[-1].lower() in _CATALOG_SCHEMAS:
@@ -128,7 +128,7 @@ def _check_shown(name: str) -> None:
 def _check_table_function(function: dict[str, Any]) -> None:
     name = str(function.get("function_name", "")).lower()
     if name not in _TABLE_FUNCTIONS:
-        raise _refused(f"The table function {name} is not allowed here: only the lake is read.")
+        raise _refused(f"The table function {name} is not allowed here: only the lake can be read.")
 
 
 def _refused(message: str) -> HeadraceError:

@@ -1,9 +1,8 @@
-"""The lake's tables at their newest Delta version: which files belong to it, and which columns a table has.
+"""The lake's tables at their newest Delta version: the files of that version and the table's columns.
 
-Owns the cached Delta logs; a table that has not changed costs two look-ups of a file. Invariants: a snapshot
-names exactly the files that its Delta version holds, whatever else lies in the folder; a table deleted and
-made again is noticed, also when its version numbers are those of the old one. Safe for several threads.
-Never reads a data file and never writes.
+Owns the cached Delta logs; checking an unchanged table costs two file lookups. Invariants: a snapshot lists
+exactly the files of its Delta version, whatever else is in the folder; a table that was deleted and recreated
+is noticed, even if its version numbers are the same. Thread-safe. Never reads a data file and never writes.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ class Column:
 class TableSnapshot:
     """One table at one version.
 
-    `rows` is the number of its rows as far as its log says; `unreadable` says why its files alone do not
-    give its rows, and is empty where they do.
+    `rows` is the number of rows according to its log; `unreadable` says why the files alone do not give the
+    table's rows, and is empty if they do.
     """
 
     name: str
@@ -66,7 +65,7 @@ class TableSnapshot:
 
 
 class LakeTables:
-    """The Delta tables that stand in the folder of the lake, one folder each."""
+    """The Delta tables in the lake's folder, one subfolder each."""
 
     def __init__(self, lake_dir: Path) -> None:
         self._lake_dir = lake_dir
@@ -84,7 +83,7 @@ class LakeTables:
                     if table.refresh():
                         found[name] = self._snapshot(name, table)
                 except DeltaError as error:
-                    # The other tables answer all the same; who asks for this one is told why it does not.
+                    # The other tables still work; queries on this one are told why it does not.
                     found[name] = _broken_table(name, self._lake_dir / name, error)
             for name in self._followed.keys() - found.keys():
                 del self._followed[name]
@@ -95,7 +94,7 @@ class LakeTables:
         if not self._lake_dir.is_dir():
             return []
         names = sorted(child.name for child in self._lake_dir.iterdir() if (child / LOG_FOLDER).is_dir())
-        # SQL does not tell upper from lower case, folders do: the first one has the name.
+        # SQL ignores case, folders do not: the first of several spellings gets the name.
         by_folded_name = {name.casefold(): name for name in reversed(names)}
         return sorted(by_folded_name.values())
 
@@ -109,7 +108,7 @@ class LakeTables:
 
 
 class FollowedTable:
-    """One Delta log that is read once and then only onwards. Not locked: its owner guards it."""
+    """A Delta log that is read once and then followed. Not locked: its owner guards it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -119,19 +118,21 @@ class FollowedTable:
     @property
     def delta(self) -> DeltaTable:
         if self._delta is None:
-            raise RuntimeError(f"{self._folder} was not refreshed, or holds no table")
+            raise RuntimeError(f"{self._folder} was not refreshed, or contains no table")
         return self._delta
 
     def refresh(self) -> bool:
-        """Go to the newest version. False where the folder holds no table (any more)."""
+        """Advance to the newest version. False if the folder contains no table, or no longer does."""
         if self._delta is not None and self._newest_commit == self._identity_of_commit(self._delta.version()):
             if self._identity_of_commit(self._delta.version() + 1) is None:
-                return True  # asking for one file is far cheaper than listing a log of many thousand commits
+                return (
+                    True  # checking for one file is far cheaper than listing a log of many thousand commits
+                )
             try:
                 self._delta.update_incremental()
             except DeltaError as error:
-                # A log that was cleaned up or made anew cannot be followed from where we stand.
-                _logger.info("Reading the log of %s anew: %s", self._folder, error)
+                # A log that was cleaned up or recreated cannot be followed from the current version.
+                _logger.info("Rereading the log of %s: %s", self._folder, error)
                 self._delta = None
         else:
             self._delta = None
@@ -144,7 +145,7 @@ class FollowedTable:
         return True
 
     def _identity_of_commit(self, version: int) -> tuple[int, int, int] | None:
-        """Tells a commit from one of the same number in a table that was deleted and made again."""
+        """Distinguishes a commit from one with the same number in a table that was deleted and recreated."""
         try:
             status = (self._folder / LOG_FOLDER / f"{version:020d}.json").stat()
         except FileNotFoundError:
@@ -153,7 +154,7 @@ class FollowedTable:
 
 
 def duckdb_type(delta_type: Any) -> str:
-    """The DuckDB type of a Delta type as it stands in a table's schema. ValueError where there is none."""
+    """The DuckDB type for a Delta type as written in a table's schema. ValueError if there is none."""
     if isinstance(delta_type, str):
         if delta_type.startswith("decimal("):
             return delta_type.upper()
@@ -198,9 +199,9 @@ def _read_snapshot(name: str, folder: Path, table_id: str, delta: DeltaTable) ->
 
 
 def _local_path(folder: Path, path: str) -> str:
-    """A path of the log as one of the file system; `file_uris` fails where the folder's name has a blank."""
+    """Turn a path in the log into a file system path; `file_uris` fails if the folder's name has a space."""
     if path.startswith("/") or "://" in path:
-        raise ValueError(f"the file {path} of it lies outside its folder")
+        raise ValueError(f"its file {path} is outside its folder")
     return f"{folder}/{unquote(path)}"
 
 
@@ -218,7 +219,7 @@ def _broken_table(name: str, folder: Path, error: DeltaError) -> TableSnapshot:
 
 
 def _unsupported_feature(delta: DeltaTable) -> str:
-    """Features that change what the rows of a Parquet file mean: answering without them would be wrong."""
+    """Features that change what the rows of a Parquet file mean: ignoring them would give wrong answers."""
     mapping = delta.metadata().configuration.get("delta.columnMapping.mode", "none")
     if mapping != "none":
         return f"it maps column names (delta.columnMapping.mode = {mapping})"

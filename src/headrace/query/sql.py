@@ -1,9 +1,8 @@
 """SQL over the lake, answered from the files of each table's newest Delta version: no Spark, no JVM.
 
-Invariants: a question sees each table at one version; it reads no file that this version does not hold, and
-of those only the folders that its conditions on the partition columns leave; it changes nothing (see
-`permitted.py`, and behind it `lake_database.py`); it ends within the time limit. Any number of threads may
-ask at once.
+Invariants: a query sees each table at one version; it reads only files of that version, and of those only the
+folders that match its conditions on the partition columns; it changes nothing (see `permitted.py`, and behind
+it `lake_database.py`); it ends within the time limit. Any number of threads may run queries at once.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryResult:
-    """An answer: names and DuckDB types of its columns, and its rows as Python values."""
+    """An answer: the names and DuckDB types of its columns, and its rows as Python values."""
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
@@ -39,7 +38,7 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Session:
-    """A connection that sees these snapshots as views. One question at a time."""
+    """A connection that sees these snapshots as views. One query at a time."""
 
     connection: duckdb.DuckDBPyConnection
     tables: dict[str, TableSnapshot]
@@ -70,11 +69,11 @@ class LakeQuery:
         self._widened: frozenset[str] = frozenset()
 
     def run(self, sql: str) -> QueryResult:
-        """Answer one question. HeadraceError: query_failed, or no_such_table where the lake has none yet."""
+        """Run one query. HeadraceError: query_failed, or no_such_table if the lake has no tables yet."""
         tables = self._tables.current()
         database = self._open_database()
-        # The package is loaded by now; imported here because a gateway that is asked nothing needs none of
-        # its 27 MB.
+        # Loaded by now; imported here because a gateway that receives no queries does not need the package's
+        # 27 MB.
         import duckdb  # noqa: PLC0415
 
         named: Collection[str] = ()
@@ -99,7 +98,7 @@ class LakeQuery:
         return result
 
     def close(self) -> None:
-        """Let go of memory and of the temporary folder. No question may be running; the next begins anew."""
+        """Free the memory and the temporary folder. No query may be running; the next one starts over."""
         with self._lock:
             idle, self._idle = self._idle, []
             database, self._database = self._database, None
@@ -109,7 +108,7 @@ class LakeQuery:
             database.close()
 
     def _check(self, session: _Session, sql: str) -> set[str]:
-        """The names of the tables that a permitted statement asks for."""
+        """The names of the tables that a permitted statement reads."""
         by_folded_name = {name.casefold(): table for name, table in session.tables.items()}
         asked = check_permitted(session.connection, sql, set(by_folded_name))
         named = [by_folded_name[name] for name in asked]
@@ -118,7 +117,7 @@ class LakeQuery:
                 raise HeadraceError(
                     "query_failed",
                     f"The table {table.name} cannot be read here: {table.unreadable}.",
-                    remedy="Read it with Spark, or write it again.",
+                    remedy="Read it with Spark, or rewrite it.",
                 )
         return {table.name for table in named}
 
@@ -147,24 +146,24 @@ class LakeQuery:
             return HeadraceError(
                 "query_failed",
                 f"The query was stopped after {self._time_limit_seconds:g} s.",
-                remedy="Narrow it, best by the columns that partition a table: EVENT_TYPE and SERVER_DATE.",
+                remedy="Narrow it, preferably by the partition columns: EVENT_TYPE and SERVER_DATE.",
             )
         if isinstance(error, duckdb.OutOfMemoryException):
             return HeadraceError(
                 "query_failed",
-                f"The query needs more than the {self._memory_limit} of memory that it may have.",
+                f"The query needs more than the {self._memory_limit} of memory allowed.",
                 remedy="Narrow it, or aggregate in steps.",
             )
         if isinstance(error, duckdb.CatalogException) and not tables:
             return HeadraceError(
                 "no_such_table",
-                "The lake has no table yet.",
-                remedy="No event has reached the lake yet: post one to /events; /flow shows how far it is.",
+                "The lake has no tables yet.",
+                remedy="No event has reached the lake yet: post one to /events; /flow shows its progress.",
             )
         return HeadraceError("query_failed", str(error).strip(), remedy=_known(tables))
 
     def _take(self, database: LakeDatabase, tables: dict[str, TableSnapshot]) -> _Session:
-        """A session that sees just these snapshots: an idle one, or a new one."""
+        """A session that sees exactly these snapshots: an idle one, or a new one."""
         with self._lock:
             widened = self._widened
             fresh = [idle for idle in self._idle if idle.tables == tables and idle.widened == widened]
@@ -201,7 +200,7 @@ class LakeQuery:
 
 
 def _without_end(connection: duckdb.DuckDBPyConnection, sql: str) -> str:
-    """The statement without semicolons behind it. A comment may hold one too, or stand behind one."""
+    """The statement without trailing semicolons. A comment may contain one too, or follow one."""
     import duckdb  # noqa: PLC0415  see LakeQuery.run
 
     while ";" in sql:
@@ -217,13 +216,13 @@ def _without_end(connection: duckdb.DuckDBPyConnection, sql: str) -> str:
 
 
 def _without_zones(sql: str, types: tuple[str, ...]) -> str:
-    """The same question with timestamps in UTC: DuckDB's client makes zoned ones with a package we lack."""
+    """The same query with timestamps in UTC: DuckDB's client needs a package we lack for zoned ones."""
     names = [f"c{number}" for number in range(len(types))]
     values = (
         f"CAST({name} AS {kind.replace(_WITH_ZONE, 'TIMESTAMP')})" if _WITH_ZONE in kind else name
         for name, kind in zip(names, types, strict=True)
     )
-    # The line break ends a comment that the statement may end with.
+    # The line break ends a comment at the end of the statement.
     return f"SELECT {', '.join(values)} FROM ({sql}\n) AS answer({', '.join(names)})"
 
 
@@ -233,7 +232,7 @@ def _with_zone_again(value: object, zoned: bool) -> object:
 
 def _known(tables: dict[str, TableSnapshot]) -> str:
     if not tables:
-        return "The lake has no table yet."
+        return "The lake has no tables yet."
     described = (
         f"{table.name} ({', '.join(column.name for column in table.columns)})" for table in tables.values()
     )

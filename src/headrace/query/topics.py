@@ -1,9 +1,9 @@
 """Topics and their newest messages, for people who look at the log.
 
-Reads by assigning partitions near their ends: it never joins a group and never commits an offset, so that
-looking changes nothing. Invariants: the newest messages are those with the latest timestamps over all
-partitions, newest first; reading is bounded in time and bytes, and goes from the end backwards, so what a
-bound cuts off is the older part.
+Reads by assigning partitions near their ends: it never joins a group and never commits an offset, so looking
+changes nothing. Invariants: the newest messages are those with the latest timestamps across all partitions,
+newest first; reading is bounded in time and bytes and goes backwards from the end, so that a limit cuts off
+the oldest part.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _INTERNAL_PREFIX: Final = "__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """A partition's first offset that is still there, the offset that its next record will get, its size.
+    """A partition's earliest available offset, the offset of its next record, and its size.
 
-    The size is None where the log does not say it.
+    The size is None if the log does not report it.
     """
 
     partition: int
@@ -48,7 +48,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A record, decoded. `format` names what the value was read from; a truncated value is a preview."""
+    """A decoded record. `format` names what the value was read from; a truncated value is a preview."""
 
     partition: int
     offset: int
@@ -62,7 +62,7 @@ class Message:
 
 
 class TopicBrowser:
-    """Looks at topics. Safe for several threads."""
+    """Shows topics and their messages. Thread-safe."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class TopicBrowser:
         self._most_bytes = most_bytes
 
     def topics(self) -> list[TopicDescription]:
-        """All topics but Kafka's internal ones, by name. Raises HeadraceError log_unavailable."""
+        """All topics except Kafka's internal ones, by name. Raises HeadraceError log_unavailable."""
         names = [name for name in self._directory.topic_names() if not name.startswith(_INTERNAL_PREFIX)]
         return self._described(self._directory.describe(names).values())
 
@@ -87,14 +87,14 @@ class TopicBrowser:
         """The newest messages, newest first. Raises HeadraceError no_such_topic or log_unavailable."""
         if not 1 <= limit <= MOST_MESSAGES:
             raise HeadraceError(
-                "bad_request", f"The limit is {limit}, but must lie between 1 and {MOST_MESSAGES}."
+                "bad_request", f"The limit is {limit}, but must be between 1 and {MOST_MESSAGES}."
             )
         described = self._described(self._directory.describe([topic]).values())
         if not described:
             raise HeadraceError(
                 "no_such_topic",
                 f"There is no topic `{topic}`.",
-                remedy="See /topics for those there are; a topic is created by its first event.",
+                remedy="See /topics for existing topics; a topic is created by its first event.",
             )
         tails = [
             _Tail(partition) for partition in described[0].partitions if partition.latest > partition.earliest
@@ -115,7 +115,7 @@ class TopicBrowser:
 
     def _described(self, topics: Iterable[TopicIdentity]) -> list[TopicDescription]:
         known = sorted(topics, key=lambda topic: topic.name)
-        # In this order: an earliest offset asked for later could lie behind the latest one.
+        # In this order: an earliest offset requested later could be beyond the latest one.
         earliest = self._directory.earliest(known)
         latest = self._directory.latest(known)
         sizes = self._directory.sizes() if known else {}
@@ -124,7 +124,7 @@ class TopicBrowser:
             places = [(topic.name, partition) for partition in topic.partitions]
             if all(
                 place in earliest and place in latest for place in places
-            ):  # else it was deleted meanwhile
+            ):  # otherwise it has been deleted in the meantime
                 partitions = tuple(
                     PartitionDescription(
                         partition=place[1],
@@ -157,7 +157,7 @@ class TopicBrowser:
 
 @dataclass(slots=True)
 class _Tail:
-    """How far back a partition has been read: all from offset `start` on."""
+    """How far back a partition has been read: everything from offset `start` on."""
 
     partition: PartitionDescription
     start: int = field(init=False)
@@ -167,14 +167,14 @@ class _Tail:
         self.start = self.partition.latest
 
     def may_hold_newer(self, than_ms: int | None) -> bool:
-        """Whether what lies further back can belong to the newest."""
+        """Whether records further back can be among the newest."""
         if self.start <= self.partition.earliest:
             return False
         return than_ms is None or self.oldest_ms is None or self.oldest_ms > than_ms
 
 
 class _TailReader:
-    """Reads partitions from their ends backwards, window by window, until it has the newest records."""
+    """Reads partitions backwards from their ends, window by window, until it has the newest records."""
 
     def __init__(self, bootstrap: str, topic: str, *, deadline: float, bytes_left: int) -> None:
         self._topic = topic
@@ -183,14 +183,14 @@ class _TailReader:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
-                # librdkafka wants a name; without a subscription and commits no such group comes to be.
+                # librdkafka requires a name; without a subscription or commits the group never exists.
                 "group.id": "headrace-topic-browser",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "allow.auto.create.topics": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
-                # The end of a window is known beforehand: waiting for more only costs time.
+                # The end of a window is known in advance: waiting for more only costs time.
                 "fetch.wait.max.ms": 10,
                 "queued.max.messages.kbytes": 8192,
                 "log_level": 2,
@@ -212,14 +212,14 @@ class _TailReader:
             del records[limit:]
             threshold = records[-1].timestamp()[1] if len(records) == limit else None
             pending = [tail for tail in tails if tail.may_hold_newer(threshold)]
-            # A window is read to its end, so it must fit into the bytes that are left, by the size of these
-            # records.
+            # A window is read to its end, so it must fit into the remaining bytes, judging by the size of
+            # these records.
             average_bytes = max(1, (bytes_before - self._bytes_left) // max(1, len(read)))
             window = min(4 * window, max(0, self._bytes_left) // (average_bytes * max(1, len(pending))))
         return records
 
     def _read_windows(self, tails: list[_Tail], length: int) -> list[Any]:
-        """The records of the next window of each partition; the tails then begin at that window."""
+        """The records of the next window of each partition; the tails then start at that window."""
         ends = {tail.partition.partition: tail.start for tail in tails}
         for tail in tails:
             tail.start = max(tail.partition.earliest, tail.start - length)
@@ -246,7 +246,7 @@ class _TailReader:
         return read
 
     def _poll(self) -> list[Any]:
-        """What has arrived: the first is waited for, the others are taken as they lie there."""
+        """What has arrived: waits for the first record, then takes those already there."""
         first = self._consumer.poll(max(0.0, min(0.2, self._deadline - time.monotonic())))
         return [] if first is None else [first, *self._consumer.consume(500, 0)]
 

@@ -1,9 +1,9 @@
-"""The gateway process: the schema registry, statements, and the console with its JSON doors, a port each.
+"""The gateway process: the schema registry, statements, and the console with its JSON API, each on its port.
 
-Owns the HTTP servers on one event loop (HTTP/1.1, and HTTP/2 without TLS), and the parts behind them.
-Invariants: it says `ready` only after all servers have answered a request; a server that ends by itself
-ends the process, so that the supervisor starts it anew; on SIGTERM the open pages' streams end first, then
-the servers, then what they stand on. Never serves half of its doors.
+Owns the HTTP servers on one event loop (HTTP/1.1, and HTTP/2 without TLS) and the services behind them.
+Invariants: it announces `ready` only after every server has answered a request; if a server exits
+unexpectedly the process ends, so that the supervisor restarts it; on SIGTERM the streams of open pages end
+first, then the servers, then the services behind them. Never serves only some of its doors.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from headrace.query.topics import TopicBrowser
 from headrace.registry.registry import Registry
 
 PROCESS: Final = "gateway"
-# The supervisor starts the gateway when the log serves; an external cluster may need a moment longer.
+# The supervisor starts the gateway once the log is serving; an external cluster may need a little longer.
 LOG_PATIENCE_SECONDS: Final = 60.0
 ANSWER_PATIENCE_SECONDS: Final = 30.0
-# Less than the supervisor's grace for the whole process.
+# Shorter than the supervisor's grace period for the whole process.
 DRAIN_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.1
 _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """One server: what it is called, its application, where it listens, and a path that must answer."""
+    """One HTTP server: its name, its application, where it listens, and a path used to probe it."""
 
     name: str
     application: Any
@@ -72,9 +72,9 @@ def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT."""
     missing = missing_assets()
     if missing:
-        # The registry and SQL need no assets: serve, and say on every page what to do.
+        # The registry and SQL need no assets: serve, and show the remedy on every page.
         _log.error(
-            "The console's assets are not built, so its pages do not move: run `%s`. Missing: %s.",
+            "The console's assets are not built, so its pages do not update: run `%s`. Missing: %s.",
             BUILD_COMMAND,
             ", ".join(missing),
         )
@@ -118,11 +118,11 @@ async def _run(settings: Settings) -> None:
                 probe="/flow",
             ),
         )
-        # Making a Litestar application may set the root logger's handlers; this process has its own format.
+        # Creating a Litestar application may replace the root logger's handlers; we have our own format.
         configure_logging()
 
         async def end_streams() -> None:
-            # A stream never ends by itself: without this the servers would wait for open ones in vain.
+            # Streams do not end by themselves: without this the servers would wait for open ones forever.
             live.close()
             await asyncio.to_thread(engine.stop)
             await asyncio.to_thread(services.flow.stop)
@@ -132,7 +132,7 @@ async def _run(settings: Settings) -> None:
 
 @contextlib.asynccontextmanager
 async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, Engine, QueryServices]]:
-    """What the doors stand on, started; stopped in the opposite order."""
+    """Start the services behind the doors; stop them in reverse order."""
     registry = Registry(settings.bootstrap)
     flow = FlowWatcher(settings.bootstrap, settings.lake_dir, settings.events_topic)
     async with contextlib.AsyncExitStack() as stack:
@@ -165,7 +165,7 @@ async def serve_all(
     stopping: asyncio.Event,
     end_streams: Callable[[], Awaitable[None]],
 ) -> None:
-    """Serve all doors until `stopping`; raises when one of them ends before that."""
+    """Serve all doors until `stopping` is set; raises if one of them ends earlier."""
     stopped = asyncio.create_task(stopping.wait(), name="stopping")
     servers = {asyncio.create_task(_serve(door, stopping), name=door.name) for door in doors}
     ready = asyncio.create_task(_say_ready(settings, doors), name="ready")
@@ -177,7 +177,7 @@ async def serve_all(
                 task.result()
                 if task in servers and not stopping.is_set():
                     raise HeadraceError(
-                        "process_failed", f"The server of the {task.get_name()} ended by itself."
+                        "process_failed", f"The {task.get_name()} server exited unexpectedly."
                     )
     finally:
         stopping.set()
@@ -203,7 +203,7 @@ async def _serve(door: Door, stopping: asyncio.Event) -> None:
         raise HeadraceError(
             "port_in_use",
             f"Port {door.port} (setting `{door.setting}`) is in use.",
-            remedy=f"Choose another with the setting `{door.setting}`, or stop who holds it.",
+            remedy=f"Choose another with the setting `{door.setting}`, or stop the process that holds it.",
         ) from error
 
 
@@ -223,7 +223,7 @@ async def _say_ready(settings: Settings, doors: tuple[Door, ...]) -> None:
 
 
 def _probe(door: Door) -> str | None:
-    """Why the door does not answer as it should; None when it does."""
+    """Why the door does not answer properly; None if it does."""
     connection = http.client.HTTPConnection(_WILDCARDS.get(door.host, door.host), door.port, timeout=5)
     try:
         connection.request("GET", door.probe)
@@ -232,11 +232,11 @@ def _probe(door: Door) -> str | None:
         return str(error)
     finally:
         connection.close()
-    return None if status == http.HTTPStatus.OK else f"GET {door.probe} gave {status}"
+    return None if status == http.HTTPStatus.OK else f"GET {door.probe} returned {status}"
 
 
 async def _wait_for_log(bootstrap: str, stopping: asyncio.Event) -> bool:
-    """True when the log answers, False when told to stop before; raises after `LOG_PATIENCE_SECONDS`."""
+    """True once the log answers, False if told to stop first; raises after `LOG_PATIENCE_SECONDS`."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     deadline = time.monotonic() + LOG_PATIENCE_SECONDS
     while not stopping.is_set():

@@ -1,10 +1,10 @@
-"""The ingest process: granian with one worker process per two cores, each with the events application.
+"""The ingest process: granian with one worker per two cores, each running the events application.
 
-Invariants: `ready` is announced when `/health` has answered, which it does when a worker serves and the log
-answers it; SIGTERM and SIGINT stop accepting, let the requests under way end and flush the producers; a
-worker that dies is replaced, one that dies again at once ends this process, so that the supervisor sees it;
-no worker outlives this process, whatever ended it, so the port is free for the next. Never handles a
-request itself.
+Invariants: it announces `ready` once `/health` has answered, that is, once a worker is serving and the log
+responds to it; SIGTERM and SIGINT stop accepting requests, finish those in progress and flush the producers;
+a worker that dies is replaced, and if the replacement dies at once, this process ends so that the supervisor
+notices; no worker outlives this process, however it ended, so the port is free for the next one. Never
+handles a request itself.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from headrace.http.events.app import EventsApplication, create_events_app
 _log = logging.getLogger(__name__)
 
 NAME: Final = "ingest"
-# A worker that is asked to end gets as long as a request may take, and a little more to close.
+# A worker told to stop gets as long as a request may take, plus a little to shut down.
 _GRACE_SECONDS: Final = 3
 _PROBE_SECONDS: Final = 0.1
 _PARENT_LOOK_SECONDS: Final = 0.5
 _PR_SET_PDEATHSIG: Final = 1
-# granian's own records go where all others of this process go.
+# granian's log records go where all other records of this process go.
 _LOGGING: Final[dict[str, Any]] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -55,7 +55,7 @@ def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT."""
     check_ports(settings, [spec for spec in PROCESSES if spec.name == NAME])
     server = Server(
-        # Only a name: the loader below makes the application.
+        # Only a name: the loader below creates the application.
         f"{create_events_app.__module__}:{create_events_app.__name__}",
         address=_address(settings.host),
         port=settings.ingest_port,
@@ -76,7 +76,7 @@ def run(settings: Settings) -> int:
     try:
         server.serve(target_loader=functools.partial(_load, settings, os.getpid()), wrap_loader=False)
     except SystemExit as end:
-        # granian ends this way when its workers die faster than it may replace them.
+        # granian exits this way when its workers die faster than it may replace them.
         return end.code if isinstance(end.code, int) else 1
     finally:
         stopping.set()
@@ -86,7 +86,7 @@ def run(settings: Settings) -> int:
 
 def _load(settings: Settings, parent: int) -> EventsApplication:
     """Called in a new worker, before it serves."""
-    # Until the worker sets its own handlers it has those of the parent, which do not end it.
+    # Until the worker installs its own signal handlers it has the parent's, which would not end it.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_parent(parent)
@@ -109,7 +109,7 @@ def _watch_parent(parent: int) -> None:
 
 
 def _announce_when_ready(settings: Settings, server: Any, stopping: threading.Event) -> None:
-    # Workers are forked: nothing may be under way in a thread of the parent at that moment.
+    # Workers are forked, and at that moment no other thread of the parent may be doing anything.
     while len(server.wrks) < server.workers:
         if stopping.wait(_PROBE_SECONDS):
             return
@@ -126,7 +126,7 @@ def _announce_when_ready(settings: Settings, server: Any, stopping: threading.Ev
 
 
 def _trouble(settings: Settings) -> str:
-    """Why `/health` does not say that all is well; empty if it does."""
+    """Why `/health` does not report success; empty if it does."""
     connection = http.client.HTTPConnection(_reachable(settings.host), settings.ingest_port, timeout=10)
     try:
         connection.request("GET", "/health")
@@ -145,13 +145,13 @@ def _trouble(settings: Settings) -> str:
 
 
 def _address(host: str) -> str:
-    """The address behind a host name, since granian takes only addresses."""
+    """The address of a host name: granian accepts only addresses."""
     family_and_address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
     return str(family_and_address[4][0])
 
 
 def _reachable(host: str) -> str:
-    """An address that reaches a server which listens on `host`."""
+    """An address at which a server listening on `host` can be reached."""
     address = ipaddress.ip_address(_address(host))
     if not address.is_unspecified:
         return str(address)

@@ -1,10 +1,10 @@
-"""The log process: runs the log engine that the settings name, until it is told to stop.
+"""The log process: runs the log engine named in the settings until it is told to stop.
 
-Invariants: `ready` is announced only once the log takes writes; SIGTERM and SIGINT stop a start under way as
-well as a log that serves, and the brokers are shut down cleanly before this process ends; a broker that ends
-by itself ends this process with an error, because the supervisor is who restarts. What an engine needs is
-imported when it is chosen: the embedded one is small and quick to start, and needs neither Java nor a client.
-Never touches a cluster that it did not start.
+Invariants: it announces `ready` only once the log accepts writes; SIGTERM and SIGINT stop a log that is
+starting as well as one that is serving, and shut the brokers down cleanly before this process ends; a broker
+that exits unexpectedly ends this process with an error, because restarting is the supervisor's job. An
+engine's modules are imported only when that engine is chosen: the embedded one is small, starts quickly and
+needs neither Java nor a client. Never touches a cluster that it did not start.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from headrace.broker.lean_start import without_test_tools
 from headrace.core.settings import Settings
 
 NAME: Final = "log"
-# Where each engine keeps its data in the data folder; one cannot read what the other wrote.
+# Where each engine keeps its data in the data folder; neither can read what the other wrote.
 FOLDERS: Final = {"embedded": "broker", "kafka": "kafka"}
 # Generous: after a crash Kafka checks its logs before it serves.
 READY_SECONDS: Final = 300.0
 EXTERNAL_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 0.2
 SMALLEST_MESSAGE_LIMIT: Final = 2 * 1024 * 1024
-# Key, headers and framing of a record around its value.
+# What surrounds the value of a record: key, headers and framing.
 RECORD_OVERHEAD: Final = 64 * 1024
 _log = logging.getLogger(__name__)
 
 
 class _StopAskedError(Exception):
-    """A signal came while something was under way that may be broken off."""
+    """A signal arrived during work that may be interrupted."""
 
 
 class _StopSignal:
-    """SIGTERM and SIGINT, as a flag; within `interrupting` also as an exception."""
+    """SIGTERM and SIGINT as a flag; inside `interrupting`, also as an exception."""
 
     def __init__(self) -> None:
         self.asked = threading.Event()
@@ -66,7 +66,7 @@ class _StopSignal:
 
 
 def run(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT. Raises HeadraceError when the log cannot serve."""
+    """Serve until SIGTERM or SIGINT. Raises HeadraceError if the log cannot serve."""
     if settings.engine == "embedded":
         _serve_embedded(settings)
         return 0
@@ -82,12 +82,12 @@ def run(settings: Settings) -> int:
 
 
 def _largest_message(settings: Settings) -> int:
-    """Room for the largest event in a record of any topic."""
+    """The message size that fits the largest event, for every topic."""
     return max(SMALLEST_MESSAGE_LIMIT, settings.max_event_bytes + RECORD_OVERHEAD)
 
 
 def _ready(settings: Settings, address: str, engine: str) -> str:
-    """Where it serves; and that topics are missed because another engine has them, should that be so."""
+    """Where it serves; also names data that another engine wrote, whose topics are not visible here."""
     others = [name for name in FOLDERS if name != settings.engine and _folder(settings, name).exists()]
     note = "".join(f"; what engine {name} wrote to {_folder(settings, name)} is not used" for name in others)
     return f"{address} ({engine}{note})"

@@ -1,5 +1,5 @@
-"""The pipeline process: one Spark session, the queries of statements and the one that fills the lake on it,
-kept running until told to stop.
+"""The pipeline process: one Spark session running the queries of statements and the query that fills the
+lake, until told to stop.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from headrace.query.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
-# How often the topics are looked at: bounds how long a query may read a topic that was deleted and made
-# again.
+# How often topics are checked: the longest that a query keeps reading a topic that was deleted and
+# recreated.
 _LOOK_SECONDS = 0.2
 
 
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT."""
     for name in ("py4j", "httpx"):
-        # Both log every call at the level of information.
+        # Both log every call at INFO level.
         logging.getLogger(name).setLevel(logging.WARNING)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -49,8 +49,8 @@ def run(settings: Settings) -> int:
     jars = Artifacts(settings.cache_dir).jars("spark")
     announce(settings, "pipeline", state="starting", detail="starting Spark")
     spark = create_session(settings, java_home=java.home, jars=jars)
-    # py4j starts the JVM in this process's session: Ctrl-C reaches it too. The supervisor signals only this
-    # process.
+    # py4j starts the JVM in this process's session, so Ctrl-C would reach it too. The supervisor signals only
+    # this process.
     signal.signal(signal.SIGINT, lambda *_: stopping.set())
     registry = RegistryClient(f"http://{settings.host}:{settings.registry_port}")
     directory = TopicDirectory(settings.bootstrap)
@@ -71,7 +71,7 @@ def run(settings: Settings) -> int:
             )
         )
 
-    # Before the first event, so that a question asked early gets an empty answer and not an error.
+    # Before the first event, so that an early question gets an empty answer instead of an error.
     spark.sql(lake.table.definition())
     log = StatementLog(settings.bootstrap)
     log.start()
@@ -129,7 +129,7 @@ def _keep(
         except HeadraceError as error:
             if error.code != "log_unavailable":
                 raise
-            # The log may be restarting; queries that run go on by themselves.
+            # The log may be restarting; running queries carry on by themselves.
             logger.warning("%s", error)
         detail = ", ".join(
             f"{keeper.state or 'starting'} {keeper.mode}".strip().lower()
@@ -142,7 +142,7 @@ def _keep(
 
 
 def _nothing_waits(settings: Settings) -> bool:
-    """Whether no event is in the log yet."""
+    """Whether the log has no events yet."""
     directory = LogDirectory(settings.bootstrap)
     found = directory.describe([settings.events_topic]).values()
     return not any(directory.latest(list(found)).values())
