@@ -1,6 +1,6 @@
-"""The sub-commands of `headrace`.
+"""The subcommands of `headrace`.
 
-Invariant: a command's own imports happen when it runs, so that `headrace --help` is quick. Never holds logic:
+Invariant: a command imports what it needs when it runs, so that `headrace --help` is fast. Contains no logic:
 a command is a call to a folder below.
 """
 
@@ -22,7 +22,7 @@ from headrace.core.settings import LoadedSettings, Settings, describe
 app = typer.Typer(
     name="headrace",
     no_args_is_help=True,
-    # A bug gives a plain traceback: short enough to be reported, and without the values of variables.
+    # A bug shows a plain traceback: short enough for a report, and without the values of variables.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -48,7 +48,7 @@ def _common(
 @app.command()
 @with_settings()
 def up(settings: Settings) -> None:
-    """Start the whole platform and show how it is, until Ctrl-C."""
+    """Start the whole platform and show its state, until Ctrl-C."""
     from headrace.cli.up import start_platform  # noqa: PLC0415 - for a quick --help
 
     start_platform(settings)
@@ -60,11 +60,11 @@ def demo(
     settings: Settings,
     seconds: Annotated[
         float | None,
-        typer.Option(help="End by itself after so many seconds of traffic.", min=1, show_default=False),
+        typer.Option(help="Stop after this many seconds of traffic.", min=1, show_default=False),
     ] = None,
-    rate: Annotated[int, typer.Option(help="Events a second.", min=1)] = 300,
+    rate: Annotated[int, typer.Option(help="Events per second.", min=1)] = 300,
 ) -> None:
-    """Start the platform with example traffic on it, and show where the events are."""
+    """Start the platform with example traffic, and show how far the events have got."""
     from headrace.cli.demo import run_demo  # noqa: PLC0415 - for a quick --help
 
     run_demo(settings, seconds=seconds, events_per_second=rate)
@@ -73,7 +73,7 @@ def demo(
 @app.command()
 @with_broker_flags
 def broker(values: dict[str, Any]) -> None:
-    """Run the embedded broker alone: a Kafka log on one node, until Ctrl-C."""
+    """Run only the embedded broker: a Kafka log on one node, until Ctrl-C."""
     from headrace.cli.broker import serve  # noqa: PLC0415 - for a quick --help
 
     serve(values)
@@ -85,7 +85,7 @@ def status(
     settings: Settings,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show how the platform is. Exit code: 0 all run, 1 not all run, 3 no platform runs."""
+    """Show the platform's state. Exit code: 0 all running, 1 not all running, 3 no platform is running."""
     from headrace.cli.status import show_status  # noqa: PLC0415 - for a quick --help
 
     raise typer.Exit(show_status(settings, as_json=as_json))
@@ -94,7 +94,7 @@ def status(
 @app.command()
 @with_settings("data_dir")
 def down(settings: Settings) -> None:
-    """Stop the platform that runs on the data folder, and wait until it is gone."""
+    """Stop the platform that is running on the data folder, and wait until it is gone."""
     from headrace.cli.status import stop_platform  # noqa: PLC0415 - for a quick --help
 
     stop_platform(settings)
@@ -119,12 +119,12 @@ def topics(
 @with_settings("data_dir")
 def sql(
     settings: Settings,
-    statement: Annotated[str, typer.Argument(help="The question, in SQL.", show_default=False)],
+    statement: Annotated[str, typer.Argument(help="The query, in SQL.", show_default=False)],
     output: Annotated[
-        str, typer.Option("--format", "-f", help="How to print the answer.", metavar="table|json|csv")
+        str, typer.Option("--format", "-f", help="Output format.", metavar="table|json|csv")
     ] = "table",
 ) -> None:
-    """Ask the lake a question."""
+    """Query the lake."""
     from headrace.cli.sql import answer  # noqa: PLC0415 - for a quick --help
 
     answer(settings, statement, output=output)
@@ -136,14 +136,14 @@ def sql_shell(
     settings: Settings,
     url: Annotated[
         str | None,
-        typer.Argument(help="A server with ksqlDB's API; the platform if left out.", show_default=False),
+        typer.Argument(help="A server with ksqlDB's API; default: the platform.", show_default=False),
     ] = None,
     execute: Annotated[
         str | None,
-        typer.Option("--execute", "-e", help="Run these statements and leave.", show_default=False),
+        typer.Option("--execute", "-e", help="Run these statements and exit.", show_default=False),
     ] = None,
 ) -> None:
-    """Type statements, as in ksqlDB's shell; from a pipe they are read and run."""
+    """Run statements at a prompt, as in ksqlDB's shell, or from standard input."""
     from headrace.cli.sql_shell import run_shell  # noqa: PLC0415 - for a quick --help
 
     raise typer.Exit(run_shell(url or _statements_url(settings), text=execute))
@@ -155,7 +155,7 @@ def run(
     settings: Settings,
     file: Annotated[Path, typer.Argument(help="A file of statements.", show_default=False)],
 ) -> None:
-    """Run the statements of a file, up to the first that fails."""
+    """Run the statements in a file, stopping at the first that fails."""
     from headrace.cli.sql_shell import run_file  # noqa: PLC0415 - for a quick --help
 
     raise typer.Exit(run_file(_statements_url(settings), file))
@@ -171,7 +171,7 @@ def show_settings(
     loaded: LoadedSettings,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
 ) -> None:
-    """Print all settings in force, and where each comes from."""
+    """Print all settings in effect, and where each comes from."""
     values = {row.name: getattr(loaded.settings, row.name) for row in describe()}
     if as_json:
         print(json.dumps(values, default=str))

@@ -1,4 +1,4 @@
-"""`headrace artifacts`: the Java artifacts that the platform runs on, for use with Java tools of one's own.
+"""`headrace artifacts`: the Java artifacts that the platform uses, for use with other Java tools.
 
 Invariant: stdout holds nothing but the result, so that `java -cp "$(headrace artifacts classpath kafka)" …`
 works on the first run too; progress goes to stderr.
@@ -15,21 +15,21 @@ import typer
 from headrace.core import settings
 from headrace.java.artifacts import Artifacts
 
-app = typer.Typer(help="The Java artifacts: where they are, and fetching them.", no_args_is_help=True)
+app = typer.Typer(help="The Java artifacts: print where they are, or download them.", no_args_is_help=True)
 
 
 @app.command()
 def classpath(group: Annotated[str, typer.Argument(help="`kafka` or `spark`.", show_default=False)]) -> None:
-    """Print the class path of a group, fetching what is missing."""
-    # Not with rich, which would wrap the one long line.
+    """Print the class path of a group, downloading what is missing."""
+    # Not with rich, which would wrap this one long line.
     print(_artifacts().classpath(group, progress=True))
 
 
 @app.command()
 def fetch(
-    groups: Annotated[list[str] | None, typer.Argument(help="Groups to fetch; none: all of them.")] = None,
+    groups: Annotated[list[str] | None, typer.Argument(help="Groups to download; default: all.")] = None,
 ) -> None:
-    """Fetch what is missing or damaged, so that no network is needed later."""
+    """Download what is missing or damaged, so that the network is not needed later."""
     artifacts = _artifacts()
     for group in groups or artifacts.groups:
         jars = artifacts.jars(group, progress=True)

@@ -1,10 +1,10 @@
-"""`headrace broker`: the embedded broker alone, in the foreground, until Ctrl-C or SIGTERM.
+"""`headrace broker`: only the embedded broker, in the foreground, until Ctrl-C or SIGTERM.
 
-Its flags are a table, from which the typer command and a quick way past typer derive: a broker is to take
-records half a second after its start, and importing typer alone would take a fifth of that. Invariants: the
-quick way takes only what it fully understands, everything else (help, mistakes) goes to typer; standard
-output holds one line, `ready HOST:PORT`, once the broker serves. Flags only: neither the environment nor
-`headrace.toml`, which are the platform's.
+Its flags are a table from which both the typer command and a fast path around typer derive: a broker should
+accept records half a second after it starts, and importing typer alone would take a fifth of that.
+Invariants: the fast path handles only what it fully understands and leaves everything else (help, mistakes)
+to typer; standard output has one line, `ready HOST:PORT`, once the broker is serving. Uses flags only: the
+environment and `headrace.toml` belong to the platform.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HIGHEST_PORT: Final = 65_535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFlag:
-    """One flag; a repeated one gives a list."""
+    """One flag; a repeatable one gives a list."""
 
     name: str
     kind: type
@@ -49,50 +49,50 @@ FLAGS: Final = (
         default=9092,
         minimum=0,
         maximum=HIGHEST_PORT,
-        help="Port to listen on; 0 takes a free one.",
+        help="Port to listen on; 0 picks a free one.",
     ),
     BrokerFlag(
         name="data_dir",
         kind=Path,
         default=Path("headrace-data/broker"),
-        help="Folder of the logs; `headrace up` keeps its own in `broker` of its data folder.",
+        help="Folder for the logs; `headrace up` keeps its own in `broker` in its data folder.",
     ),
     BrokerFlag(name="host", kind=str, default="127.0.0.1", help="Address to listen on."),
     BrokerFlag(
         name="advertised_host",
         kind=str,
         default="",
-        help="Name or address that clients are told; none: --host, or this machine's name for all addresses.",
+        help="Name or address given to clients; default: --host, or this machine's name for all addresses.",
     ),
     BrokerFlag(
         name="fsync",
         kind=str,
         default="os",
         choices=FSYNC,
-        help="When the disk confirms what was written: left to the operating system, now and then, "
-        "or before each acknowledgement.",
+        help="When records are synced to disk: `os` leaves it to the operating system, `interval` syncs "
+        "periodically, `always` before each acknowledgement.",
     ),
     BrokerFlag(
         name="fsync_interval_ms",
         kind=int,
         default=1000,
         minimum=1,
-        help="How long a record may wait for the disk with --fsync interval.",
+        help="How long a record may remain unsynced with --fsync interval.",
     ),
-    BrokerFlag(name="node_id", kind=int, default=1, minimum=0, help="Number of this broker."),
+    BrokerFlag(name="node_id", kind=int, default=1, minimum=0, help="Node id of this broker."),
     BrokerFlag(
         name="set",
         kind=str,
         default=(),
         repeated=True,
-        help="A broker config by Kafka's name, as NAME=VALUE; may be given several times.",
+        help="A broker config by Kafka's name, as NAME=VALUE; can be repeated.",
     ),
 )
 
 
 def serve(values: Mapping[str, Any]) -> None:
-    """Run a broker with these values of flags (None: not given) until it is told to stop."""
-    # Here, so that a mistake in the flags is said without waiting for it.
+    """Run a broker with these flag values (None: not given) until it is told to stop."""
+    # Imported here, so that a mistake in the flags is reported without waiting for it.
     settings = broker_settings(values)
     from headrace.assembly.process_logging import configure_logging  # noqa: PLC0415
     from headrace.broker.lean_start import without_test_tools  # noqa: PLC0415
@@ -123,7 +123,7 @@ def broker_settings(values: Mapping[str, Any]) -> BrokerSettings:
 
 
 def parse_quickly(arguments: Sequence[str]) -> dict[str, Any] | None:
-    """The values of well-formed flags; None where typer has to look at them."""
+    """The values of well-formed flags; None if typer must handle them."""
     flags = {flag.flag: flag for flag in FLAGS}
     values: dict[str, Any] = {}
     words = iter(arguments)
@@ -167,7 +167,7 @@ def _name_and_value(text: str) -> tuple[str, str]:
         raise HeadraceError(
             "invalid_setting",
             f"Flag --set = {text!r} is not NAME=VALUE.",
-            remedy="For example --set log.retention.ms=86400000.",
+            remedy="Write it like --set log.retention.ms=86400000.",
         )
     return name.strip(), value.strip()
 

@@ -1,7 +1,6 @@
-"""The flags of `headrace broker` for typer, made from their table: nothing here names one.
+"""The flags of `headrace broker` for typer, made from their table: none is named here.
 
-Invariant: what typer takes and what the quick way in `broker.py` takes is the same table. Never gives a
-default of its own.
+Invariant: typer and the fast path in `broker.py` accept the same table. Never adds a default of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from headrace.cli.broker import FLAGS, BrokerFlag
 
 
 def with_broker_flags(command: Callable[[dict[str, Any]], None]) -> Callable[..., None]:
-    """Give a command these flags, and a dictionary of their values (None: not given) as its argument."""
+    """Give a command these flags; it receives a dictionary of their values (None: not given)."""
 
     def run(**given: Any) -> None:
         command({name: value for name, value in given.items() if value is not None})

@@ -1,7 +1,7 @@
-"""Makes `docs/compatibility.md` from the code: `python -m headrace.cli.compatibility_page FILE`.
+"""Generates `docs/compatibility.md` from the code: `python -m headrace.cli.compatibility_page FILE`.
 
 Invariant: the page is a pure function of the APIs, the config tables, the functions and the lists of
-differences; a test fails when the file in the repository differs from it.
+differences; a test fails if the file in the repository differs from it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from headrace.pipeline.expressions.functions.table import ALL as FUNCTIONS
 
 _INTRODUCTION = """# Compatibility
 
-<!-- Made from the code: python -m headrace.cli.compatibility_page docs/compatibility.md -->
+<!-- Generated from the code: python -m headrace.cli.compatibility_page docs/compatibility.md -->
 
 [The embedded broker](#the-embedded-broker) and Apache Kafka; [streaming SQL](#streaming-sql) and ksqlDB.
 
 # The embedded broker
 
-What the embedded broker understands of Kafka's protocol, and where it answers otherwise than Apache Kafka
+What the embedded broker supports of Kafka's protocol, and where its answers differ from those of Apache Kafka
 4.3.1. The same conformance tests (`tests/conformance/`) run against both.
 """
 
@@ -40,15 +40,15 @@ def compatibility_page() -> str:
     parts = [
         _INTRODUCTION,
         "## API keys\n",
-        "The versions are the ones that Apache Kafka 4.3.1 advertises.\n",
+        "The versions are those that Apache Kafka 4.3.1 advertises.\n",
         _table(("key", "name", "versions", "behaviour"), (_api_row(api) for api in ALL.values())),
         "### Not offered yet\n",
         _table(("keys", "why"), NOT_OFFERED),
         "## Where the answers differ\n",
         _table(("what", "Apache Kafka 4.3.1", "here, and why"), (*DIFFERENCES, *BEYOND_ANSWERS)),
         "## Topic configs\n",
-        "Names, types, defaults and checks are Kafka's. *kept* means that a value is checked, kept and "
-        "shown, and changes nothing on one node.\n",
+        "Names, types, defaults and checks are Kafka's. *kept* means that a value is checked, stored and "
+        "shown, but has no effect on one node.\n",
         _table(
             ("name", "type", "default", "effect"), (_config_row(config) for config in TOPIC_CONFIGS.values())
         ),
@@ -67,7 +67,7 @@ def _streaming_sql() -> list[str]:
     }
     return [
         "# Streaming SQL\n",
-        "Statements are ksqlDB's, run by Spark. Where they do otherwise:\n",
+        "Statements are ksqlDB's, run by Spark. Where they behave differently:\n",
         _table(("what", "ksqlDB", "here, and why"), statement_differences.DIFFERENCES),
         "## Functions\n",
         *(f"**{kind.name.capitalize()}**: {', '.join(names)}.\n" for kind, names in kinds.items()),
@@ -90,11 +90,11 @@ def _api_row(api: Api) -> tuple[str, ...]:
 
 
 def _behaviour(api: Api) -> str:
-    """The paragraph of the module that says it."""
+    """The paragraph of the API's module that describes its behaviour."""
     text = sys.modules[api.handle.__module__].__doc__ or ""
     found = re.search(r"^Behaviour: (.+?)(?:\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
     if found is None:
-        raise ValueError(f"{api.handle.__module__} does not say how it behaves")
+        raise ValueError(f"{api.handle.__module__} does not describe its behaviour")
     sentence = re.sub(r"\s+", " ", found.group(1)).strip()
     return sentence[0].upper() + sentence[1:]
 

@@ -1,7 +1,7 @@
-"""`headrace demo`: the platform, traffic on it, where the events are, and the answer to a question.
+"""`headrace demo`: the platform with traffic on it, how far the events have got, and the answer to a query.
 
-The last line on standard output is one JSON object with the counts and the latency, for whoever checks them.
-Ctrl-C ends the traffic and lets everything arrive; a second one ends at once.
+The last line on standard output is a JSON object with the counts and the latency, for scripts to check.
+Ctrl-C stops the traffic and waits until everything has arrived; a second one ends at once.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from headrace.cli.platform_view import PlatformView, doors
 from headrace.core.settings import Settings
 from headrace.query.sql import QueryResult
 
-# On a pipe one line for so many looks (two a second), so that a log stays readable.
+# On a pipe, print one line for every so many looks (two a second), so that a log stays readable.
 _PLAIN_EVERY: Final = 10
 _EXIT_KILLED: Final = 130
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_demo(settings: Settings, *, seconds: float | None, events_per_second: int) -> None:
-    """Start the platform, send events, show them arrive, stop, print the counts."""
+    """Start the platform, send events, show them arriving, stop, print the counts."""
     check_free(settings)
     prepare(settings, progress=True)
     console = Console()
@@ -60,7 +60,7 @@ def run_demo(settings: Settings, *, seconds: float | None, events_per_second: in
         "lake": final.lake,
         "latency_ms": {name: final.overall_latency_ms[name] for name in ("p50", "p90", "p99")},
     }
-    # Not through rich, which would wrap it.
+    # Not with rich, which would wrap it.
     print(json.dumps(counts), flush=True)
 
 
@@ -84,8 +84,8 @@ def _watch(
 
 
 class _Ending:
-    """The wish to end: the first signal asks for it (and stops a platform that is still starting), the
-    next kills.
+    """A request to end: the first signal makes it (and stops a platform that is still starting), the next
+    kills.
     """
 
     def __init__(self, supervisor: Supervisor) -> None:
@@ -114,7 +114,7 @@ def _ending(supervisor: Supervisor) -> Iterator[_Ending]:
 
 
 class _FlowView:
-    """Where the events are: a live table on a terminal, now and then a line elsewhere."""
+    """How far the events have got: a live table on a terminal, an occasional line elsewhere."""
 
     def __init__(self, settings: Settings, console: Console) -> None:
         self._settings = settings
@@ -144,7 +144,7 @@ class _FlowView:
             self._live.stop()
 
     def _table(self, flow: Flow) -> Table:
-        table = Table(caption=f"{doors(self._settings)} · Ctrl-C ends", box=None, padding=(0, 3, 0, 0))
+        table = Table(caption=f"{doors(self._settings)} · Ctrl-C stops", box=None, padding=(0, 3, 0, 0))
         for name in ("accepted", "in Avro", "dead letters", "in the lake"):
             table.add_column(name, justify="right")
         for name in ("POST → Avro, ms", "POST → sink, ms"):
@@ -173,7 +173,7 @@ def _percentiles(latency: dict[str, float | None]) -> str:
 
 
 def _answer_table(answer: QueryResult) -> Table:
-    table = Table(title="Clicks on ListingView, today against yesterday", min_width=46)
+    table = Table(title="ListingView clicks, today and yesterday", min_width=46)
     for name in answer.columns:
         table.add_column(name, justify="right")
     for row in answer.rows:

@@ -1,7 +1,7 @@
-"""`headrace dlq`: dead letters, to look at and to send back repaired.
+"""`headrace dlq`: lists and shows dead letters, and sends them back repaired.
 
-Invariant: a command's own imports happen when it runs, as in `app.py`. Never holds logic: that is in
-`dead_letters/`; how it looks is in `dlq_output.py`.
+Invariant: a command imports what it needs when it runs, as in `app.py`. Contains no logic: that is in
+`dead_letters/`; the output is in `dlq_output.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.dead_letters.edits import Edit
 
 app = typer.Typer(
-    help="Dead letters: records that a query could not read. List, show, repair them.", no_args_is_help=True
+    help="List, show and repair dead letters: records that a query could not read.", no_args_is_help=True
 )
 
 _LOG: Final = ("host", "kafka_port", "engine", "bootstrap_servers")
@@ -37,10 +37,10 @@ def list_(
     topic: Annotated[
         str | None, typer.Argument(help="Show the entries of this topic.", show_default=False)
     ] = None,
-    limit: Annotated[int, typer.Option(help="How many entries, the newest ones.", min=1)] = 100,
+    limit: Annotated[int, typer.Option(help="How many entries to show, newest first.", min=1)] = 100,
     as_json: _AsJson = False,
 ) -> None:
-    """List the dead-letter topics with their counts, or the entries of one."""
+    """List the dead-letter topics with their counts, or the entries of one topic."""
     from headrace.cli.dlq_output import print_entries, print_topics  # noqa: PLC0415
     from headrace.dead_letters.notes import read_notes  # noqa: PLC0415
     from headrace.dead_letters.topics import DeadLetterTopics  # noqa: PLC0415
@@ -64,10 +64,10 @@ def show(
     at: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="Which one.", show_default=False)],
     as_json: _AsJson = False,
     only_value: Annotated[
-        bool, typer.Option("--value", help="Print the value alone, byte for byte, as --set-value takes it.")
+        bool, typer.Option("--value", help="Print only the value, byte for byte, as --set-value takes it.")
     ] = False,
 ) -> None:
-    """Show one dead letter whole."""
+    """Show one dead letter in full."""
     from headrace.cli.dlq_output import print_entry  # noqa: PLC0415
     from headrace.dead_letters.entries import parse_at  # noqa: PLC0415
     from headrace.dead_letters.notes import read_notes  # noqa: PLC0415
@@ -90,10 +90,10 @@ def repair(
     topic: _Topic,
     at: Annotated[
         list[str] | None,
-        typer.Option(metavar="PARTITION:OFFSET", help="Only this one; may be given several times."),
+        typer.Option(metavar="PARTITION:OFFSET", help="Only this dead letter; can be repeated."),
     ] = None,
     set_value: Annotated[
-        Path | None, typer.Option(help="The new value is what this file holds; for one dead letter.")
+        Path | None, typer.Option(help="Take the new value from this file; for one dead letter.")
     ] = None,
     edit: Annotated[bool, typer.Option("--edit", help="Edit each value in $VISUAL or $EDITOR.")] = False,
     replace: Annotated[
@@ -101,12 +101,12 @@ def repair(
     ] = None,
     command: Annotated[
         str | None,
-        typer.Option(help="A shell command that gets each value on stdin and gives the new one on stdout."),
+        typer.Option(help="A shell command that reads each value on stdin and writes the new one to stdout."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be sent.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Also those that were repaired before.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be sent.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Include those already repaired.")] = False,
 ) -> None:
-    """Send dead letters back to the topic they came from, edited or as they are. Exit code 1: some failed."""
+    """Send dead letters back to their source topic, edited or unchanged. Exit code 1: some failed."""
     from headrace.cli.dlq_output import print_outcomes  # noqa: PLC0415
     from headrace.client.topics import largest_message  # noqa: PLC0415
     from headrace.dead_letters.entries import parse_at  # noqa: PLC0415
@@ -116,8 +116,8 @@ def repair(
     if set_value is not None and len(places) != 1:
         raise HeadraceError(
             "bad_request",
-            f"--set-value gives the value of one dead letter, but {len(places) or 'none'} are named.",
-            remedy="Name it with --at PARTITION:OFFSET.",
+            f"--set-value sets the value of one dead letter, but {len(places) or 'none'} are given.",
+            remedy="Name one with --at PARTITION:OFFSET.",
         )
     run = Repair(
         settings.bootstrap,
@@ -145,7 +145,7 @@ def _chosen(
     if len(names) > 1:
         raise HeadraceError(
             "bad_request",
-            f"{' and '.join(names)} are given together, but a value is edited in one way.",
+            f"{' and '.join(names)} are given together, but a value can be edited in only one way.",
             remedy="Use one of them.",
         )
     if set_value is not None:

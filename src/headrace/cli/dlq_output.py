@@ -1,6 +1,7 @@
-"""How `headrace dlq` prints: tables for people, JSON for programs.
+"""The output of `headrace dlq`: tables for people, JSON for programs.
 
-Invariant: JSON holds nothing but the answer. What a record holds is never taken for markup of the terminal.
+Invariant: JSON output contains nothing but the answer. The content of a record is never interpreted as
+terminal markup.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def print_entry(letter: DeadLetter, notes: Notes, *, as_json: bool) -> None:
 
 
 def print_outcomes(outcomes: Iterable[Outcome]) -> bool:
-    """A line for each, then how many of which. False where one failed."""
+    """Print a line for each outcome, then how many of each kind. False if one failed."""
     counts: Counter[Result] = Counter()
     for outcome in outcomes:
         counts[outcome.result] += 1
@@ -88,12 +89,12 @@ def print_outcomes(outcomes: Iterable[Outcome]) -> bool:
     summary = ", ".join(f"{count} {result}" for result, count in counts.items())
     print(summary or "nothing to repair")
     if counts[Result.REPAIRED_BEFORE]:
-        print("--again sends those that were repaired before once more")
+        print("--again sends those already repaired once more")
     return not counts[Result.FAILED]
 
 
 def view(value: bytes | None) -> str:
-    """The beginning of a value, in one line."""
+    """The beginning of a value, on one line."""
     if value is None:
         return "null"
     text = _text_of(value).replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t")
@@ -144,7 +145,7 @@ def _time(milliseconds: int) -> str:
 
 
 def _text_of(value: bytes | None) -> str:
-    """Text where it is text, otherwise hexadecimal."""
+    """As text if it is text, otherwise in hexadecimal."""
     if value is None:
         return ""
     try:

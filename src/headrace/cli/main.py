@@ -1,8 +1,8 @@
-"""The entry of the `headrace` command, and how commands fail.
+"""The entry point of the `headrace` command, and how commands report failures.
 
-Invariants: a HeadraceError is one clear line on standard error and exit code 2, never a traceback; `headrace
-broker` with well-formed flags starts without typer, which takes longer to import than a broker takes to open
-its logs. Never holds logic.
+Invariants: a HeadraceError becomes one clear line on standard error and exit code 2, never a traceback;
+`headrace broker` with well-formed flags starts without typer, which takes longer to import than a broker
+takes to open its logs. Contains no logic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EXIT_INTERRUPTED: Final = 130
 
 
 def main() -> None:
-    """The entry of the `headrace` command."""
+    """The entry point of the `headrace` command."""
     try:
         _run(sys.argv[1:])
     except HeadraceError as error:

@@ -1,8 +1,7 @@
-"""How the platform looks in a terminal: a table of its processes, one line each.
+"""Shows the platform in a terminal: a table of its processes, one line each.
 
-Used live by `headrace up` and once by `headrace status`. Invariants: on a terminal the table is redrawn
-in place; elsewhere each change is one plain line, so that logs and pipes read well. Never changes
-anything.
+`headrace up` shows it live, `headrace status` once. Invariants: on a terminal the table is redrawn in place;
+elsewhere each change is one plain line, so that logs and pipes read well. Never changes anything.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ COLOURS: Final[dict[Phase, str]] = {
 
 
 def process_table(states: Iterable[ProcessState], *, now: float, wrap: bool) -> Table:
-    """One row per process; a detail that is too long is wrapped, or cut off to keep it one line."""
+    """One row per process; a detail that is too long is wrapped, or cut to keep it on one line."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("process", "state"):
         table.add_column(name, no_wrap=True)
@@ -52,7 +51,7 @@ def process_table(states: Iterable[ProcessState], *, now: float, wrap: bool) -> 
 
 
 def plain_line(state: ProcessState) -> str:
-    """The same as one line of text."""
+    """The same as a line of text."""
     pid = f" (pid {state.pid})" if state.pid is not None else ""
     detail = f": {state.detail}" if state.detail else ""
     return f"{state.name} {state.state}{pid}{detail}"
@@ -71,7 +70,7 @@ def duration(seconds: float) -> str:
 
 
 def doors(settings: Settings) -> str:
-    """Where to go once everything runs."""
+    """The addresses to use once everything is running."""
     return (
         f"events http://{settings.host}:{settings.ingest_port}/events · "
         f"console http://{settings.host}:{settings.console_port} · log {settings.bootstrap}"
@@ -79,7 +78,7 @@ def doors(settings: Settings) -> str:
 
 
 class PlatformView:
-    """Shows the platform while it runs: give `changed` to the supervisor, and be entered as a context."""
+    """Shows the platform while it runs: pass `changed` to the supervisor, and enter it as a context."""
 
     def __init__(self, settings: Settings, console: Console | None = None) -> None:
         self._settings = settings
@@ -93,8 +92,8 @@ class PlatformView:
             )
 
     def changed(self, state: ProcessState) -> None:
-        """Called by the supervisor, from its thread."""
-        # A new dictionary each time, because the table may just be drawn from the old one.
+        """Called by the supervisor on its own thread."""
+        # A new dictionary each time, because the table may be being drawn from the old one.
         self._states = self._states | {state.name: state}
         if self._live is not None:
             return
@@ -120,7 +119,7 @@ class PlatformView:
             self._live.stop()
 
     def _say(self, line: str) -> None:
-        # Not with rich, which would wrap it; flushed, because who reads a pipe wants to know now.
+        # Not with rich, which would wrap it; flushed, because the reader of a pipe wants it now.
         print(line, file=self._console.file, flush=True)
 
     def _render(self) -> RenderableType:

@@ -1,8 +1,8 @@
-"""Flags for settings, made from the table of settings: nothing here names one.
+"""Flags for settings, made from the table of settings: none is named here.
 
-A command takes `settings` as its first parameter and is decorated with `with_settings`; on the command
-line it then has a flag for each setting, and `--config`. Invariant: a new setting is a new flag without a
-change here. Never gives a default of its own: a flag that was not given says nothing.
+A command takes `settings` as its first parameter and is decorated with `with_settings`; on the command line
+it then has a flag for each setting, and `--config`. Invariant: a new setting becomes a new flag without a
+change here. Never adds a default of its own: a flag that was not given has no value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CONFIG: Final = "config"
 
 
 def with_settings(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command flags for these settings (none named: all), and `Settings` as first argument."""
+    """Give a command flags for these settings (default: all), and `Settings` as its first argument."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         def take(loaded: LoadedSettings, *arguments: Any, **options: Any) -> Any:
@@ -57,7 +57,7 @@ def with_loaded_settings(*names: str) -> Callable[[Callable[..., Any]], Callable
         run.__name__ = command.__name__
         run.__doc__ = command.__doc__
         parameters = [*own, _config_parameter(), *(_parameter(row) for row in rows)]
-        # Typer reads the signature, and the annotations as well.
+        # Typer reads both the signature and the annotations.
         signature = inspect.Signature(
             [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
         )
@@ -73,7 +73,7 @@ def _parameter(row: SettingDescription) -> inspect.Parameter:
         row.flag,
         help=f"{row.help} Default: {row.default}." if str(row.default) else row.help,
         metavar="|".join(row.choices) or None,
-        # Said in the text above: the default stands in the table, the flag itself has none.
+        # Part of the help text above: the default is in the table, the flag itself has none.
         show_default=False,
         rich_help_panel=PANEL,
     )
@@ -83,7 +83,7 @@ def _parameter(row: SettingDescription) -> inspect.Parameter:
 def _config_parameter() -> inspect.Parameter:
     option = typer.Option(
         "--config",
-        help=f"Settings file to read instead of {FILE_NAME} in the working folder.",
+        help=f"Settings file to read instead of {FILE_NAME} in the working directory.",
         show_default=False,
         rich_help_panel=PANEL,
     )

@@ -1,7 +1,7 @@
-"""Makes `docs/settings.md` from the table: `python -m headrace.cli.settings_page docs/settings.md`.
+"""Generates `docs/settings.md` from the table: `python -m headrace.cli.settings_page docs/settings.md`.
 
-Invariant: the page is a pure function of the table; a test fails when the file in the repository differs
-from it.
+Invariant: the page is a pure function of the table; a test fails if the file in the repository differs from
+it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from headrace.core.settings import SettingDescription, describe
 
 _INTRODUCTION = """# Settings
 
-<!-- Made from src/headrace/core/settings_table.py: python -m headrace.cli.settings_page docs/settings.md -->
+<!-- Generated from headrace/core/settings_table.py: python -m headrace.cli.settings_page docs/settings.md -->
 
-A setting is given as a flag, as an environment variable, or in `headrace.toml`; the first of these that says
-something wins. `headrace settings` prints the values in force and where each comes from. A name that does not
-exist is an error that offers the nearest one. Relative paths in `headrace.toml` count from the folder of that
-file, all others from the working folder.
+Set a setting with a flag, an environment variable, or in `headrace.toml`; they take precedence in this order.
+`headrace settings` prints the values in effect and where each comes from. The error for an unknown name
+suggests the closest one. Relative paths in `headrace.toml` are relative to the folder of that file, all
+others to the working directory.
 
-`headrace.toml` is read from the working folder, or from where `--config` says:
+`headrace.toml` is read from the working directory, or from the path given with `--config`:
 
 ```toml
 data_dir = "headrace-data"

@@ -1,6 +1,6 @@
-"""`headrace sql`: a question to the lake, answered as a table, JSON or CSV.
+"""`headrace sql`: runs a query on the lake and prints the answer as a table, JSON or CSV.
 
-Invariant: JSON and CSV hold nothing but the answer, each value as exact as the format allows. Never
+Invariant: JSON and CSV contain nothing but the answer, with each value as exact as the format allows. Never
 starts Spark, and needs no running platform: it reads the lake's files.
 """
 
@@ -87,11 +87,11 @@ def _text(value: object) -> str:
 
 
 def _json_value(value: object) -> object:
-    """What JSON has no type for, as text; numbers that a double would falsify, too."""
+    """Types that JSON does not have, as text; also numbers that a double cannot represent exactly."""
     if isinstance(value, (date, datetime, time_of_day)):
         return value.isoformat()
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode()
     if isinstance(value, (Decimal, UUID, timedelta)):
         return str(value)
-    raise TypeError(f"a value of type {type(value).__name__} in an answer")
+    raise TypeError(f"unexpected type {type(value).__name__} in an answer")

@@ -1,8 +1,8 @@
 """`headrace sql-shell`: statements typed at a prompt, sent to a server that speaks ksqlDB's REST API.
 
-Statements may go over several lines; each is sent when its semicolon is there. Rows are shown as they come,
-and Ctrl-C ends the query, not the shell. What SET and DEFINE set is kept here and sent along, as ksqlDB's
-own shell does. History is kept in a file, and Tab completes words of the language and names of what is there.
+A statement may span several lines and is sent at its semicolon. Rows are shown as they arrive, and Ctrl-C
+ends the query, not the shell. The values of SET and DEFINE are kept here and sent along, as in ksqlDB's own
+shell. History is kept in a file, and Tab completes keywords and the names of existing things.
 
 Never interprets a statement beyond its first word: the server decides.
 """
@@ -35,7 +35,7 @@ _CONTINUED: Final = "  > "
 _HISTORY_LINES: Final = 2_000
 _LEAVING: Final = frozenset({"exit", "quit", "\\q"})
 _SETTING: Final = frozenset({"SET", "UNSET", "DEFINE", "UNDEFINE", "RUN"})
-# Texts, names and comments in which a semicolon ends nothing; what is open at the end matches to the end.
+# Strings, names and comments, in which a semicolon ends nothing; an unclosed one extends to the end.
 _PIECES: Final = re.compile(
     r"'(?:[^']|'')*(?:'|\Z)|`[^`]*(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;|[^'`;/-]+|.", re.DOTALL
 )
@@ -50,16 +50,16 @@ _WORDS: Final = re.findall(
     VARIABLES WHEN WHERE WINDOW WITH WITHIN exit help quit""",
 )
 _HELP: Final = """\
-Statements end with a semicolon. Ctrl-C ends a query, Ctrl-D or `exit` the shell.
-  SHOW STREAMS; SHOW TABLES; SHOW QUERIES; SHOW TOPICS;   what is there
-  DESCRIBE name; EXPLAIN query;                           more on one of them
-  SELECT … EMIT CHANGES;   rows as they come              PRINT topic FROM BEGINNING;
-  SET 'auto.offset.reset'='earliest';                     begin with the first record
-  RUN SCRIPT 'file.sql';                                  statements of a file"""
+Statements end with a semicolon. Ctrl-C ends a query; Ctrl-D or `exit` ends the shell.
+  SHOW STREAMS; SHOW TABLES; SHOW QUERIES; SHOW TOPICS;   list what exists
+  DESCRIBE name; EXPLAIN query;                           details of one of them
+  SELECT … EMIT CHANGES;   rows as they arrive            PRINT topic FROM BEGINNING;
+  SET 'auto.offset.reset'='earliest';                     start with the first record
+  RUN SCRIPT 'file.sql';                                  run the statements in a file"""
 
 
 def pieces(text: str) -> tuple[list[str], str]:
-    """Whole statements, each with its semicolon, and what is left behind the last one."""
+    """The complete statements, each with its semicolon, and the rest after the last one."""
     statements: list[str] = []
     current = ""
     for piece in _PIECES.findall(text):
@@ -71,7 +71,7 @@ def pieces(text: str) -> tuple[list[str], str]:
 
 
 def first_word(statement: str) -> str:
-    """In upper case, without the comments before it."""
+    """The first word in upper case, skipping leading comments."""
     bare = re.sub(r"\A(?:\s|--[^\n]*\n|/\*.*?\*/)+", "", statement, flags=re.DOTALL)
     found = re.match(r"\w+", bare)
     return found.group().upper() if found else ""
@@ -86,11 +86,11 @@ class SqlShell:
     width: int = 80
     properties: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
-    # Whether all that was run so far went well.
+    # Whether everything so far has succeeded.
     succeeded: bool = True
 
     def run(self, text: str) -> None:
-        """Carry out statements; a failure ends the rest of them."""
+        """Run statements, stopping at the first that fails."""
         statements, rest = pieces(text)
         for statement in (*statements, *([f"{rest};"] if rest else [])):
             if not self._one(statement):
@@ -143,7 +143,7 @@ class SqlShell:
         self.succeeded = True
         self.run(path.read_text())
         if not self.succeeded:
-            raise HeadraceError("bad_statement", f"The script {path} ended at that statement.")
+            raise HeadraceError("bad_statement", f"The script {path} stopped at that statement.")
         self.succeeded = outer
 
     def _session(self) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class SqlShell:
 
     @contextlib.contextmanager
     def _stream(self, path: str, body: dict[str, Any]) -> Iterator[Iterator[str]]:
-        """Lines of an answer that goes on, until it ends or somebody interrupts it."""
+        """The lines of a streaming response, until it ends or the user interrupts it."""
         endless = httpx.Timeout(30, read=None)
         try:
             with self.client.stream("POST", path, json=body, timeout=endless) as answer:
@@ -197,7 +197,7 @@ class SqlShell:
                 self._say(line)
 
     def names(self) -> list[str]:
-        """Names of what is there, for completion; none if the server does not say."""
+        """Names for completion; none if the server does not answer."""
         text = "SHOW STREAMS; SHOW TABLES; SHOW QUERIES; SHOW TOPICS; SHOW FUNCTIONS;"
         try:
             answer = self.client.post("/ksql", json={"ksql": text}, timeout=2).json()
@@ -212,7 +212,7 @@ class SqlShell:
         ]
 
     def talk(self, read_line: Callable[[str], str] = input) -> None:
-        """Read and carry out statements until the input ends."""
+        """Read and run statements until the input ends."""
         waiting = ""
         while True:
             try:
@@ -221,7 +221,7 @@ class SqlShell:
                 self._say("")
                 return
             except KeyboardInterrupt:
-                # What was typed is forgotten, as in any shell.
+                # Discard what was typed, as any shell does.
                 waiting = ""
                 self._say("")
                 continue
@@ -242,7 +242,7 @@ def _failure(content: Any) -> HeadraceError:
 
 
 class Completer:
-    """Words of the language, and names of what is there, asked for when a word begins."""
+    """Keywords and the names of existing things, looked up when a word begins."""
 
     def __init__(self, names: Callable[[], list[str]]) -> None:
         self._names = names
@@ -258,7 +258,7 @@ class Completer:
 
 @contextlib.contextmanager
 def _line_editing(shell: SqlShell, history: Path) -> Iterator[None]:
-    """History and completion, for a person at a terminal."""
+    """History and completion, for an interactive terminal."""
     with contextlib.suppress(OSError):
         readline.read_history_file(history)
     readline.set_history_length(_HISTORY_LINES)
@@ -275,15 +275,15 @@ def _line_editing(shell: SqlShell, history: Path) -> Iterator[None]:
 def run_shell(
     url: str = DEFAULT_URL, *, text: str | None = None, history: Path | None = None, out: TextIO | None = None
 ) -> int:
-    """The shell, or only `text` if that is given. The exit code."""
+    """Run the shell, or only `text` if given. Returns the exit code."""
     width = shutil.get_terminal_size().columns
     with httpx.Client(base_url=url, trust_env=False) as client:
         shell = SqlShell(client=client, out=out or sys.stdout, width=width)
         if text is not None:
             shell.run(text)
         elif sys.stdin.isatty():
-            print(f"Headrace SQL, talking to {url}. `help` says more, `exit` leaves.")
-            # Whoever started it may ignore Ctrl-C, which is inherited; but here somebody sits and types.
+            print(f"Headrace SQL, connected to {url}. Type `help` for help, `exit` to leave.")
+            # The parent may ignore Ctrl-C, and that is inherited; but here somebody is typing.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             with _line_editing(shell, (history or HISTORY_FILE).expanduser()):
                 shell.talk()
@@ -293,7 +293,7 @@ def run_shell(
 
 
 def run_file(url: str, path: Path) -> int:
-    """The statements of a file. The exit code. Raises HeadraceError if it cannot be read."""
+    """Run the statements in a file. Returns the exit code. Raises HeadraceError if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -302,7 +302,7 @@ def run_file(url: str, path: Path) -> int:
 
 
 def ksql() -> None:
-    """The command `ksql [URL]`: the shell under the name that people know."""
+    """The command `ksql [URL]`: the shell under its familiar name."""
     arguments = sys.argv[1:]
     text: str | None = None
     if len(arguments) > 1 and arguments[0] in ("-e", "--execute"):

@@ -1,6 +1,6 @@
-"""What the shell prints: answers of ksqlDB's REST API as tables and sentences, rows as they come.
+"""The shell's output: answers of ksqlDB's REST API as tables and sentences, rows as they arrive.
 
-Pure text, no colours: it may go into a file. Shapes that it does not know are printed as JSON.
+Plain text without colours: it may go to a file. Unknown entities are printed as JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _WIDEST: Final = 60
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """A table whose columns are as wide as they must be."""
+    """A table with columns as wide as their content."""
     texts = [[cell(value) for value in row] for row in rows]
     widths = [
         max([len(heading), *(len(row[number]) for row in texts)]) for number, heading in enumerate(headings)
@@ -36,7 +36,7 @@ def cell(value: object) -> str:
 
 
 class RowTable:
-    """A table whose rows come one by one: every column gets its share of the width, and cells are folded."""
+    """A table whose rows arrive one by one: columns share the width equally, and long cells are folded."""
 
     def __init__(self, headings: Sequence[str], width: int) -> None:
         share = (width - 1) // max(1, len(headings)) - 3

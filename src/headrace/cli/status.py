@@ -1,6 +1,6 @@
-"""`headrace status` and `headrace down`: looking at, and ending, a platform that runs somewhere else.
+"""`headrace status` and `headrace down`: show and stop a platform that is running elsewhere.
 
-Invariants: both know the platform by the lock of its data folder, never by a process name; `down` returns
+Invariants: both identify the platform by the lock of its data folder, never by a process name; `down` returns
 only when the supervisor is gone. Never signals a process that does not hold the lock.
 """
 
@@ -25,21 +25,21 @@ EXIT_ALL_RUNNING: Final = 0
 EXIT_NOT_ALL_RUNNING: Final = 1
 EXIT_NOT_RUNNING: Final = 3
 _LOOK_SECONDS: Final = 0.1
-# Above the grace of all processes: killing and reporting take their time as well.
+# Longer than the grace periods of all processes: killing and reporting take time too.
 _MARGIN_SECONDS: Final = 30.0
 
 
 def show_status(settings: Settings, *, as_json: bool) -> int:
-    """Print how the platform is; the exit code says it too."""
+    """Print the platform's state; the exit code reflects it."""
     state = read_state(settings)
     if state is None:
         if as_json:
             print(json.dumps({"running": False, "data_dir": str(settings.data_dir)}))
         else:
-            print(f"No platform runs on {settings.data_dir}.")
+            print(f"No platform is running on {settings.data_dir}.")
         return EXIT_NOT_RUNNING
     if as_json:
-        # Not with rich, which wraps long lines and so breaks JSON.
+        # Not with rich, which wraps long lines and would break the JSON.
         print(json.dumps({"running": True} | state.as_json()))
     else:
         now = time.time()
@@ -56,18 +56,18 @@ def stop_platform(settings: Settings) -> None:
     if pid is None:
         raise HeadraceError(
             "not_running",
-            f"No platform runs on {settings.data_dir}.",
-            remedy="Name its folder with --data-dir if it is another.",
+            f"No platform is running on {settings.data_dir}.",
+            remedy="If it uses another folder, pass that with --data-dir.",
         )
     try:
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
-        # Gone between the look and the signal.
+        # It ended between the check and the signal.
         return
     except PermissionError as error:
         raise HeadraceError(
             "process_failed",
-            f"The platform on {settings.data_dir} (pid {pid}) is another user's.",
+            f"The platform on {settings.data_dir} (pid {pid}) belongs to another user.",
             remedy="Stop it as that user.",
         ) from error
     print(f"Stopping the platform on {settings.data_dir} (pid {pid}).", flush=True)
@@ -76,7 +76,7 @@ def stop_platform(settings: Settings) -> None:
         if time.monotonic() > deadline:
             raise HeadraceError(
                 "process_failed",
-                f"The platform on {settings.data_dir} (pid {pid}) does not end.",
+                f"The platform on {settings.data_dir} (pid {pid}) does not stop.",
                 remedy=f"See {settings.log_dir}/supervisor.log; `kill -9 {pid}` ends it with all processes.",
             )
         time.sleep(_LOOK_SECONDS)

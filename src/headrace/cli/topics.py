@@ -1,7 +1,7 @@
 """`headrace topics`: the topics of the log, or the partitions of one, with messages, bytes and skew.
 
-Skew is how much more the fullest partition holds than an even share would be: 1 is even, the number of
-partitions is all in one. Invariant: JSON holds nothing but the answer. Never changes anything.
+Skew is the ratio of the fullest partition to an even share: 1 is even; if everything is in one partition, it
+is the number of partitions. Invariant: JSON contains nothing but the answer. Never changes anything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.query.topics import PartitionDescription, TopicBrowser, TopicDescr
 
 
 def show_topics(settings: Settings, name: str | None, *, as_json: bool) -> None:
-    """Print all topics, or the partitions of the one that is named."""
+    """Print all topics, or the partitions of the named one."""
     browser = TopicBrowser(settings.bootstrap, _no_schema)
     topics = browser.topics()
     if name is None:
@@ -27,13 +27,13 @@ def show_topics(settings: Settings, name: str | None, *, as_json: bool) -> None:
     found = next((topic for topic in topics if topic.name == name), None)
     if found is None:
         raise HeadraceError(
-            "no_such_topic", f"There is no topic `{name}`.", remedy="`headrace topics` lists those there are."
+            "no_such_topic", f"There is no topic `{name}`.", remedy="`headrace topics` lists all topics."
         )
     _print([_partition_row(found, partition) for partition in found.partitions], as_json=as_json)
 
 
 def skew(amounts: Sequence[int]) -> float:
-    """The fullest partition in even shares; 1 if there is nothing to share."""
+    """The fullest partition divided by an even share; 1 if everything is empty."""
     total = sum(amounts)
     return max(amounts) * len(amounts) / total if total else 1.0
 

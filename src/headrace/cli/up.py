@@ -1,7 +1,7 @@
 """`headrace up`: the whole platform in the foreground, until Ctrl-C or `headrace down`.
 
-Invariants: the first SIGINT, SIGTERM or SIGHUP drains, a SIGINT after that kills at once; the exit code
-is 0 after a drain. Never daemonises: who wants that has an init system, or `&`.
+Invariants: the first SIGINT, SIGTERM or SIGHUP drains, a SIGINT after that kills at once; the exit code is 0
+after a drain. Never daemonises: an init system, or `&`, does that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def start_platform(settings: Settings) -> None:
-    """Fetch what is missing, then run until told to stop."""
+    """Download what is missing, then run until told to stop."""
     check_free(settings)
     prepare(settings, progress=True)
     run_platform(settings)
@@ -45,7 +45,7 @@ def run_platform(settings: Settings, specs: Iterable[ProcessSpec] = PROCESSES) -
 
 @contextmanager
 def stop_on_signals(supervisor: Supervisor) -> Iterator[threading.Event]:
-    """Within: the first signal asks for a drain, Ctrl-C after that for a kill, which sets the event."""
+    """Within: the first signal requests a drain; a later Ctrl-C requests a kill and sets the event."""
     killed = threading.Event()
     asked = False
 
@@ -57,7 +57,7 @@ def stop_on_signals(supervisor: Supervisor) -> Iterator[threading.Event]:
         asked = True
         supervisor.request_stop()
 
-    # Who starts us with `nohup` wants us to outlive the terminal.
+    # Started with `nohup`, we are meant to outlive the terminal.
     numbers = [
         number
         for number in _SIGNALS

@@ -1,6 +1,6 @@
-"""Addresses of this machine as others are told them.
+"""Addresses of this machine as they are given to others.
 
-Never looks anything up in the network.
+Never looks anything up on the network.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ WILDCARD_HOSTS: Final = ("0.0.0.0", "::")
 
 
 def bracketed(host: str) -> str:
-    """The host as it stands before a colon and a port."""
+    """The host as written before a colon and a port."""
     return f"[{host}]" if ":" in host else host
 
 
 def reachable_host(host: str, advertised_host: str = "") -> str:
-    """What clients are told to connect to. Nobody can connect to a wildcard: it gives this machine's name."""
+    """What clients are told to connect to: for a wildcard address, this machine's name."""
     return advertised_host or (socket.gethostname() if host in WILDCARD_HOSTS else host)

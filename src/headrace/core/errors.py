@@ -1,8 +1,8 @@
-"""The one error type that users see, and the one table that says what each code means over HTTP.
+"""The one error type that users see, and the one table that maps its codes to HTTP statuses.
 
-Invariants: every code in use stands in `HTTP_STATUS`; a message names the thing and the reason, the
-remedy says what to do about it. Never holds a stack trace or a secret: the text is shown to whoever made
-the request.
+Invariants: every code in use is in `HTTP_STATUS`; a message names the thing and the reason, and the remedy
+says what to do about it. Never contains a stack trace or a secret: the text is shown to whoever made the
+request.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HTTP_STATUS: Final[dict[str, int]] = {
 
 
 class HeadraceError(Exception):
-    """A failure with a stable code, a message that names thing and reason, and the remedy."""
+    """A failure with a stable code, a message that names the thing and the reason, and a remedy."""
 
     def __init__(self, code: str, message: str, *, remedy: str = "") -> None:
         if code not in HTTP_STATUS:
@@ -61,7 +61,7 @@ class HeadraceError(Exception):
         return HTTP_STATUS[self.code]
 
     def as_json(self) -> dict[str, str]:
-        """The JSON error shape of every door that has no shape of its own to follow."""
+        """The JSON error format of every HTTP interface that does not have to follow another."""
         return {"error": self.code, "message": self.message, "remedy": self.remedy}
 
     def __str__(self) -> str:

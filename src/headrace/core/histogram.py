@@ -1,10 +1,10 @@
-"""Latency histograms: percentiles of any number of values in a fixed small space.
+"""Latency histograms: percentiles of any number of values in a small, fixed amount of memory.
 
-Buckets are logarithmic: each is 2 % wider than the one before, from 0.01 ms to one hour. Invariants: a
-percentile is by nearest rank and lies within 1 % of the exact value for values inside that range; it never
-lies outside the smallest and the largest value that was added; merging two histograms gives what one
-histogram of all their values would give. Smaller values (also negative ones, which two clocks can produce)
-and larger ones fall into the first and the last bucket.
+Buckets are logarithmic, each 2 % wider than the one before, from 0.01 ms to one hour. Invariants: a
+percentile uses the nearest rank and is within 1 % of the exact value for values in that range; it is never
+below the smallest or above the largest value added; merging two histograms gives the same result as one
+histogram of all their values. Smaller values (including negative ones, which two clocks can produce) go to
+the first bucket, larger ones to the last.
 
 Never reads a clock: time is an argument. Not locked: the owner of a histogram guards it.
 """
@@ -24,7 +24,7 @@ _LAST_BUCKET: Final = math.ceil(math.log(LARGEST_MS / SMALLEST_MS) / _LOG_GROWTH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Percentiles:
-    """Three percentiles and of how many values. They are None where there is no value."""
+    """Three percentiles and the number of values. The percentiles are None if there are no values."""
 
     p50: float | None
     p90: float | None
@@ -32,7 +32,7 @@ class Percentiles:
     count: int
 
     def as_json(self) -> dict[str, float | int | None]:
-        """Rounded to a microsecond: what is behind that is noise of the buckets."""
+        """Rounded to a microsecond: further digits are noise from the buckets."""
         return {
             "p50": _rounded(self.p50),
             "p90": _rounded(self.p90),
@@ -42,7 +42,7 @@ class Percentiles:
 
 
 class Histogram:
-    """Counts per bucket, sparse: latencies of one path fill a few dozen buckets."""
+    """Counts per bucket, stored sparsely: the latencies of one path fill a few dozen buckets."""
 
     __slots__ = ("_count", "_counts", "_largest", "_smallest")
 
@@ -59,9 +59,9 @@ class Histogram:
     def add(self, value: float, count: int = 1) -> None:
         """Add a value in milliseconds, `count` times."""
         if not math.isfinite(value):
-            raise ValueError(f"a latency is a finite number, not {value}")
+            raise ValueError(f"a latency must be a finite number, not {value}")
         if count < 0:
-            raise ValueError(f"a count is not negative: {count}")
+            raise ValueError(f"a count must not be negative: {count}")
         if count == 0:
             return
         bucket = _bucket(value)
@@ -71,7 +71,7 @@ class Histogram:
         self._largest = max(self._largest, value)
 
     def merge(self, other: Histogram) -> None:
-        """Add all values of the other one."""
+        """Add all values of the other histogram."""
         for bucket, count in other._counts.items():
             self._counts[bucket] = self._counts.get(bucket, 0) + count
         self._count += other._count
@@ -79,9 +79,9 @@ class Histogram:
         self._largest = max(self._largest, other._largest)
 
     def percentile(self, percent: float) -> float | None:
-        """The smallest value that `percent` per cent of the values do not exceed; None without values."""
+        """The smallest value that `percent` per cent of the values do not exceed; None if there are none."""
         if not 0 <= percent <= 100:
-            raise ValueError(f"a percentile lies between 0 and 100, not at {percent}")
+            raise ValueError(f"a percentile must be between 0 and 100, not {percent}")
         if self._count == 0:
             return None
         rank = max(1, math.ceil(self._count * percent / 100))
@@ -103,17 +103,17 @@ class Histogram:
 
 
 class SlidingHistogram:
-    """A histogram of about the last `window_seconds`: the window is cut into slots, each dropped as a whole.
+    """A histogram of about the last `window_seconds`: the window is divided into slots, dropped as a whole.
 
-    So the values are those of the last window, less at most one slot. Times are seconds on any one clock
-    and need not come in order; a value older than the window is dropped.
+    So it covers the last window, less at most one slot. Times are seconds on any one clock and need not be in
+    order; a value older than the window is dropped.
     """
 
     __slots__ = ("_newest", "_slot_seconds", "_slots", "_slots_kept")
 
     def __init__(self, *, window_seconds: float, slots: int = 12) -> None:
         if window_seconds <= 0 or slots < 1:
-            raise ValueError("a window has a positive length and at least one slot")
+            raise ValueError("a window must have a positive length and at least one slot")
         self._slot_seconds = window_seconds / slots
         self._slots_kept = slots
         self._slots: dict[int, Histogram] = {}
@@ -125,7 +125,7 @@ class SlidingHistogram:
             self._slots.setdefault(slot, Histogram()).add(value, count)
 
     def merged(self, *, now: float) -> Histogram:
-        """All values of the window that ends now."""
+        """All values in the window that ends now."""
         self._advance(now)
         result = Histogram()
         for histogram in self._slots.values():
@@ -145,7 +145,7 @@ class SlidingHistogram:
 
 
 def _bucket(value: float) -> int:
-    """Bucket 0 holds all up to SMALLEST_MS; bucket n what is above SMALLEST_MS * GROWTH ** (n - 1)."""
+    """Bucket 0 holds all up to SMALLEST_MS; bucket n those above SMALLEST_MS * GROWTH ** (n - 1)."""
     if value <= SMALLEST_MS:
         return 0
     return min(max(1, math.ceil(math.log(value / SMALLEST_MS) / _LOG_GROWTH)), _LAST_BUCKET)

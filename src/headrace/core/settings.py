@@ -1,11 +1,11 @@
-"""Settings from flags, then the environment, then `headrace.toml`; the first that says something wins.
+"""Settings from flags, then the environment, then `headrace.toml`; the first source that sets one wins.
 
 The dataclass `Settings` (in `settings_table.py`) *is* the table: flags, environment names, the keys of
-`headrace.toml` and `docs/settings.md` all derive from its fields. Invariants: an unknown name is an error
-that offers the nearest one, a wrong value is an error that names the setting, the value and where it came
-from; paths of loaded settings are absolute (relative ones in `headrace.toml` count from the folder of
-that file, all others from the working folder). Never reads the environment or the working folder by
-itself: both are arguments.
+`headrace.toml` and `docs/settings.md` all derive from its fields. Invariants: the error for an unknown name
+suggests the closest one; the error for an invalid value names the setting, the value and where it came from;
+paths in loaded settings are absolute (relative ones in `headrace.toml` are relative to that file's folder,
+all others to the working directory). Never reads the environment or the working directory by itself: both
+are arguments.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FILE_NAME: Final = "headrace.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSettings:
-    """Settings, and for each name the source that had the last word (`default` where nothing was said)."""
+    """Settings, and for each name the source that set it (`default` if none did)."""
 
     settings: Settings
     sources: Mapping[str, str]
@@ -61,7 +61,7 @@ class LoadedSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Given:
-    """A value as one source gave it; `folder` is where a relative path in it counts from."""
+    """A value as one source gave it; a relative path in it is relative to `folder`."""
 
     value: Any
     source: str
@@ -71,20 +71,20 @@ class _Given:
 def load(
     flags: Mapping[str, Any], *, environ: Mapping[str, str], folder: Path, file: Path | None = None
 ) -> Settings:
-    """Merge the three sources; a flag that is None was not given. Anything unknown or wrong is an error."""
+    """Merge the three sources; a flag that is None was not given. Raises on anything unknown or invalid."""
     return load_with_sources(flags, environ=environ, folder=folder, file=file).settings
 
 
 def load_with_sources(
     flags: Mapping[str, Any], *, environ: Mapping[str, str], folder: Path, file: Path | None = None
 ) -> LoadedSettings:
-    """Like `load`, and says where each value came from. `file` is read instead of `headrace.toml`."""
+    """Like `load`, but also says where each value came from. `file` is read instead of `headrace.toml`."""
     path = folder / (file.expanduser() if file is not None else FILE_NAME)
     if file is not None and not path.is_file():
         raise HeadraceError(
             "invalid_setting",
             f"The settings file {path} does not exist.",
-            remedy="Create it, or leave out --config.",
+            remedy="Create it, or omit --config.",
         )
     given = _from_file(path) if path.is_file() else {}
     given |= _from_environment(environ, folder)
@@ -93,12 +93,12 @@ def load_with_sources(
 
 
 def load_environment(environ: Mapping[str, str], *, folder: Path) -> Settings:
-    """The settings of a child process: what `to_environment` wrote, whatever `headrace.toml` lies around."""
+    """The settings of a child process: what `to_environment` wrote, regardless of any `headrace.toml`."""
     return _settle(_from_environment(environ, folder), folder).settings
 
 
 def to_environment(settings: Settings) -> dict[str, str]:
-    """The settings as environment variables, to hand them to a child process."""
+    """The settings as environment variables, for a child process."""
     return {environment_name(name): str(getattr(settings, name)) for name in field_names()}
 
 
@@ -120,7 +120,7 @@ def _check_engine(settings: Settings) -> None:
     if settings.engine == "embedded" and settings.brokers > 1:
         raise HeadraceError(
             "invalid_setting",
-            f"brokers is {settings.brokers} but engine is `embedded`, which is one node.",
+            f"brokers is {settings.brokers}, but the `embedded` engine has only one node.",
             remedy="Set engine to `kafka` (`--engine kafka`) for a cluster of several brokers.",
         )
     if settings.engine == "external" and not settings.bootstrap_servers:
@@ -133,13 +133,13 @@ def _check_engine(settings: Settings) -> None:
         raise HeadraceError(
             "invalid_setting",
             f"bootstrap_servers is `{settings.bootstrap_servers}` but engine is `{settings.engine}`, "
-            "which starts a log of its own.",
-            remedy="Set engine to `external` to use that cluster, or leave out bootstrap_servers.",
+            "which starts its own log.",
+            remedy="Set engine to `external` to use that cluster, or remove bootstrap_servers.",
         )
 
 
 def _check_ports(settings: Settings) -> None:
-    """Two services on one port could never both start: say so before anything does."""
+    """Two services cannot share a port: report it before anything starts."""
     taken: dict[int, str] = {}
     for name, ports in listening_ports(settings).items():
         for port in ports:
@@ -147,7 +147,7 @@ def _check_ports(settings: Settings) -> None:
                 raise HeadraceError(
                     "invalid_setting",
                     f"kafka_port = {settings.kafka_port} leaves no room for {settings.brokers} brokers: "
-                    f"a port is at most {HIGHEST_PORT}.",
+                    f"the highest port is {HIGHEST_PORT}.",
                     remedy="Choose a lower kafka_port.",
                 )
             if port in taken:
@@ -223,7 +223,7 @@ def _convert(row: SettingDescription, given: _Given) -> Any:
 
 def _as_kind(kind: type, value: Any) -> Any:
     if kind is int:
-        # bool is an int to Python, but `brokers = true` is a mistake.
+        # To Python a bool is an int, but `brokers = true` is a mistake.
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             raise ValueError(value)
         return int(value)

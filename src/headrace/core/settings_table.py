@@ -1,8 +1,8 @@
 """The table of settings: every setting of the platform with its type, default, limits and meaning.
 
-Invariants: a row is one field of `Settings`, so there is no second list to keep in step; flag and
-environment names derive from the field's name. Never reads a source: that is `headrace.core.settings`,
-from which everybody else imports.
+Invariants: a row is one field of `Settings`, so there is no second list to keep in sync; flag and environment
+names derive from the field's name. Never reads a source: that is `headrace.core.settings`, from which
+everybody else imports.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Settings:
     """Every setting of the platform with its default."""
 
     data_dir: Path = _setting(  # noqa: RUF009 - a path is immutable
-        Path("headrace-data"), "Folder that holds all data, logs and the lock of one platform."
+        Path("headrace-data"), "Folder for all data, log files and the lock of one platform."
     )
     cache_dir: Path = _setting(  # noqa: RUF009 - a path is immutable
         Path("~/.cache/headrace"),
@@ -60,78 +60,77 @@ class Settings:
     )
     engine: str = _setting(
         "embedded",
-        "Log engine: `embedded` is a broker of one node in Python, `kafka` starts Apache Kafka (KRaft) from "
-        "its Maven artifacts, `external` uses the cluster named by `bootstrap_servers`.",
+        "Log engine: `embedded` is a one-node broker in Python, `kafka` starts Apache Kafka (KRaft) from its "
+        "Maven artifacts, `external` uses the cluster in `bootstrap_servers`.",
         choices=("embedded", "kafka", "external"),
     )
     bootstrap_servers: str = _setting("", 'The Kafka cluster to use with `engine = "external"`.')
     brokers: int = _setting(1, "How many brokers the Apache Kafka engine starts.", minimum=1)
-    kafka_port: int = _port(9092, "Port of the log (of the first broker; further ones take the next).")
+    kafka_port: int = _port(9092, "Port of the log (of the first broker; the others use the next ports).")
     advertised_host: str = _setting(
         "",
-        "Name or address by which clients reach the log; empty takes `host`, or this machine's name where "
-        "`host` stands for all addresses.",
+        "Host name or address at which clients reach the log; if empty, `host`, or this machine's name if "
+        "`host` means all addresses.",
         pattern=r"\S*",
         shape="a host name or an address",
     )
     fsync: str = _setting(
         "os",
-        "When the embedded engine has the disk confirm what it wrote: `os` leaves that to the operating "
-        "system, as Apache Kafka does, `interval` every `fsync_interval_ms`, `always` before it acknowledges "
-        "a record.",
+        "When the embedded engine syncs records to disk: `os` leaves it to the operating system, like Apache "
+        "Kafka; `interval` syncs every `fsync_interval_ms`; `always` syncs before it acknowledges a record.",
         choices=("os", "interval", "always"),
     )
     fsync_interval_ms: int = _setting(
-        1000, 'How long a record may wait for the disk with `fsync = "interval"`.', minimum=1
+        1000, 'How long a record may remain unsynced with `fsync = "interval"`.', minimum=1
     )
     ingest_port: int = _port(8080, "Port of the events API.")
     registry_port: int = _port(8081, "Port of the schema registry.")
-    statements_port: int = _port(8088, "Port of the statements, which are ksqlDB's, with its API.")
-    console_port: int = _port(9000, "Port of the console, of `/sql`, `/flow`, `/latency` and `/health`.")
-    spark_ui_port: int = _port(4040, "Port of the Spark UI; 0 switches it off.", minimum=0)
+    statements_port: int = _port(8088, "Port of the statements API, which is ksqlDB's.")
+    console_port: int = _port(9000, "Port of the console, `/sql`, `/flow`, `/latency` and `/health`.")
+    spark_ui_port: int = _port(4040, "Port of the Spark UI; 0 turns it off.", minimum=0)
     ingest_workers: int = _setting(
-        0, "Worker processes of the events API; 0 takes one per two cores.", minimum=0
+        0, "Worker processes of the events API; 0 means one per two cores.", minimum=0
     )
     ingest_timeout_ms: int = _setting(
-        15_000, "How long `POST /events` waits for the log before it answers that it cannot say.", minimum=1
+        15_000, "How long `POST /events` waits for the log before it reports an unknown result.", minimum=1
     )
     default_partitions: int = _setting(
-        1, "Partitions of a topic that is created by its first event.", minimum=1
+        1, "Number of partitions of a topic that is created by its first event.", minimum=1
     )
     events_topic: str = _setting(
         "events",
         "Topic that `POST /events` writes to.",
-        # Kafka's limit is 249: room is left for the names derived from this one, such as `…_avro_dlq`.
+        # Kafka's limit is 249: this leaves room for the names derived from it, such as `…_avro_dlq`.
         pattern=r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,235}",
         shape="1 to 235 letters, digits, `.`, `_` or `-`",
     )
     max_event_bytes: int = _setting(
-        1_048_576, "Largest event that `POST /events` takes, in bytes.", minimum=1
+        1_048_576, "Largest event that `POST /events` accepts, in bytes.", minimum=1
     )
     max_request_bytes: int = _setting(
-        67_108_864, "Largest request body that `POST /events` takes, in bytes.", minimum=1
+        67_108_864, "Largest request body that `POST /events` accepts, in bytes.", minimum=1
     )
     pipeline_mode: str = _setting(
         "real-time",
-        "How JSON becomes Avro: `real-time` (milliseconds) or `micro-batch`.",
+        "How JSON is converted to Avro: `real-time` (milliseconds) or `micro-batch`.",
         choices=("real-time", "micro-batch"),
     )
     pipeline_slots: int = _setting(
-        12, "Task slots of the local Spark; a real-time query holds one per partition for good.", minimum=4
+        12, "Task slots of the local Spark; a real-time query permanently holds one per partition.", minimum=4
     )
     real_time_batch_seconds: int = _setting(
         60,
-        "Length of a real-time batch: what is repeated after a crash, and the time between short pauses.",
+        "Length of a real-time batch: how much is repeated after a crash, and the time between short pauses.",
         minimum=5,
     )
     lake_interval_ms: int = _setting(1000, "Shortest time between two commits to the lake.", minimum=0)
     spark_memory: str = _setting(
         "1g",
-        "Heap of the Spark driver.",
+        "Heap size of the Spark driver.",
         pattern=r"[1-9][0-9]*[kmgKMG]",
         shape="a number with `k`, `m` or `g`, such as `1g`",
     )
-    java_home: str = _setting("", "Java installation to use; empty takes JAVA_HOME, then `java` on the PATH.")
+    java_home: str = _setting("", "Java installation to use; if empty, JAVA_HOME, then `java` on the PATH.")
 
     @property
     def bootstrap(self) -> str:
@@ -144,13 +143,13 @@ class Settings:
 
     @property
     def log_dir(self) -> Path:
-        """Where the processes write what they print (not the Kafka log)."""
+        """Where the processes write their output (not the Kafka log)."""
         return self.data_dir / "logs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDescription:
-    """One row of the table: what flags, documentation and error messages need to know of a setting."""
+    """One row of the table: what flags, documentation and error messages need to know about a setting."""
 
     name: str
     kind: type
@@ -193,7 +192,7 @@ def flag_name(name: str) -> str:
 
 
 def listening_ports(settings: Settings) -> dict[str, tuple[int, ...]]:
-    """The ports that these settings make the platform listen on, by the setting that names them."""
+    """The ports on which the platform listens with these settings, by the name of the setting."""
     ports: dict[str, tuple[int, ...]] = {
         row.name: (getattr(settings, row.name),) for row in describe() if row.name.endswith("_port")
     }

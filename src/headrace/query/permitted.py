@@ -86,7 +86,7 @@ def _named_tables(tree: Any, tables: set[str]) -> set[str]:
         elif kind == "TABLE_FUNCTION":
             _check_table_function(part["function"])
         elif kind not in _QUERY_NODES | _TABLES | _OTHER_PARTS | _ORDERS and not kind.endswith("_TYPE_INFO"):
-            raise _refused(f"{kind} is not allowed in a statement here.")
+            raise _refused(f"{kind} is not allowed here.")
     return named & tables
 
 

@@ -86,7 +86,7 @@ def test_a_failure_ends_a_script(shell: SqlShell, name: str, tmp_path: Path) -> 
     out = said(shell)
     assert not shell.succeeded
     assert "STREAMS" in out
-    assert "ended at that statement" in out
+    assert "stopped at that statement" in out
     assert "Stream Name" not in out
 
 
