@@ -140,7 +140,7 @@ def test_an_artifact_that_no_repository_has_is_named(machine: Path, repository: 
 def test_a_cache_that_cannot_be_written_is_said(machine: Path, repository: MavenRepository) -> None:
     (machine / "cache").write_text("a file where the folder should be", encoding="utf-8")
     artifacts = Artifacts(machine / "cache", {"group": (repository.add("a", JAR),)})
-    with pytest.raises(HeadraceError, match="cannot be used") as caught:
+    with pytest.raises(HeadraceError, match="Cannot use the artifact cache") as caught:
         artifacts.jars("group")
     assert "cache_dir" in caught.value.remedy
 

@@ -62,7 +62,7 @@ def test_a_stale_java_home_does_not_hide_a_good_java(monkeypatch: pytest.MonkeyP
 
 
 def test_no_java_gives_the_line_that_installs_it() -> None:
-    with pytest.raises(HeadraceError, match="No Java was found") as caught:
+    with pytest.raises(HeadraceError, match="Java was not found") as caught:
         find_java()
     assert caught.value.code == "java_missing"
     assert "openjdk-17" in caught.value.remedy

@@ -1,7 +1,7 @@
-"""Apache Kafka (KRaft) as the log engine: one broker or several, as JVMs of this process on this machine.
+"""Apache Kafka (KRaft) as the log engine: one or more brokers, as child JVMs of this process.
 
-Invariants: data and identity are kept in the folder, so a restart goes on where the last run ended; the
-brokers die with this process (Linux) or are shut down cleanly by `stop`; a port in use is named before
+Invariants: data and identity are kept in the folder, so a restart continues where the last run ended; the
+brokers die with this process (Linux) or are shut down cleanly by `stop`; a port in use is reported before
 anything starts. Never touches a process or a folder that is not its own.
 """
 
@@ -29,7 +29,7 @@ STOP_TIMEOUT: Final = 25.0
 JVM_FLAGS: Final = (
     "-server",
     "-Xms128m",
-    # Beside G1 it starts as fast, serves as fast on two cores, and takes 50 MB less.
+    # Compared with G1 it starts as fast, serves as fast on two cores, and takes 50 MB less.
     "-XX:+UseSerialGC",
     "-Djava.awt.headless=true",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
@@ -40,7 +40,7 @@ JVM_FLAGS: Final = (
 
 
 class ApacheKafka:
-    """A cluster in a folder. `start`, `wait_ready`, then `stop`; it can be started again after that."""
+    """A cluster in a folder. `start`, `wait_ready`, then `stop`; after that it can be started again."""
 
     def __init__(  # noqa: PLR0917
         self,
@@ -57,7 +57,7 @@ class ApacheKafka:
         heap: str = "512m",
         max_message_bytes: int = 2 * 1024 * 1024,
     ) -> None:
-        """Brokers listen on `port` and those after it, unless `ports` names one for each."""
+        """Brokers listen on `port` and those after it, unless `ports` gives one for each."""
         self._data_dir = data_dir
         self._java = java
         self._classpath = ":".join(str(jar.resolve()) for jar in jars)
@@ -76,11 +76,11 @@ class ApacheKafka:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The JVMs that were started, in the order of their brokers."""
+        """The pids of the started JVMs, in broker order."""
         return tuple(process.pid for process in self._processes.values())
 
     def start(self) -> None:
-        """Format what is not formatted yet and start the brokers; does not wait for them."""
+        """Format what is not formatted yet and start the brokers, without waiting for them."""
         for port in self._ports:
             _refuse_port_in_use(self._host, port)
         self._data_dir.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ class ApacheKafka:
             raise
 
     def wait_ready(self, timeout: float) -> None:
-        """Return when every broker serves and knows all others. Raises process_failed if one ends."""
+        """Return once every broker is serving and knows all others. Raises process_failed if one exits."""
         deadline = time.monotonic() + timeout
         for port in self._ports:
             wait_until_serving(
@@ -113,19 +113,19 @@ class ApacheKafka:
             )
 
     def check_alive(self) -> None:
-        """Raise process_failed, with the end of its log, if a broker has ended by itself."""
+        """Raise process_failed, with the end of its log, if a broker has exited unexpectedly."""
         for broker, process in self._processes.items():
             if process.exit_code is not None:
                 raise HeadraceError(
                     "process_failed",
-                    f"Kafka broker {broker.node_id} ended with exit code {process.exit_code}. "
+                    f"Kafka broker {broker.node_id} exited with code {process.exit_code}. "
                     f"The last lines of {broker.log_file}:\n{process.last_lines()}",
                 )
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
-        """Shut all brokers down and wait for them; one that does not end within the time is killed."""
-        # A broker leaves with a controller's consent: controllers go last, and together, while they are a
-        # majority.
+        """Shut down all brokers and wait for them; one that takes too long is killed."""
+        # A broker needs a controller's consent to leave: controllers go last, and together, while they still
+        # have a majority.
         for controllers in (False, True):
             deadline = time.monotonic() + timeout
             leaving = [
@@ -173,12 +173,12 @@ class ApacheKafka:
             except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
                 said = (error.stdout or b"").decode(errors="replace").strip()[-2000:]
                 raise HeadraceError(
-                    "process_failed", f"{broker.folder} could not be formatted for Kafka:\n{said}"
+                    "process_failed", f"Cannot format {broker.folder} for Kafka:\n{said}"
                 ) from error
 
 
 def _hold(data_dir: Path) -> IO[str]:
-    """Keep others out of the folder until the file is closed: two clusters on one folder destroy its data."""
+    """Keep others out of the folder until the file is closed: two clusters in one folder destroy its data."""
     file = (data_dir / ".lock").open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -197,7 +197,7 @@ def _refuse_port_in_use(host: str, port: int) -> None:
     with socket.socket(family, socket.SOCK_STREAM) as candidate:
         candidate.setsockopt(
             socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # as Kafka does; not stopped by TIME_WAIT
+        )  # as Kafka does; TIME_WAIT does not prevent it
         try:
             candidate.bind((host, port))
             candidate.listen(1)
@@ -206,7 +206,7 @@ def _refuse_port_in_use(host: str, port: int) -> None:
                 raise HeadraceError(
                     "port_in_use",
                     f"Port {port} on {host}, for a Kafka broker, is in use.",
-                    remedy="Stop what listens there, or choose another port with kafka_port.",
+                    remedy="Stop the process that listens there, or choose another port with kafka_port.",
                 ) from error
             raise HeadraceError(
                 "invalid_setting",

@@ -1,7 +1,6 @@
 """The embedded broker as the log engine: one node, in this process.
 
-Invariant: settings of the platform become settings of the broker here and nowhere else. Never starts a second
-process.
+Invariant: only here do the platform's settings become the broker's. Never starts a second process.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from headrace.core.settings import Settings
 
 
 def broker_settings(settings: Settings, folder: Path, *, max_message_bytes: int) -> BrokerSettings:
-    """What the broker is told by the settings of the platform."""
+    """The broker's settings, from those of the platform."""
     return BrokerSettings(
         data_dir=folder,
         host=settings.host,
         port=settings.kafka_port,
         advertised_host=reachable_host(settings.host, settings.advertised_host),
-        # Which are its choices was checked when the settings were read.
+        # The choices were checked when the settings were read.
         fsync=cast("FsyncPolicy", settings.fsync),
         fsync_interval_ms=settings.fsync_interval_ms,
         default_partitions=settings.default_partitions,

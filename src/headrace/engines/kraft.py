@@ -1,15 +1,14 @@
-"""What a KRaft cluster on one machine consists of, and how that is remembered.
+"""What a KRaft cluster on one machine consists of, and how that is stored.
 
-On disk, in the folder of the engine:
-- `cluster.json`: cluster id, number of brokers, port of each controller. Written whole (write, then rename),
-  before any broker is formatted, so a crash in between is repaired by formatting the rest on the next start.
-- `broker-N/server.properties`: written anew on each start. `broker-N/log/`: Kafka's own data.
-  `broker-N/server.log`: what it prints.
+On disk, in the engine's folder:
+- `cluster.json`: cluster id, number of brokers, port of each controller. Written atomically (write, then
+  rename) before any broker is formatted; after a crash in between, the next start formats the rest.
+- `broker-N/server.properties`: rewritten on each start. `broker-N/log/`: Kafka's own data.
+  `broker-N/server.log`: its output.
 
-Invariants: the cluster id and the set of controllers never change once written (with a fixed quorum Kafka
-allows no other); brokers can be added, as brokers only, but not taken away, because the quorum and replicas
-might go with them. A controller's port may change between two starts: it is known from the configuration
-alone.
+Invariants: the cluster id and the set of controllers never change once written (Kafka requires this of a
+fixed quorum); brokers can be added, as brokers only, but not removed, because the quorum and replicas might
+go with them. A controller's port may change between two starts: it is known only from the configuration.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from typing import Any, Final
 from headrace.core.addresses import bracketed
 from headrace.core.errors import HeadraceError
 
-# Controllers listen on the loopback only: all brokers of this engine are on one machine, and the listener
-# knows no passwords.
+# Controllers listen on the loopback interface only: all brokers of this engine are on one machine, and the
+# listener has no authentication.
 CONTROLLER_HOST: Final = "127.0.0.1"
 MOST_CONTROLLERS: Final = 3
 MOST_REPLICAS: Final = 3
@@ -34,7 +33,7 @@ MOST_REPLICAS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """One broker of the cluster; `controller_port` is None where it is not a controller too."""
+    """One broker of the cluster; `controller_port` is None if it is not also a controller."""
 
     node_id: int
     folder: Path
@@ -57,7 +56,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The cluster as it is about to be started."""
+    """The cluster that is about to be started."""
 
     cluster_id: str
     host: str
@@ -67,7 +66,7 @@ class Cluster:
     max_message_bytes: int
 
     def properties(self, broker: Broker) -> dict[str, Any]:
-        """The server properties of one broker: Kafka's defaults but for what one machine wants otherwise."""
+        """The server properties of one broker: Kafka's defaults, except where one machine needs others."""
         controllers = [each for each in self.brokers if each.controller_port is not None]
         replicas = min(MOST_REPLICAS, len(self.brokers))
         in_sync = max(1, replicas - 1)
@@ -85,7 +84,7 @@ class Cluster:
             "advertised.listeners": f"PLAINTEXT://{bracketed(self.advertised_host)}:{broker.port}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
-            # Relative to the broker's folder, in which the JVM runs: a comma in an absolute path would part
+            # Relative to the broker's folder, in which the JVM runs: a comma in an absolute path would split
             # it in two.
             "log.dirs": "log",
             "num.partitions": self.default_partitions,
@@ -94,7 +93,7 @@ class Cluster:
             "min.insync.replicas": in_sync,
             "message.max.bytes": self.max_message_bytes,
             "replica.fetch.max.bytes": self.max_message_bytes,
-            # A consumer that starts on a laptop is alone in its group: waiting for others only makes it slow.
+            # A consumer started on a laptop is alone in its group: waiting for others only slows it down.
             "group.initial.rebalance.delay.ms": 0,
             "offsets.topic.replication.factor": replicas,
             "offsets.topic.num.partitions": 10,
@@ -104,8 +103,8 @@ class Cluster:
             "share.coordinator.state.topic.replication.factor": replicas,
             "share.coordinator.state.topic.min.isr": in_sync,
             "share.coordinator.state.topic.num.partitions": 10,
-            # Allocated at the start, 128 MiB by default; this much still holds the keys of 600,000 records in
-            # one pass.
+            # Allocated at startup, 128 MiB by default; this still holds the keys of 600,000 records in one
+            # pass.
             "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
         }
 
@@ -124,7 +123,7 @@ def open_cluster(
     default_partitions: int,
     max_message_bytes: int,
 ) -> Cluster:
-    """The cluster that the folder holds, or a new one; its controllers get ports that are free now."""
+    """The cluster in the folder, or a new one; its controllers get ports that are free now."""
     file = data_dir / "cluster.json"
     wanted = len(ports)
     if file.is_file():
@@ -133,15 +132,15 @@ def open_cluster(
         if wanted < held:
             raise HeadraceError(
                 "invalid_setting",
-                f"{data_dir} holds a cluster of {held} brokers, but {wanted} were asked for: "
-                "brokers cannot be taken away without their replicas.",
+                f"{data_dir} contains a cluster of {held} brokers, but {wanted} were requested: "
+                "brokers cannot be removed without their replicas.",
                 remedy=f"Set brokers to {held} or more, or start with an empty data folder.",
             )
         cluster_id = content["cluster_id"]
         remembered = {int(node_id): port for node_id, port in content["controller_ports"].items()}
     else:
         cluster_id = _new_cluster_id()
-        # Two controllers would both be needed for a majority, which is worse than one.
+        # With two controllers both would be needed for a majority, which is worse than one.
         count = MOST_CONTROLLERS if wanted >= MOST_CONTROLLERS else 1
         remembered = dict.fromkeys(range(1, count + 1), 0)
     controller_ports = _free_controller_ports(remembered, avoid=ports)
@@ -177,7 +176,7 @@ def _new_cluster_id() -> str:
 
 
 def _free_controller_ports(remembered: dict[int, int], *, avoid: tuple[int, ...]) -> dict[int, int]:
-    """The remembered ports where free, others where not; held until all are found, so none comes twice."""
+    """The stored ports if free, otherwise others; each is held until all are found, so none is used twice."""
     held: list[socket.socket] = []
     result: dict[int, int] = {}
     try:

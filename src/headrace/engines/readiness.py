@@ -1,7 +1,7 @@
-"""Whether a Kafka cluster really serves: its brokers answer, and know of each other.
+"""Checks that a Kafka cluster is really serving: its brokers answer and know each other.
 
-A broker of Apache Kafka answers metadata requests only after the active controller has registered and
-admitted it, so an answer means that a write would be taken. Never changes anything in the cluster.
+An Apache Kafka broker answers metadata requests only after the active controller has registered and admitted
+it, so an answer means that it would accept a write. Never changes anything in the cluster.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ ANSWER_TIMEOUT: Final = 2.0
 def wait_until_serving(
     bootstrap: str, *, brokers: int, deadline: float, between: Callable[[], None] = lambda: None
 ) -> None:
-    """Return when the cluster answers with so many brokers; `deadline` is of the monotonic clock.
+    """Return once the cluster answers with this many brokers; `deadline` is on the monotonic clock.
 
     `between` is called before each attempt and may raise to give up early. Raises log_unavailable at the
     deadline.
     """
     quiet = logging.getLogger(__name__ + ".client")
-    quiet.setLevel(logging.CRITICAL)  # refused connections are what this waits through
+    quiet.setLevel(logging.CRITICAL)  # refused connections are expected here
     client = AdminClient(
         {"bootstrap.servers": bootstrap, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100},
         logger=quiet,
@@ -41,8 +41,8 @@ def wait_until_serving(
         if remaining <= 0:
             raise HeadraceError(
                 "log_unavailable",
-                f"The Kafka cluster at {bootstrap} does not serve: {seen}.",
-                remedy="Check that it runs and that the address is right.",
+                f"The Kafka cluster at {bootstrap} is not serving: {seen}.",
+                remedy="Check that it is running and that the address is correct.",
             )
         try:
             metadata = client.list_topics(timeout=min(ANSWER_TIMEOUT, remaining))

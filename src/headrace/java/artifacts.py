@@ -1,11 +1,10 @@
 """The cache of Java artifacts: `<cache_dir>/artifacts/<group>/<artifact>-<version>.jar`.
 
-Invariants: a file under its final name was whole when it got it (verified, then renamed), so a kill in the
-middle leaves only a scratch folder, which the next fetch removes; every jar that is handed out has just been
-checked against its SHA-256, and one that is damaged is fetched again; with all jars there, nothing touches
-the network or writes to the cache. Of two processes that miss the same group one fetches and the other waits
-for it (a file lock, which the kernel frees on a kill). Never follows dependencies: the pinned list is
-complete.
+Invariants: a file gets its final name only when complete (verified, then renamed), so a kill leaves nothing
+but a scratch folder, which the next download removes; every jar returned has just been checked against its
+SHA-256, and a damaged one is downloaded again; when all jars are present, nothing uses the network or writes
+to the cache. If two processes need the same missing group, one downloads it and the other waits (on a file
+lock, which the kernel releases on a kill). Never follows dependencies: the pinned list is complete.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SCRATCH_PREFIX: Final = ".scratch-"
 
 
 class Artifacts:
-    """The jars of each group, fetched on first need."""
+    """The jars of each group, downloaded when first needed."""
 
     def __init__(self, cache_dir: Path, pinned: PinnedList | None = None) -> None:
         self._folder = cache_dir.expanduser() / "artifacts"
@@ -41,7 +40,7 @@ class Artifacts:
         return tuple(self._pinned)
 
     def jars(self, group: str, *, progress: bool = False) -> list[Path]:
-        """The jars of a group, in the order of the class path, each whole."""
+        """The jars of a group in class-path order, each verified."""
         artifacts = self._artifacts(group)
         folder = self._folder / group
         try:
@@ -50,13 +49,13 @@ class Artifacts:
         except OSError as error:
             raise HeadraceError(
                 "artifacts_unreachable",
-                f"The artifact cache {folder} cannot be used: {error}.",
-                remedy="Make room, or set cache_dir to a folder that you may write to.",
+                f"Cannot use the artifact cache {folder}: {error}.",
+                remedy="Free some space, or set cache_dir to a folder that you can write to.",
             ) from error
         return [folder / artifact.file_name for artifact in artifacts]
 
     def missing(self, group: str) -> int:
-        """How many jars of the group would have to be fetched now."""
+        """How many jars of the group are missing or damaged."""
         return len(self._not_whole(self._folder / group, self._artifacts(group)))
 
     def classpath(self, group: str, *, progress: bool = False) -> str:
@@ -73,7 +72,7 @@ class Artifacts:
 
     @staticmethod
     def _not_whole(folder: Path, artifacts: tuple[PinnedArtifact, ...]) -> list[PinnedArtifact]:
-        # Hashing all of a group takes less than a tenth of a second, so no shortcut by time stamps is taken.
+        # Hashing a whole group takes less than a tenth of a second, so timestamps are not used as a shortcut.
         return [artifact for artifact in artifacts if not is_whole(folder / artifact.file_name, artifact)]
 
     def _fill(self, group: str, artifacts: tuple[PinnedArtifact, ...], *, progress: bool) -> None:
@@ -82,7 +81,7 @@ class Artifacts:
         with _locked(folder / ".lock"):
             for orphan in folder.glob(SCRATCH_PREFIX + "*"):
                 shutil.rmtree(orphan)
-            # Asked again, as who held the lock before may have fetched them.
+            # Check again: the previous holder of the lock may have downloaded them.
             missing = self._not_whole(folder, artifacts)
             if not missing:
                 return
@@ -115,9 +114,9 @@ def _locked(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _progress(group: str, missing: list[PinnedArtifact], *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal, one line elsewhere, nothing unasked; on stderr, as stdout is for results."""
+    """A bar on a terminal, one line elsewhere, nothing if not asked for; on stderr: stdout is for results."""
     size = sum(artifact.size for artifact in missing)
-    title = f"Fetching {len(missing)} Java artifacts ({group}, {size / 1e6:.0f} MB)"
+    title = f"Downloading {len(missing)} Java artifacts ({group}, {size / 1e6:.0f} MB)"
     if not shown:
         yield lambda _count: None
         return

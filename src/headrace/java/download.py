@@ -1,8 +1,8 @@
-"""Getting one jar onto this machine, with `jgo`, from the repositories that the machine is set up for.
+"""Downloads one jar with `jgo`, from the repositories that this machine is configured for.
 
-Order: the local Maven repository (`M2_REPO`, else `~/.m2/repository`) if its copy has the pinned hash, then
-the repositories of jgo's configuration file and Maven Central. Invariants: jgo writes only into the given
-scratch folder (it does not write atomically, so its half files must never be taken for whole ones); what is
+Order: the local Maven repository (`M2_REPO`, or `~/.m2/repository`) if its copy has the pinned hash, then the
+repositories in jgo's configuration file, then Maven Central. Invariants: jgo writes only to the given scratch
+folder (its writes are not atomic, so a partial file must never be taken for a complete one); the file
 returned has the pinned SHA-256; the local Maven repository is only read. Never keeps an address.
 """
 
@@ -24,7 +24,7 @@ ATTEMPTS: Final = 3
 PAUSE_BETWEEN_ATTEMPTS: Final = 0.5
 ANSWER_TIMEOUT: Final = 20
 
-# The errors of requests, on which jgo stands, are OSErrors or ValueErrors; jgo's own "not found" is a
+# The errors of requests, which jgo uses, are OSErrors or ValueErrors; jgo's own "not found" is a
 # RuntimeError.
 DOWNLOAD_ERRORS: Final = (OSError, ValueError, RuntimeError)
 
@@ -38,7 +38,7 @@ def sha256_of(path: Path) -> str:
 
 
 def is_whole(path: Path, artifact: PinnedArtifact) -> bool:
-    """Whether the file is there and is, to the bit, what was pinned."""
+    """Whether the file exists and is, to the bit, what was pinned."""
     try:
         return path.stat().st_size == artifact.size and sha256_of(path) == artifact.sha256
     except FileNotFoundError:
@@ -47,14 +47,14 @@ def is_whole(path: Path, artifact: PinnedArtifact) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repositories:
-    """Where this machine gets jars from: its local Maven repository, and remote ones by name."""
+    """Where this machine gets jars: its local Maven repository, and remote ones by name."""
 
     local: Path
     remote: dict[str, str]
 
     @classmethod
     def of_this_machine(cls) -> Repositories:
-        # Imported here because jgo is only needed when something is missing, and takes a quarter of a second.
+        # Imported here: jgo is needed only if something is missing, and takes a quarter of a second.
         from jgo.config import GlobalSettings  # noqa: PLC0415
         from jgo.maven import MavenContext  # noqa: PLC0415
 
@@ -64,7 +64,7 @@ class Repositories:
         )
 
     def download(self, coordinate: str, name: str, folder: Path, progress: Progress | None = None) -> Path:
-        """The jar as the repository `name` has it, unverified, in `folder`. Raises one of DOWNLOAD_ERRORS."""
+        """The jar from the repository `name`, unverified, in `folder`. Raises one of DOWNLOAD_ERRORS."""
         from jgo.maven import MavenContext, PythonResolver  # noqa: PLC0415
 
         context = MavenContext(
@@ -78,7 +78,7 @@ class Repositories:
 
 
 class Downloader:
-    """Fetches jars into `scratch`; safe to call from several threads for different artifacts."""
+    """Downloads jars to `scratch`; may be called from several threads for different artifacts."""
 
     def __init__(self, scratch: Path, advance: Advance) -> None:
         self._scratch = scratch
@@ -87,14 +87,14 @@ class Downloader:
         self._repositories = Repositories.of_this_machine()
 
     def stop(self) -> None:
-        """Make the attempts under way the last ones: one jar has failed, the others are of no use."""
+        """Make the current attempts the last ones: one jar has failed, so the others are useless."""
         self._stopped.set()
 
     def fetch(self, artifact: PinnedArtifact) -> Path:
         """A verified copy in the scratch folder. Raises artifacts_unreachable or artifact_damaged."""
         if (copied := self._from_local_repository(artifact)) is not None:
             return copied
-        failure = f"{artifact.coordinate} was not fetched."
+        failure = f"{artifact.coordinate} was not downloaded."
         damaged = False
         for attempt in range(ATTEMPTS):
             if attempt and self._stopped.wait(PAUSE_BETWEEN_ATTEMPTS):
@@ -104,7 +104,7 @@ class Downloader:
                 try:
                     path = self._repositories.download(artifact.coordinate, name, folder, self._progress)
                 except DOWNLOAD_ERRORS as error:
-                    failure = f"{artifact.coordinate} could not be fetched from `{name}`: {_reason(error)}."
+                    failure = f"Cannot download {artifact.coordinate} from `{name}`: {_reason(error)}."
                     continue
                 if is_whole(path, artifact):
                     return path
@@ -117,13 +117,13 @@ class Downloader:
             raise HeadraceError(
                 "artifact_damaged",
                 failure,
-                remedy="The repository, or something on the way to it, changes files: try another network.",
+                remedy="The repository, or something on the way to it, alters files: try another network.",
             )
         raise HeadraceError(
             "artifacts_unreachable",
             failure,
-            remedy="Connect to the network once (after that none is needed), or name a Maven repository that "
-            "can be reached under [repositories] in ~/.config/jgo.conf.",
+            remedy="Connect to the network once (later runs need none), or add a reachable Maven repository "
+            "under [repositories] in ~/.config/jgo.conf.",
         )
 
     def _from_local_repository(self, artifact: PinnedArtifact) -> Path | None:
@@ -146,7 +146,7 @@ class Downloader:
 
     @contextlib.contextmanager
     def _progress(self, _file_name: str, _size: int) -> Iterator[Advance]:
-        """What jgo asks for: a context that takes the bytes as they come, and takes them back on failure."""
+        """The context that jgo expects: it counts bytes as they arrive, and takes them back on failure."""
         done = 0
 
         def advance(count: int) -> None:
@@ -165,7 +165,7 @@ class Downloader:
 
 def _reason(error: Any) -> str:
     """The innermost reason: requests wraps it three times and repeats the address in each."""
-    if type(error) is RuntimeError:  # jgo's only one, which does not tell the status
+    if type(error) is RuntimeError:  # jgo's only one, which does not give the status
         return "the repository does not offer it"
     while error.args and isinstance(error.args[0], BaseException):
         error = error.args[0]

@@ -1,9 +1,8 @@
-"""A program, not a library: becomes another program that the kernel kills when its parent dies.
+"""A program, not a library: turns into another program, which the kernel kills when its parent dies.
 
-Run as `python exec_with_parent.py PARENT_PID COMMAND...`. It asks the kernel for the signal and then replaces
-itself, which keeps the request. Done here and not in a `preexec_fn`, because that runs Python between fork
-and exec, which can hang in a process with threads. Only Linux has the request; elsewhere the command just
-runs.
+Run as `python exec_with_parent.py PARENT_PID COMMAND...`. It requests the signal from the kernel and then
+replaces itself, which preserves the request. A `preexec_fn` is not used because it runs Python between fork
+and exec, which can hang in a process with threads. Only Linux supports this; elsewhere the command just runs.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def main(parent: int, command: list[str]) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    if os.getppid() != parent:  # it died before the request was made, so the kernel would never say
+    if os.getppid() != parent:  # it died before the request, so the kernel would never send the signal
         sys.exit(1)
     os.execv(command[0], command)
 

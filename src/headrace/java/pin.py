@@ -1,8 +1,8 @@
-"""Pinning anew: `python -m headrace.java.pin PATH` fills in the sizes and hashes of that `artifacts.toml`.
+"""Updates pins: `python -m headrace.java.pin PATH` fills in the sizes and hashes of that `artifacts.toml`.
 
-To change a version, edit its coordinate in the file (for a new Apache Kafka, take the runtime closure that
-`mvn dependency:list` gives) and run this. Every jar is fetched anew into an empty folder, never taken from a
-cache, so that the new list is what the repositories serve. Check the difference before committing it.
+To change a version, edit its coordinate in the file (for a new Apache Kafka, take the runtime closure from
+`mvn dependency:list`) and run this. Every jar is downloaded into an empty folder, not taken from a cache, so
+that the new list matches what the repositories serve. Check the diff before committing it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.java.download import DOWNLOAD_ERRORS, Repositories, sha256_of
 
 
 def pin(text: str) -> str:
-    """The list with the same coordinates and today's sizes and hashes; comments at its top are kept."""
+    """The list with the same coordinates and current sizes and hashes; comments at its top are kept."""
     header = "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))
     groups = tomllib.loads(text)
     lines = [header]

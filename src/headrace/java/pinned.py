@@ -1,8 +1,8 @@
-"""The pinned list of Java artifacts, `artifacts.toml`: which files, how large, with which SHA-256.
+"""The pinned list of Java artifacts, `artifacts.toml`: which files, with their sizes and SHA-256.
 
 Format: one table per group; a key is the Maven coordinate `group:artifact:version`, its value the size in
 bytes and the SHA-256 of the jar. Invariants: no two artifacts of a group have the same file name; the order
-in the file is the order of the class path. Never holds an address: where a jar comes from is a matter of the
+in the file is the order of the class path. Never contains an address: where a jar comes from depends on the
 machine.
 """
 
@@ -39,7 +39,7 @@ PinnedList = dict[str, tuple[PinnedArtifact, ...]]
 
 
 def read_pinned_list() -> PinnedList:
-    """The list that is shipped with this package, by group."""
+    """The list shipped with this package, by group."""
     return parse_pinned_list(resources.files(__package__).joinpath(LIST_NAME).read_text(encoding="utf-8"))
 
 

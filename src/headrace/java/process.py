@@ -1,8 +1,8 @@
-"""A JVM as a child that never outlives us.
+"""A JVM as a child process that never outlives us.
 
-Invariants: the JVM gets SIGKILL from the kernel when this process dies, however it dies (Linux); it has its
-own process group, so Ctrl-C in a terminal reaches only us and the order of stopping stays ours; what it
-prints goes to its own file, one per start, the one before kept as `<name>.previous`. Never restarts anything,
+Invariants: the kernel sends the JVM SIGKILL when this process dies, however it dies (Linux); it has its own
+process group, so Ctrl-C in a terminal reaches only us and we control the order of stopping; its output goes
+to its own file, one per start, with the previous one kept as `<name>.previous`. Never restarts anything,
 never signals any process but its own child.
 """
 
@@ -35,7 +35,7 @@ class JavaProcess:
         self._failure: OSError | None = None
         started = threading.Event()
         # The kernel ties the child to the *thread* that started it. This one lives as long as the child does;
-        # a thread of the caller's may end at any time and would take the JVM with it.
+        # the caller's thread may end at any time and would take the JVM with it.
         self._keeper = threading.Thread(
             target=self._keep, args=(started,), name=f"keeper of {log_file.name}", daemon=True
         )
@@ -50,16 +50,16 @@ class JavaProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative if a signal ended it."""
+        """None while it is running; negative if a signal ended it."""
         return self._child.poll()
 
     def wait(self, timeout: float) -> bool:
-        """Whether it has ended within the time."""
+        """Whether it ended within the time."""
         self._keeper.join(max(0.0, timeout))
         return self.exit_code is not None
 
     def stop(self, timeout: float) -> None:
-        """Ask it to shut down; if it has not within the time, kill it."""
+        """Ask it to shut down; kill it if it does not end within the time."""
         self.terminate()
         if not self.wait(timeout):
             _log.warning("the JVM with pid %d did not end in time; killing it", self.pid)
@@ -71,7 +71,7 @@ class JavaProcess:
             self._child.send_signal(signal.SIGTERM)
 
     def last_lines(self) -> str:
-        """The end of what it printed, without the inner frames of stack traces."""
+        """The end of its output, without the inner frames of stack traces."""
         with self._log_file.open(encoding="utf-8", errors="replace") as file:
             lines = (line.rstrip() for line in file if line.strip() and not line.startswith("\tat "))
             return "\n".join(deque(lines, maxlen=QUOTED_LINES))

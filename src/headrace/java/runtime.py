@@ -1,9 +1,9 @@
-"""Finding the Java on this machine.
+"""Finds Java on this machine.
 
-Invariants: a `JavaRuntime` was run once and said itself which version it is; its major version is at least
-`OLDEST_MAJOR`. A setting that names a Java is taken at its word and fails if it is wrong; between JAVA_HOME
-and the PATH the first that is new enough wins, so that a stale JAVA_HOME does not stop anyone. Never installs
-Java.
+Invariants: a `JavaRuntime` has been run once and reported its own version; its major version is at least
+`OLDEST_MAJOR`. A Java named in the settings is used as given, and it is an error if it does not work; between
+JAVA_HOME and the PATH the first that is new enough wins, so that a stale JAVA_HOME does not get in the way.
+Never installs Java.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from headrace.core.errors import HeadraceError
 OLDEST_MAJOR: Final = 17
 ANSWER_TIMEOUT: Final = 60.0
 
-# The program that tells the package manager, and the line that installs Java with it; the first that is there
-# is shown.
+# The program that identifies the package manager, and the command that installs Java with it; the first one
+# found is shown.
 INSTALL_LINES: Final[tuple[tuple[str, str], ...]] = (
     ("apt-get", "apt-get install openjdk-17-jre-headless"),
     ("dnf", "dnf install java-17-openjdk-headless"),
@@ -35,7 +35,7 @@ INSTALL_LINES: Final[tuple[tuple[str, str], ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaRuntime:
-    """A Java that runs and is new enough."""
+    """A Java that works and is new enough."""
 
     executable: Path
     home: Path
@@ -62,11 +62,11 @@ def find_java(java_home: str = "") -> JavaRuntime:
     if found:
         raise HeadraceError(
             "java_too_old",
-            f"{found[0].executable} is Java {found[0].major}; Java {OLDEST_MAJOR} or newer is needed.",
+            f"{found[0].executable} is Java {found[0].major}; Java {OLDEST_MAJOR} or newer is required.",
             remedy=_remedy(),
         )
     reasons = " ".join(failures) or "JAVA_HOME is not set and there is no `java` on the PATH."
-    raise HeadraceError("java_missing", f"No Java was found. {reasons}", remedy=_remedy())
+    raise HeadraceError("java_missing", f"Java was not found. {reasons}", remedy=_remedy())
 
 
 def _candidates() -> list[tuple[Path, str]]:
@@ -79,7 +79,7 @@ def _candidates() -> list[tuple[Path, str]]:
 
 
 def _ask(executable: Path) -> JavaRuntime:
-    """Let it say itself where it lives and which version it is: layouts differ by vendor."""
+    """Let it report its own home and version: layouts differ between vendors."""
     answer = subprocess.run(
         [str(executable), "-XshowSettings:properties", "-version"],
         capture_output=True,
@@ -93,7 +93,7 @@ def _ask(executable: Path) -> JavaRuntime:
     version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", output, re.MULTILINE)
     home = re.search(r"^\s*java\.home = (.+?)\s*$", output, re.MULTILINE)
     if version is None or home is None:
-        raise ValueError("it does not say its version")
+        raise ValueError("it does not report its version")
     return JavaRuntime(executable=executable, home=Path(home[1]), major=int(version[1]))
 
 

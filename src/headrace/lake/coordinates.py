@@ -1,13 +1,12 @@
 """Source coordinates: where a derived record comes from, as a record header and as columns of the lake.
 
 Format of the header `headrace-source`, UTF-8 text: `<query>/<source topic
-id>/<partition>/<offset>/<ordinal>`, for example `csas_target_json/3Zk0c9mDQ8uJ1x5vX0qg5A/3/18254/0`. The
-topic *id* and not its name: a topic deleted and made again is another source. The ordinal tells apart the
-records that one source record gives; it is 0 where there is one. Neither a query's name nor a topic id holds
-a slash.
+id>/<partition>/<offset>/<ordinal>`, for example `csas_target_json/3Zk0c9mDQ8uJ1x5vX0qg5A/3/18254/0`. It has
+the topic's *id*, not its name: a topic that is deleted and recreated is another source. The ordinal
+distinguishes the records derived from one source record; it is 0 if there is only one. Neither a query's name
+nor a topic id contains a slash.
 
-Never reads or writes a topic itself: the writers and readers of the header are in `pipeline/spark/` and
-`query/`.
+Never reads or writes a topic: the writers and readers of the header are in `pipeline/spark/` and `query/`.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def parse_source(header: bytes) -> SourceCoordinates:
     """The inverse of `as_header`. Raises ValueError on anything else."""
     parts = header.decode("utf-8").split("/")
     if len(parts) != 5:
-        raise ValueError(f"a source header has five parts, this one {len(parts)}: {header!r}")
+        raise ValueError(f"a source header must have five parts, not {len(parts)}: {header!r}")
     query, topic_id, partition, offset, ordinal = parts
     return SourceCoordinates(
         query=query, topic_id=topic_id, partition=int(partition), offset=int(offset), ordinal=int(ordinal)

@@ -1,21 +1,21 @@
-"""What a dead letter says about itself: the headers of a record in `<topic>_dlq`.
+"""The headers of a dead letter, that is, of a record in `<topic>_dlq`.
 
-Key and value are those of the record that could not be read, byte for byte. The headers, UTF-8 text:
+Its key and value are those of the unreadable record, byte for byte. The headers, UTF-8 text:
 
-| header | what |
+| header | meaning |
 |---|---|
 | `headrace-error` | why it could not be read |
 | `headrace-query` | the id of the query that could not read it |
-| `headrace-position` | where its statement names the source: `line 3, column 8`; none of the lake's query |
+| `headrace-position` | where its statement names the source: `line 3, column 8`; none for the lake's query |
 | `headrace-read-from` | the record itself: `<topic>/<topic id>/<partition>/<offset>` |
-| `headrace-attempts` | how often it has failed: 1, or more where a repaired record failed again |
-| `headrace-original-<name>` | a header `<name>` of the record, as it was |
+| `headrace-attempts` | how often it has failed: 1, or more if a repaired record failed again |
+| `headrace-original-<name>` | a header `<name>` of the record, unchanged |
 
-Besides it has those of every derived record (`coordinates.py`). A record that was repaired and sent back to
-its source carries `headrace-repaired-from` (`<dead-letter topic>/<partition>/<offset>`), and in
+It also has the headers of every derived record (`coordinates.py`). A record that was repaired and sent back
+to its source has `headrace-repaired-from` (`<dead-letter topic>/<partition>/<offset>`), and in
 `headrace-attempts` how often it had failed by then.
 
-Never reads or writes a topic itself: `pipeline/spark/` writes dead letters, `dead_letters/` reads and repairs
+Never reads or writes a topic: `pipeline/spark/` writes dead letters, `dead_letters/` reads and repairs
 them.
 """
 
@@ -35,13 +35,13 @@ DEAD_LETTER_SUFFIX: Final = "_dlq"
 
 
 def dead_letter_topic(topic: str) -> str:
-    """Where the records of a topic go that cannot be read."""
+    """The topic for a topic's unreadable records."""
     return topic + DEAD_LETTER_SUFFIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPlace:
-    """Where a record stands, in which incarnation of its topic. No part of it holds a slash."""
+    """Where a record is, and in which incarnation of its topic. No part contains a slash."""
 
     topic: str
     topic_id: str
@@ -56,6 +56,6 @@ def parse_place(text: str) -> RecordPlace:
     """The inverse of `str`. Raises ValueError on anything else."""
     parts = text.split("/")
     if len(parts) != 4:
-        raise ValueError(f"a place has four parts, this one {len(parts)}: {text!r}")
+        raise ValueError(f"a place must have four parts, not {len(parts)}: {text!r}")
     topic, topic_id, partition, offset = parts
     return RecordPlace(topic=topic, topic_id=topic_id, partition=int(partition), offset=int(offset))

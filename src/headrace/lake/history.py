@@ -1,6 +1,6 @@
-"""What a table's own history says: the marks cached in its newest commit.
+"""Reads a table's own history: the marks cached in its newest commit.
 
-The cache counts only while nothing has touched rows since: after a RESTORE or a DELETE the marks must come
+The cache is valid only if no rows have been touched since: after a RESTORE or a DELETE the marks must come
 from the rows. Reads the Delta log with delta-rs, without a JVM; never writes.
 """
 
@@ -13,17 +13,17 @@ from deltalake import DeltaTable
 
 from headrace.lake.marks import Marks, marks_from_metadata
 
-# Commits that move rows between files or change settings, but never the set of rows.
+# Commits that move rows between files or change settings, but never change the set of rows.
 _KEEPS_ROWS: Final = frozenset(
     {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "REORG"}
 )
-# Past so many commits without marks the rows are asked, which is always right.
+# After this many commits without marks, the rows are read, which is always correct.
 _COMMITS_TO_LOOK_AT: Final = 50
 _MAKES_EMPTY: Final = frozenset({"CREATE TABLE"})
 
 
 def cached_marks(path: Path) -> Marks | None:
-    """The marks as of the newest version, or None where only the rows can tell."""
+    """The marks as of the newest version, or None if they must be computed from the rows."""
     table = DeltaTable(str(path))
     for commit in table.history(limit=_COMMITS_TO_LOOK_AT):  # newest first
         marks = marks_from_metadata(commit.get("userMetadata"))

@@ -1,8 +1,8 @@
-"""The layout of a lake table: its folder, its columns, what it is partitioned by.
+"""The layout of a lake table: its folder, its columns, and how it is partitioned.
 
-A table stands at `<lake folder>/<table>/` as a Delta table whose data files are plain Parquet in the folders
-`EVENT_TYPE=…/SERVER_DATE=…/`. After the event's own columns come those that say where the row is from; their
-names begin with an underscore so that they never meet a column of an event.
+A table is a Delta table in `<lake folder>/<table>/`, whose data files are plain Parquet in the folders
+`EVENT_TYPE=…/SERVER_DATE=…/`. The event's own columns are followed by those that say where the row comes
+from; their names begin with an underscore so that they never clash with a column of an event.
 
 Never reads or writes a file: `pipeline/spark/` writes tables, `query/` reads them.
 """
@@ -48,7 +48,7 @@ class TableLayout:
         return self.value_columns + tuple(name for name, _ in COORDINATE_COLUMNS)
 
     def definition(self) -> str:
-        """The DDL that makes the table where there is none."""
+        """The DDL that creates the table if it does not exist."""
         columns = [f"`{name}` STRING" for name in self.value_columns]
         columns += [f"`{name}` {kind}" for name, kind in COORDINATE_COLUMNS]
         partitions = ", ".join(f"`{name}`" for name in self.partition_columns)
@@ -63,6 +63,6 @@ _TABLE_PROPERTIES: Final[dict[str, str]] = {
     # A checkpoint of the Delta log costs a Spark job; readers replay a hundred small JSON commits in a few
     # milliseconds.
     "delta.checkpointInterval": "100",
-    # Minimum and maximum per file only where a reader prunes by them; the row count per file is always kept.
+    # Minimum and maximum per file only for columns that readers prune by; the row count is always kept.
     "delta.dataSkippingStatsColumns": f"{TOPIC_PARTITION},{TOPIC_OFFSET},{SOURCE_PARTITION},{SOURCE_OFFSET}",
 }

@@ -1,16 +1,15 @@
-"""Lanes and marks: what the lake already holds, so that whatever arrives twice is written once.
+"""Lanes and marks: what the lake already contains, so that what arrives twice is written once.
 
-A *lane* is (query, source topic id, source partition, partition of the topic that the lake reads). Along a
-lane source offsets only rise, except where something upstream was repeated. The *mark* of a lane is the
-highest position the lake holds of it; a row at or below its lane's mark has been written before and is
-dropped.
+A *lane* is (query, source topic id, source partition, partition of the topic that the lake reads). Source
+offsets only increase along a lane, unless something upstream was repeated. The *mark* of a lane is its
+highest position in the lake; a row at or below its lane's mark was written before and is dropped.
 
 Marks belong to one *topic layout* (id and partition count of the topic that the lake reads). When that topic
-is made again with another number of partitions, keys move and a repeated record may come along another lane.
-Then the old marks turn into *bounds*: the highest position per source partition over all its lanes. A row
-above the bound is new for certain; a row at or below it and above its lane's mark is a *suspect*, to be
-looked up among the rows themselves. The same holds when the marks were computed from the rows, which do not
-say under which layout they came.
+is recreated with a different number of partitions, keys move, and a repeated record may arrive along another
+lane. Then the old marks become *bounds*: the highest position per source partition across all its lanes. A
+row above the bound is certainly new; a row at or below it but above its lane's mark is a *suspect*, which
+must be looked up among the rows themselves. The same applies if the marks were computed from the rows, which
+do not record the layout under which they arrived.
 
 The rows are the truth. The JSON of `as_metadata`, kept in a commit's `userMetadata`, is a cache of it:
 
@@ -32,7 +31,7 @@ _FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Position:
-    """A place along a lane."""
+    """A position along a lane."""
 
     offset: int
     ordinal: int
@@ -57,16 +56,14 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """The highest position per lane of one layout, and the bounds that older layouts left."""
+    """The highest position per lane of one layout, and the bounds left by older layouts."""
 
     layout: str = ""
     lanes: Mapping[Lane, Position] = field(default_factory=dict)
     bounds: Mapping[Source, Position] = field(default_factory=dict)
 
     def for_layout(self, layout: str) -> Marks:
-        """The same knowledge as seen under `layout`: unchanged if it is the one the marks were taken
-        under.
-        """
+        """The same knowledge under `layout`: unchanged if the marks already belong to it."""
         if layout == self.layout:
             return self
         bounds = dict(self.bounds)
@@ -75,14 +72,14 @@ class Marks:
         return Marks(layout=layout, lanes={}, bounds=bounds)
 
     def advanced(self, highest: Mapping[Lane, Position]) -> Marks:
-        """The marks after rows up to `highest` were written. A mark never falls."""
+        """The marks after rows up to `highest` were written. A mark never decreases."""
         lanes = dict(self.lanes)
         for lane, position in highest.items():
             _raise_to(lanes, lane, position)
         return Marks(layout=self.layout, lanes=lanes, bounds=self.bounds)
 
     def holds(self, lane: Lane, position: Position) -> bool | None:
-        """True: written before. False: new for certain. None: a suspect, only the rows can tell."""
+        """True: written before. False: certainly new. None: a suspect, only the rows can tell."""
         mark = self.lanes.get(lane)
         if mark is not None and position <= mark:
             return True
@@ -100,7 +97,7 @@ class Marks:
 
 
 def marks_from_metadata(text: str | None) -> Marks | None:
-    """The inverse of `as_metadata`; None if the text is not of ours (someone else's commit)."""
+    """The inverse of `as_metadata`; None if the text is not ours (someone else's commit)."""
     try:
         content: Any = json.loads(text or "")
     except ValueError:
@@ -122,7 +119,7 @@ def marks_from_metadata(text: str | None) -> Marks | None:
 
 
 def marks_from_rows(highest: Mapping[Source, Position]) -> Marks:
-    """What the rows alone can tell: bounds, since a row does not say under which layout it came."""
+    """What the rows alone reveal: bounds, since a row does not record the layout under which it arrived."""
     return Marks(bounds=dict(highest))
 
 

@@ -1,7 +1,7 @@
-"""What the lake asks of whoever writes it; `pipeline/spark/lake_writer.py` does it.
+"""What the lake requires of its writer; `pipeline/spark/lake_writer.py` implements it.
 
-Contract: rows and marks are committed together or not at all; of two writers that began from the same state
-at most one commits; a row at or below its mark, or twice in one batch, is not written.
+Contract: rows and marks are committed together or not at all; of two writers that started from the same state
+at most one commits; a row at or below its mark, or repeated within a batch, is not written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBatch:
-    """What became of one batch."""
+    """The result of writing one batch."""
 
     rows: int
     repeated: int

@@ -1,5 +1,5 @@
-"""Events of a made-up marketplace: people look at listings, click, search, write messages, over several days
-and devices.
+"""Events of an imaginary marketplace: people view listings, click, search and write messages, over several
+days and on several devices.
 
 A pure sequence: the same seed and the same day give the same events in the same order. Never sends anything.
 """
@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 _Choice = TypeVar("_Choice")
 
-# How often each type occurs, out of the sum; views lead, purchases are rare.
+# The relative frequency of each type: views are the most common, purchases rare.
 EVENT_TYPES: Final[dict[str, int]] = {
     "ListingView": 40,
     "ListingClick": 18,
@@ -28,20 +28,20 @@ EVENT_TYPES: Final[dict[str, int]] = {
 DEVICES: Final[dict[str, int]] = {"ios": 40, "android": 38, "web": 20, "tablet": 2}
 # Today first: most events are fresh, a few arrive late.
 DAYS: Final[dict[int, int]] = {0: 60, 1: 30, 2: 7, 3: 3}
-# These concern no listing.
+# These have no listing.
 _WITHOUT_LISTING: Final = frozenset({"Search", "Signup"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marketplace:
-    """How large the marketplace is, and the seed of its events."""
+    """The size of the marketplace, and the seed of its events."""
 
     seed: int = 7
     users: int = 2_000
     listings: int = 5_000
 
     def events(self, today: date) -> Iterator[dict[str, str]]:
-        """Events without end, as they are posted."""
+        """An endless sequence of events, as they are posted."""
         choose = random.Random(self.seed)
         while True:
             yield self._event(choose, today)
@@ -50,7 +50,7 @@ class Marketplace:
         event_type = _pick(choose, EVENT_TYPES)
         day = today - timedelta(days=_pick(choose, DAYS))
         moment = datetime.combine(day, time(), UTC) + timedelta(milliseconds=choose.randrange(86_400_000))
-        # Squaring makes low numbers frequent: a few people and listings are far busier than the rest.
+        # Squaring makes low numbers more frequent: a few people and listings are much busier than the rest.
         event = {
             "Event_Type": event_type,
             "Event_Version": choose.choice(("1", "1", "1", "2")),
