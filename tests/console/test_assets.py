@@ -117,7 +117,7 @@ def test_without_npm_there_is_one_clear_message(tmp_path: Path) -> None:
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
     )
     assert finished.returncode == 1
-    assert "no `npm` on the PATH" in finished.stderr
+    assert "`npm` is not on the PATH" in finished.stderr
     assert "apt-get install nodejs npm" in finished.stderr
     assert "Traceback" not in finished.stderr
 

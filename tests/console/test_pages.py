@@ -79,7 +79,7 @@ def test_an_overview_of_nothing_says_what_is_to_come(fake: FakeServices) -> None
     assert overview.status_code == 200
     assert "not created yet" in overview.text
     assert "No query has reported yet" in overview.text
-    assert "No topic yet" in topics.text
+    assert "No topics yet" in topics.text
 
 
 def test_the_topics_come_with_partitions_and_offsets(client: TestClient[Litestar]) -> None:

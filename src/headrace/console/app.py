@@ -1,4 +1,4 @@
-"""The console's application: pages, their live streams, static files, and the JSON doors of `http/query`.
+"""The console's application: pages, their live streams, static files, and the JSON API of `http/query`.
 
 | path | what |
 |---|---|
@@ -8,9 +8,9 @@
 | `/console/live/…` | the server-sent events of each page |
 | `/console/static/…` | style sheet, scripts, and the vendor files built from npm |
 
-Invariants: no page path collides with a JSON path; every response carries the headers of
-`SECURITY_HEADERS`; nothing on a page comes from another host. Never reads the log or the lake except
-through the services it is given.
+Invariants: no page path collides with a JSON path; every response has the headers in `SECURITY_HEADERS`;
+nothing on a page comes from another host. Never reads the log or the lake except through the services it is
+given.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _log = logging.getLogger(__name__)
 
 
 def create_console_app(services: QueryServices, *, live: LiveFlow | None = None) -> Litestar:
-    """Pages and JSON doors as one application.
+    """The pages and the JSON API as one application.
 
-    Whoever stops the server calls `live.close` first, which ends the streams of open pages.
+    Call `live.close` before stopping the server: it ends the streams of open pages.
     """
     flow = live or LiveFlow(services.flow.snapshot)
     renderer = Renderer()
@@ -68,7 +68,7 @@ def create_console_app(services: QueryServices, *, live: LiveFlow | None = None)
             create_static_files_router(
                 path=STATIC_PATH,
                 directories=[STATIC_DIR],
-                # The address of a file holds a part of its hash: a new content has a new address.
+                # The URL of a file contains part of its hash: new content has a new URL.
                 cache_control=CacheControlHeader(public=True, max_age=31_536_000, immutable=True),
             ),
             *query_handlers(services),
@@ -76,9 +76,9 @@ def create_console_app(services: QueryServices, *, live: LiveFlow | None = None)
         lifespan=[running],
         before_send=[_add_security_headers],
         exception_handlers={404: _not_found(renderer)},
-        # How the process logs is its own affair; Litestar's configuration would replace the root's handlers.
+        # Logging is up to the process; Litestar's configuration would replace the root's handlers.
         logging_config=None,
-        # Its pages load scripts from other hosts.
+        # The pages of OpenAPI load scripts from other hosts.
         openapi_config=None,
     )
 
@@ -131,11 +131,11 @@ def _error_page(renderer: Renderer, error: Exception) -> Response[str]:
         notice = HeadraceError("bad_request", error.detail)
         status = error.status_code
     else:
-        _log.error("A page of the console failed.", exc_info=error)
+        _log.error("A console page failed.", exc_info=error)
         notice = HeadraceError(
             "process_failed",
-            "This page could not be made.",
-            remedy="See the log of the gateway for the reason.",
+            "This page could not be rendered.",
+            remedy="See the gateway's log file for the reason.",
         )
         status = notice.http_status
     content = renderer.render("error.html", section="", notice=notice, status=status)
@@ -147,7 +147,7 @@ def _not_found(renderer: Renderer) -> Any:
         notice = HeadraceError(
             "no_such_page",
             f"There is nothing at {request.url.path}.",
-            remedy="The overview at / leads to all pages.",
+            remedy="The overview at / links to all pages.",
         )
         if "text/html" in request.headers.get("accept", ""):
             return _error_page(renderer, notice)

@@ -1,9 +1,8 @@
-"""Which files the console serves: our own in `static/`, other people's in `static/vendor/`.
+"""The files that the console serves: our own in `static/`, third-party ones in `static/vendor/`.
 
-The vendor files come from the npm registry at build time (`python -m headrace.console.build_assets`), are
-not in git, and are shipped in the wheel. Invariants: `VENDOR_FILES` is the only list of them, used by the
-build and by the check at run time; a page never names a host other than its own. Never fetches anything at
-run time.
+The vendor files come from the npm registry at build time (`python -m headrace.console.build_assets`), are not
+in git, and are shipped in the wheel. Invariants: `VENDOR_FILES` is the only list of them, used by the build
+and by the check at run time; a page never refers to another host. Never downloads anything at run time.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ VENDOR_DIR: Final = STATIC_DIR / "vendor"
 STATIC_PATH: Final = "/console/static"
 BUILD_COMMAND: Final = "python -m headrace.console.build_assets"
 
-# Name in `vendor/` -> file in `node_modules/`. The licences go along: the wheel redistributes the files.
+# Name in `vendor/` -> file in `node_modules/`. Includes the licences: the wheel redistributes the files.
 VENDOR_FILES: Final[dict[str, str]] = {
     "htmx.min.js": "htmx.org/dist/htmx.min.js",
     "htmx.LICENSE": "htmx.org/LICENSE",
@@ -31,12 +30,12 @@ VENDOR_FILES: Final[dict[str, str]] = {
 
 
 def missing_assets(vendor_dir: Path = VENDOR_DIR) -> tuple[str, ...]:
-    """The vendor files that are not there; empty when the assets were built."""
+    """The missing vendor files; empty if the assets are built."""
     return tuple(name for name in VENDOR_FILES if not (vendor_dir / name).is_file())
 
 
 class AssetAddresses:
-    """Address of each static file; a part of it changes with the content, so browsers may keep it."""
+    """The URL of each static file; part of it changes with the content, so browsers may cache it."""
 
     def __init__(self, static_dir: Path = STATIC_DIR) -> None:
         self._versions = {

@@ -1,9 +1,9 @@
-"""Builds the console's assets: `npm ci` from the lock file, then a copy of the few files that pages need.
+"""Builds the console's assets: `npm ci` from the lock file, then copies the few files that pages need.
 
-Run as `python -m headrace.console.build_assets`. Does nothing when the files are there and were made from
-this lock file and this list (a stamp beside them says so). npm works in a temporary folder and scripts of
-packages do not run, so the source tree gets the vendor files and nothing else. A build that is broken off
-leaves the old stamp off: the next one starts anew.
+Run as `python -m headrace.console.build_assets`. Does nothing if the files exist and were built from this
+lock file and this list (a stamp next to them records both). npm works in a temporary folder and package
+scripts do not run, so only the vendor files are added to the source tree. An interrupted build leaves no
+stamp, so the next one starts over.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NPM_FILES: Final = ("package.json", "package-lock.json")
 
 
 def build(source_dir: Path = CONSOLE_DIR, vendor_dir: Path = VENDOR_DIR) -> bool:
-    """Bring the vendor files up to date. True when something was built, False when all was there already."""
+    """Bring the vendor files up to date. True if something was built, False if they already were."""
     wanted = _fingerprint(source_dir)
     stamp = vendor_dir / STAMP
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted and not missing_assets(vendor_dir):
@@ -56,7 +56,7 @@ def _npm_ci(work_dir: Path) -> None:
     if npm is None:
         raise HeadraceError(
             "assets_not_built",
-            "The console's assets cannot be built: there is no `npm` on the PATH.",
+            "Cannot build the console's assets: `npm` is not on the PATH.",
             remedy="Install Node.js 18 or newer with npm (Debian: apt-get install nodejs npm), "
             f"then run `{BUILD_COMMAND}`.",
         )

@@ -1,9 +1,9 @@
-"""The console's pulse: one sample of the flow a second, kept for some minutes and shared by all open pages.
+"""Samples the flow once a second, keeps some minutes of samples, and shares them with all open pages.
 
-Owns the sampling task and the short history that charts start from. Invariants: however many pages are
-open, the flow is sampled once a beat; a page that reads slowly skips beats and delays nobody; after `close`
-every stream ends by itself, so that a server can stop without cutting connections. Never computes counts or
-latencies: those are `query/flow.py`'s.
+Owns the sampling task and the short history that charts start from. Invariants: however many pages are open,
+the flow is sampled once per beat; a page that reads slowly skips beats and delays nobody; after `close` every
+stream ends by itself, so that a server can stop without cutting connections. Never computes counts or
+latencies: `query/flow.py` does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Events a second at each stage, over the last seconds."""
+    """Events per second at each stage, over the last seconds."""
 
     accepted: float = 0.0
     avro: float = 0.0
@@ -37,13 +37,13 @@ class Rates:
     lake: float = 0.0
 
 
-# The first sample has nothing to be compared with: its rates are unknown, not nought.
+# The first sample has nothing to be compared with: its rates are unknown, not zero.
 UNKNOWN_RATES: Final = Rates()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSample:
-    """What the flow looked like at one beat. `at` is in seconds since the epoch."""
+    """The flow at one beat. `at` is in seconds since the epoch."""
 
     at: float
     snapshot: FlowSnapshot
@@ -68,7 +68,7 @@ class FlowHistory:
         before = earlier.snapshot
 
         def rate(now: int, then: int) -> float:
-            # A count that falls (the topic was deleted and made again) is not a negative rate.
+            # A count that drops (the topic was deleted and recreated) is not a negative rate.
             return max(0, now - then) / (at - earlier.at)
 
         return Rates(
@@ -80,7 +80,7 @@ class FlowHistory:
 
 
 class LiveFlow:
-    """Samples the flow for as long as `running` is entered, and wakes the open pages at every beat."""
+    """Samples the flow while `running` is entered, and wakes the open pages at every beat."""
 
     def __init__(
         self, take_snapshot: Callable[[], FlowSnapshot], *, beat_seconds: float = BEAT_SECONDS
@@ -93,7 +93,7 @@ class LiveFlow:
         self._closed = False
 
     def latest(self) -> FlowSample:
-        """The newest sample; takes the first one where none was taken yet. Raises HeadraceError."""
+        """The newest sample; takes the first one if there is none yet. Raises HeadraceError."""
         if not self.history.samples:
             if self.trouble is not None:
                 raise self.trouble
@@ -112,7 +112,7 @@ class LiveFlow:
                 await task
 
     async def beats(self) -> AsyncIterator[None]:
-        """Yields at once, then at every beat, until `close`."""
+        """Yields immediately, then at every beat, until `close`."""
         while not self._closed:
             beat = self._beat
             yield
@@ -131,12 +131,12 @@ class LiveFlow:
             except HeadraceError as error:
                 self.trouble = error
             except Exception as error:
-                # The pages must go on saying what is wrong; the log has the details.
-                _log.exception("The flow could not be sampled.")
+                # Pages must keep showing what is wrong; the log file has the details.
+                _log.exception("Sampling the flow failed.")
                 self.trouble = HeadraceError(
                     "log_unavailable",
-                    f"The flow could not be read: {error}.",
-                    remedy="See the log of the gateway.",
+                    f"Cannot read the flow: {error}.",
+                    remedy="See the gateway's log file.",
                 )
             else:
                 self.trouble = None
@@ -145,7 +145,7 @@ class LiveFlow:
             await asyncio.sleep(max(0.0, self._beat_seconds - (time.monotonic() - started)))
 
     def _wake(self) -> None:
-        # A new event for each beat: whoever waits on the old one wakes, whoever is late still has the next.
+        # A new event per beat: waiters on the old one wake up, and latecomers still get the next.
         beat, self._beat = self._beat, asyncio.Event()
         beat.set()
         if self._closed:

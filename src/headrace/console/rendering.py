@@ -1,8 +1,8 @@
-"""How values become text on a page: templates, numbers, times, and the values of other people's messages.
+"""Turns values into text on a page: templates, numbers, times, and the values of other people's messages.
 
-Invariants: everything that is put into a page is escaped (Jinja's autoescape is on for all templates, and
-`message_value` escapes before it adds its own tags); an undefined name in a template is an error, not an
-empty place. Never marks a value from outside as safe.
+Invariants: everything inserted into a page is escaped (Jinja's autoescape is on for all templates, and
+`message_value` escapes before it adds its own tags); an undefined name in a template is an error, not a
+blank. Never marks an outside value as safe.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 from headrace.console.assets import BUILD_COMMAND, CONSOLE_DIR, AssetAddresses, missing_assets
 
-# Pages refresh every second: a message of a megabyte is cut here; the JSON of the messages has it in full.
+# Pages refresh every second, so large messages are cut here; the JSON of the messages has them in full.
 LONGEST_VALUE: Final = 6_000
 NOTHING: Final = "\N{EN DASH}"
 
@@ -27,7 +27,7 @@ _JSON_TOKEN: Final = re.compile(
 
 
 class Renderer:
-    """Renders templates of the console."""
+    """Renders the console's templates."""
 
     def __init__(self) -> None:
         self._environment = Environment(
@@ -59,7 +59,7 @@ def count(value: int) -> str:
 
 
 def size(value: int | None) -> str:
-    """Bytes in the unit that reads best; nothing where they are not known."""
+    """Bytes in the most readable unit; empty if unknown."""
     if value is None:
         return NOTHING
     amount = float(value)
@@ -71,7 +71,7 @@ def size(value: int | None) -> str:
 
 
 def rate(value: float) -> str:
-    """Events a second, with as many digits as say something."""
+    """Events per second, with as many digits as are meaningful."""
     return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.1f}"
 
 
@@ -86,7 +86,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def moment(milliseconds_since_epoch: int) -> str:
-    """A time in UTC to the millisecond; the number itself where no calendar holds it (producers send any)."""
+    """A time in UTC to the millisecond, or the number itself if no date can hold it (producers send any)."""
     try:
         at = datetime.fromtimestamp(milliseconds_since_epoch / 1000, tz=UTC)
     except (OverflowError, OSError, ValueError):
@@ -95,7 +95,7 @@ def moment(milliseconds_since_epoch: int) -> str:
 
 
 def message_value(value: object) -> Markup:
-    """A decoded value: laid out and coloured as JSON where it is structured, as it stands where not."""
+    """A decoded value: formatted and coloured as JSON if it is structured, unchanged if not."""
     if value is None:
         return Markup('<span class="token-literal">null</span>')
     if isinstance(value, str):
@@ -104,7 +104,7 @@ def message_value(value: object) -> Markup:
     try:
         text, rest = _cut(json.dumps(value, indent=2, ensure_ascii=False, default=_as_json))
     except (RecursionError, ValueError):
-        return Markup('<span class="cut">nested too deeply to be shown</span>')
+        return Markup('<span class="cut">nested too deeply to show</span>')
     return _coloured(text) + rest
 
 

@@ -1,8 +1,8 @@
 """Server-sent events: the parts of an open page, sent when they have changed.
 
-Invariants: a stream sends every part once at its beginning (so a browser that reconnects is up to date) and
-then only what differs; it says something at least every few seconds, so that a dead connection is noticed;
-it ends when the console closes.
+Invariants: a stream first sends every part once (so a browser that reconnects is up to date) and then only
+what changed; it sends something at least every few seconds, so that a dead connection is noticed; it ends
+when the console closes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ QUIET_BEATS: Final = 10
 
 
 def part_stream(live: LiveFlow, read_parts: Callable[[], dict[str, str]]) -> ServerSentEvent:
-    """Read the parts at every beat of `live` and send those that changed, each as an event of its name."""
+    """Read the parts at every beat of `live` and send those that changed, each as an event with its name."""
     return ServerSentEvent(changed_parts(live, read_parts))
 
 

@@ -1,8 +1,8 @@
-"""What each page shows, as HTML parts: they make up a page when it is opened, and renew it while it is open.
+"""What each page shows, as HTML parts: they make up a page when it is opened and update it while it is open.
 
-Invariants: a part is a template in `templates/parts/` that sees nothing but the view it belongs to; a
-failure that has a remedy becomes the part `notice` in an open page instead of an end of the stream. Reads
-only through the services it is given.
+Invariants: a part is a template in `templates/parts/` that sees only the view it belongs to; a failure with a
+remedy becomes the part `notice` of an open page instead of ending the stream. Reads only through the services
+it is given.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def total_messages(topic: TopicDescription) -> int:
 
 
 def total_bytes(topic: TopicDescription) -> int | None:
-    """What the partitions take together; None where that is known of none."""
+    """The total size of the partitions; None if none is known."""
     known = [partition.size_bytes for partition in topic.partitions if partition.size_bytes is not None]
     return sum(known) if known else None
 
 
 class View(ABC):
-    """One open page: renders its parts again and again, and keeps what it needs to do so cheaply."""
+    """One open page: renders its parts repeatedly, and caches what it needs to do so cheaply."""
 
     page: str
     section: str
@@ -53,14 +53,14 @@ class View(ABC):
 
     @abstractmethod
     def context(self) -> dict[str, object]:
-        """What the templates of this page see. Raises HeadraceError."""
+        """What the page's templates see. Raises HeadraceError."""
 
     @abstractmethod
     def parts(self) -> dict[str, str]:
-        """The parts as they are now, by name. Raises HeadraceError."""
+        """The current parts, by name. Raises HeadraceError."""
 
     def parts_or_notice(self) -> dict[str, str]:
-        """The parts as they are now; where they cannot be had, the reason as the part `notice`."""
+        """The current parts, or, if they are not available, the reason as the part `notice`."""
         try:
             return {"notice": "", **self.parts()}
         except HeadraceError as error:
@@ -84,7 +84,7 @@ class OverviewView(View):
         sample = self._live.latest()
         flow = sample.snapshot
         return {
-            # Above the counts as they were last known: what keeps them from being up to date.
+            # Shown above the last known counts: why they are not up to date.
             "notice": self._look_at_topics() or self._live.trouble or _problem(flow),
             "flow": flow,
             "rates": sample.rates,
@@ -107,7 +107,7 @@ class OverviewView(View):
         return None
 
     def _chart(self) -> str:
-        """All samples for a page that has none yet, then only those it has not seen."""
+        """All samples for a page that has none yet, later only new ones."""
         samples = [sample for sample in self._live.history.samples if sample.at > self._charted_until]
         reset = self._charted_until == 0.0
         if samples:
@@ -136,7 +136,7 @@ def _chart_point(sample: FlowSample) -> list[float | None]:
 
 
 class TopicsView(View):
-    """All topics with their partitions and offsets; the platform's own ones last."""
+    """All topics with their partitions and offsets; internal ones last."""
 
     page = "topics.html"
     section = "topics"
@@ -176,7 +176,7 @@ class TopicView(View):
                 f"There is no topic `{self._name}`.",
                 remedy="See the list of topics; a topic is created by its first event.",
             )
-        if topic != self._seen:  # reading messages costs far more than asking for offsets
+        if topic != self._seen:  # reading messages costs far more than getting offsets
             self._messages = self._services.topics.newest(self._name, NEWEST_MESSAGES)
             self._seen = topic
         return {

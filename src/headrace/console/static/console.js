@@ -1,4 +1,4 @@
-// What every page does: say whether it is live. Server-sent events carry the rest (see streams.py).
+// Common to all pages: shows whether the page is live. Server-sent events do the rest (see streams.py).
 "use strict";
 
 (() => {

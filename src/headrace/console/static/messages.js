@@ -1,4 +1,4 @@
-// The topic page: "Pause" keeps the messages still while they are read; messages that just came are lit for a moment.
+// The topic page: "Pause" freezes the messages while you read; new messages are highlighted for a moment.
 "use strict";
 
 (() => {
@@ -26,7 +26,7 @@
 
   pause.addEventListener("click", () => {
     pause.setAttribute("aria-pressed", String(!paused()));
-    pause.textContent = paused() ? "Go on" : "Pause";
+    pause.textContent = paused() ? "Resume" : "Pause";
     if (!paused() && held !== null) {
       htmx.swap(list, held, { swapStyle: "innerHTML", settleDelay: 0, swapDelay: 0 });
       held = null;

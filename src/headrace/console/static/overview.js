@@ -1,9 +1,9 @@
-// The overview's charts, and the water in the channels: it moves while events do.
+// The overview's charts, and the water in the channels, which moves while events do.
 "use strict";
 
 (() => {
   const WINDOW_SECONDS = 300;
-  // One column per figure, as views.py sends a point: time, accepted a second, Avro a second, p50, p99.
+  // One column per figure, as in the points from views.py: time, accepted per second, Avro per second, p50, p99.
   let columns = [[], [], [], [], []];
   let charts = [];
 
@@ -58,7 +58,7 @@
         ],
         series: [{ label: "UTC", value: (_, value) => (value == null ? "–" : clock(value)) }, ...lines],
         legend: { live: true },
-        // Without a pointer on the chart the legend shows the newest figures.
+        // With no pointer on the chart, the legend shows the newest figures.
         hooks: { setCursor: [(u) => u.cursor.idx == null && showNewest(u)] },
       },
       columnsOf(),
@@ -111,7 +111,7 @@
   };
 
   document.getElementById("chart-data").addEventListener("htmx:sseBeforeMessage", (event) => {
-    event.preventDefault(); // the message is data, not a part of the page
+    event.preventDefault(); // the message is data, not part of the page
     const message = JSON.parse(event.detail.data);
     add(message);
     move(message.moving);

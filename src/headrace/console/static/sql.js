@@ -82,7 +82,7 @@
       if (response.ok) showResult(answer, performance.now() - started);
       else showFailure({ message: answer.message ?? answer.detail ?? response.statusText, remedy: answer.remedy });
     } catch (error) {
-      showFailure({ message: `The gateway did not answer: ${error.message}.`, remedy: "See `headrace status`, then run it again." });
+      showFailure({ message: `The gateway did not answer: ${error.message}.`, remedy: "Check `headrace status`, then try again." });
     } finally {
       run.disabled = false;
       status.textContent = "";

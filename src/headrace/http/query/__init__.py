@@ -1,1 +1,1 @@
-"""The HTTP door to `query/`: SQL, the flow, latencies, topics and their messages."""
+"""The HTTP API of `query/`: SQL, the flow, latencies, topics and their messages."""

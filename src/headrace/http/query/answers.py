@@ -1,8 +1,8 @@
-"""How answers look over HTTP: values as JSON, and results as JSON, CSV or one JSON object a line.
+"""The format of answers over HTTP: values as JSON, and results as JSON, CSV or one JSON object per line.
 
-Invariants: every value that DuckDB or Avro can give has one form, and numbers stay numbers whatever their
-size: dates, times and durations in ISO 8601, decimals as exact numbers, bytes in base64; what JSON has no
-number for (NaN, infinities) is text. Never touches HTTP.
+Invariants: every value that DuckDB or Avro can produce has one representation, and numbers stay numbers
+whatever their size: dates, times and durations are ISO 8601, decimals are exact numbers, bytes are base64;
+values that JSON numbers cannot express (NaN, infinities) are strings. Never touches HTTP.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def encoded(content: object) -> bytes:
 
 
 def json_value(value: object) -> object:
-    """The value with nothing in it that a JSON encoder cannot take."""
+    """The value, reduced to what a JSON encoder accepts."""
     match value:
         case None | bool() | int():
             return value
         case str():
-            # Half of a surrogate pair, which JSON and Avro text can smuggle in, has no form in UTF-8.
+            # Half of a surrogate pair, which can come from JSON or Avro text, cannot be encoded in UTF-8.
             return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
         case float():
             return value if math.isfinite(value) else _not_a_number(value)
@@ -54,13 +54,13 @@ def result_as_json(result: QueryResult) -> bytes:
 
 
 def result_as_ndjson(result: QueryResult) -> bytes:
-    """An object a row. Of columns with the same name the later ones get a number."""
+    """One object per row. Repeated column names get a number."""
     names = _distinct(result.columns)
     return b"".join(encoded(dict(zip(names, row, strict=True))) + b"\n" for row in result.rows)
 
 
 def result_as_csv(result: QueryResult) -> bytes:
-    """A line of names, then the rows. NULL is an empty field; lists and structures are JSON in a field."""
+    """A header line, then the rows. NULL is an empty field; lists and structures are JSON in a field."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(result.columns)

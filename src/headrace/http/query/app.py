@@ -1,18 +1,18 @@
-"""The routes for questions: they read the request, call `query/` in a thread, and write the answer.
+"""The query routes: they read the request, call `query/` in a thread, and write the answer.
 
 | route | answer |
 |---|---|
-| `POST /sql` | columns, types and rows; CSV or NDJSON where `Accept` asks for it |
+| `POST /sql` | columns, types and rows; CSV or NDJSON if `Accept` asks for it |
 | `GET /flow` | counts, latencies and the state of the queries |
-| `GET /flow/stream` | the same as server-sent events, whenever it has changed |
-| `GET /latency` | the latencies alone |
+| `GET /flow/stream` | the same as server-sent events, whenever it changes |
+| `GET /latency` | only the latencies |
 | `GET /topics` | topics with ids, partitions, offsets and bytes |
 | `GET /topics/{name}/messages?limit=` | newest messages, decoded |
-| `GET /health` | 200 while all is well, 503 with the problem while it is not |
+| `GET /health` | 200 if all is well, 503 with the problem if not |
 
 The body of `POST /sql` is `{"query": "SELECT …"}` as JSON, or the SQL itself as text.
 
-Invariants: every failure has the one JSON error shape and the status from the table in `core/errors.py`;
+Invariants: every failure has the common JSON error format and the status from the table in `core/errors.py`;
 nothing that waits for DuckDB, Delta or the log runs on the event loop.
 """
 
@@ -50,7 +50,7 @@ NEWEST_MESSAGES: Final = 50
 STREAM_SECONDS: Final = 1.0
 QUIET_SECONDS: Final = 10.0
 
-# What curl sends by itself with --data is read as the SQL that it is.
+# The content type that curl sends by default with --data is read as plain SQL.
 _TEXT_TYPES: Final = frozenset({"", "application/sql", "application/x-www-form-urlencoded", "text/plain"})
 _CODES: Final = {
     404: "no_such_page",
@@ -64,7 +64,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryServices:
-    """What the routes ask. Whoever made these closes them."""
+    """What the routes use. Whoever created these closes them."""
 
     sql: LakeQuery
     topics: TopicBrowser
@@ -78,7 +78,7 @@ class _SqlRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def query_handlers(services: QueryServices) -> list[ControllerRouterHandler]:
-    """The routes, for an application that has others beside them."""
+    """The routes, for an application that also has others."""
     return [
         Router(
             path="/",
@@ -146,18 +146,18 @@ def _statement(request: Request[Any, Any, Any], body: bytes) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HeadraceError(
             "bad_request",
-            f"The body cannot be read: {error}.",
+            f"Cannot read the request body: {error}.",
             remedy='Send {"query": "SELECT …"} as application/json, or the SQL as text/plain.',
         ) from error
     raise HeadraceError(
         "unsupported_media_type",
-        f"A body of type {content_type} is not understood here.",
+        f"Content type {content_type} is not supported here.",
         remedy='Send {"query": "SELECT …"} as application/json, or the SQL as text/plain.',
     )
 
 
 async def _flow_events(flow: FlowWatcher) -> AsyncIterator[ServerSentEventMessage]:
-    """The flow as it is, then whenever it has changed, looked at once a second, until the watcher stops."""
+    """The current flow, then every change, checked once a second, until the watcher stops."""
     sent = b""
     quiet = 0.0
     while not flow.stopped:
@@ -167,7 +167,7 @@ async def _flow_events(flow: FlowWatcher) -> AsyncIterator[ServerSentEventMessag
             sent = content
             yield ServerSentEventMessage(event="flow", data=content.decode())
         elif quiet >= QUIET_SECONDS:
-            # Without a word now and then neither side would notice that the other is gone.
+            # Without an occasional message neither side would notice that the other is gone.
             quiet = 0.0
             yield ServerSentEventMessage(comment="still here", data=None)
         await asyncio.sleep(STREAM_SECONDS)
@@ -195,6 +195,6 @@ def _failed_unexpectedly(request: Request[Any, Any, Any], error: Exception) -> R
     return _failed(
         request,
         HeadraceError(
-            "process_failed", "The answer could not be made.", remedy="See the log of the gateway."
+            "process_failed", "Answering the request failed.", remedy="See the gateway's log file."
         ),
     )

@@ -1,6 +1,6 @@
-"""What the registry's routes share: the shapes of answers and errors, and how requests are read.
+"""What the registry's routes share: the formats of answers and errors, and how requests are read.
 
-Invariants: every answer, errors too, is JSON of the type `application/vnd.schemaregistry.v1+json`; an error
+Invariants: every answer, including errors, is JSON of type `application/vnd.schemaregistry.v1+json`; an error
 is `{"error_code": …, "message": …}`, and the first three digits of the code are the HTTP status.
 """
 
@@ -21,7 +21,7 @@ _HIGHEST_VERSION: Final = 2**31 - 1
 
 
 class RefusedError(Exception):
-    """A request that this API does not take; `code` is one of Confluent's."""
+    """A request that this API rejects; `code` is one of Confluent's."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -39,11 +39,11 @@ def posted_object(body: bytes) -> dict[str, Any]:
 
 
 def posted_schema(body: bytes) -> tuple[str, str]:
-    """Text and type of the schema in a request."""
+    """The text and type of the schema in a request."""
     content = posted_object(body)
     text = content.get("schema")
     if not isinstance(text, str) or not text:
-        raise RefusedError(42201, "The request has no `schema`, or it is not a text.")
+        raise RefusedError(42201, "The request has no `schema`, or it is not a string.")
     for name in ("references", "metadata", "ruleSet"):
         if content.get(name):
             raise RefusedError(42201, f"Schemas with `{name}` are not supported.")

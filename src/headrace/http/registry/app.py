@@ -1,7 +1,7 @@
-"""Confluent's Schema Registry API: the routes that there are, in its shapes, for clients that exist.
+"""Confluent's Schema Registry API: the routes that we have, in its formats, for existing clients.
 
-Invariant: what is not there (deleting, references, modes) answers 404, 405 or 422 in the shape of an error
-(`answers.py`), never as if it had worked. Never decides anything about schemas: that is `headrace.registry`.
+Invariant: whatever is missing (deletion, references, modes) is answered with 404, 405 or 422 in the error
+format (`answers.py`), never as if it had worked. Decides nothing about schemas: that is `headrace.registry`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _INTERNAL_ERROR: Final = 500
 
 
 def create_registry_app(registry: Registry) -> Litestar:
-    """The application; whoever starts and stops the registry does so around it."""
+    """The application; the caller starts the registry before and stops it after."""
     return Litestar(
         route_handlers=[
             *_writing(registry),
@@ -60,7 +60,7 @@ def create_registry_app(registry: Registry) -> Litestar:
             Exception: _unexpected,
         },
         openapi_config=None,
-        # Logging belongs to the process that serves this.
+        # Logging is up to the process that serves this.
         logging_config=None,
     )
 

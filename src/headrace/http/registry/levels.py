@@ -1,6 +1,6 @@
-"""The routes of compatibility: the levels, and whether a schema would be taken.
+"""The compatibility routes: the levels, and whether a schema would be accepted.
 
-Of Confluent's settings there is the level alone; a request for another is refused, never passed over.
+Of Confluent's settings only the level exists; a request for another is rejected, never ignored.
 """
 
 from __future__ import annotations

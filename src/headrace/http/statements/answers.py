@@ -1,4 +1,4 @@
-"""Bodies of answers: JSON with decimals as numbers, and ksqlDB's error shapes."""
+"""Response bodies: JSON with decimals as numbers, and ksqlDB's error formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DELIMITED: Final = "application/vnd.ksqlapi.delimited.v1"
 
 
 class RefusedError(Exception):
-    """A request that this API does not take."""
+    """A request that this API rejects."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -50,12 +50,12 @@ def statement_error(error: StatementFailedError) -> dict[str, Any]:
 
 
 def status_of(code: int) -> int:
-    """The HTTP status that one of ksqlDB's codes begins with."""
+    """The HTTP status with which one of ksqlDB's codes begins."""
     return code // 100
 
 
 def posted(body: bytes) -> dict[str, Any]:
-    """The object in a request. Raises RefusedError."""
+    """The JSON object in a request. Raises RefusedError."""
     try:
         content = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -66,7 +66,7 @@ def posted(body: bytes) -> dict[str, Any]:
 
 
 def session_of(content: dict[str, Any]) -> Session:
-    """Properties and variables that a request brings along."""
+    """The properties and variables in a request."""
     given: dict[str, str] = {}
     for field in ("streamsProperties", "properties"):
         given |= _texts(content, field)
@@ -88,7 +88,7 @@ def _texts(content: dict[str, Any], field: str) -> dict[str, str]:
 
 
 def text_field(content: dict[str, Any], *names: str) -> str:
-    """The first of the fields that is there. Raises RefusedError."""
+    """The first of the fields that is present. Raises RefusedError."""
     for name in names:
         value = content.get(name)
         if isinstance(value, str) and value.strip():

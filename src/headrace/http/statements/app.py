@@ -1,8 +1,8 @@
-"""ksqlDB's REST API: the routes that there are, in its shapes, for clients that exist.
+"""ksqlDB's REST API: the routes that we have, in its formats, for existing clients.
 
-Invariants: every error is one of ksqlDB's two shapes, and the first three digits of its code are the HTTP
-status; a statement is answered when it is in the statement log; the rows of a query go out as they come.
-Never decides anything about statements: that is `headrace.pipeline.engine`.
+Invariants: every error has one of ksqlDB's two formats, and the first three digits of its code are the HTTP
+status; a statement is answered once it is in the statement log; the rows of a query are sent as they arrive.
+Decides nothing about statements: that is `headrace.pipeline`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _CATCH_UP_SECONDS: Final = 5.0
 
 
 def create_statements_app(engine: Engine) -> Litestar:
-    """The application; whoever starts and stops the engine does so around it."""
+    """The application; the caller starts the engine before and stops it after."""
     return Litestar(
         route_handlers=[*_statements(engine), *_queries(engine), *_states(engine), *_about(engine)],
         exception_handlers={
@@ -70,7 +70,7 @@ def create_statements_app(engine: Engine) -> Litestar:
             Exception: _unexpected,
         },
         openapi_config=None,
-        # Logging belongs to the process that serves this.
+        # Logging is up to the process that serves this.
         logging_config=None,
     )
 
@@ -144,7 +144,7 @@ def _states(engine: Engine) -> Sequence[HTTPRouteHandler]:
     ) -> Response[bytes]:
         await asyncio.to_thread(engine.log.read_to_end)
         commands = engine.log.commands()
-        # ksqlDB quotes the name in some of its command ids, and people leave the quotes out.
+        # ksqlDB quotes the name in some of its command ids, and people omit the quotes.
         for name in (entity, f"`{entity}`", entity.strip("`")):
             outcome = commands.get(f"{kind}/{name}/{action}")
             if outcome is not None:
@@ -220,7 +220,7 @@ async def _cluster_id(engine: Engine) -> dict[str, Any]:
 
 
 def _media(request: Request[Any, Any, Any]) -> str:
-    """ksqlDB's own type, unless the client asks for plain JSON."""
+    """ksqlDB's own media type, unless the client asks for plain JSON."""
     accept = request.headers.get("accept", "")
     return JSON if JSON in accept and KSQL_JSON not in accept else KSQL_JSON
 

@@ -1,8 +1,8 @@
 """`POST /inserts-stream`: rows in, acknowledgements out, both at once.
 
-The first line says the target, each further line is a row. A row is acknowledged when the log has it; the
-first one that fails is told and ends the answer. Bare ASGI: the answer begins while the request goes on,
-which the framework's streams do not do.
+The first line names the target, each further line is a row. A row is acknowledged once the log has it; the
+first one that fails is reported and ends the answer. Bare ASGI: the answer starts while the request is still
+arriving, which the framework's streams do not support.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LONGEST_LINE: Final = 8 * 1024 * 1024
 
 
 class _Answer:
-    """What is sent: acknowledgements as lines, or as one array."""
+    """The response: acknowledgements as lines, or as one array."""
 
     def __init__(self, send: Send, *, delimited: bool) -> None:
         self._send = send
@@ -102,7 +102,7 @@ async def _opened(engine: Engine, line: bytes) -> Inserter:
 
 
 async def _inserted(inserter: Inserter, line: bytes) -> dict[str, Any] | None:
-    """Why it was not, or None."""
+    """Insert a row. Returns the error, or None."""
     try:
         row = json.loads(line, parse_float=Decimal)
     except (ValueError, RecursionError):
@@ -120,7 +120,7 @@ async def _inserted(inserter: Inserter, line: bytes) -> dict[str, Any] | None:
 
 
 async def _lines(receive: Receive) -> AsyncIterator[bytes]:
-    """Lines of the request's body, as they come; empty ones are left out."""
+    """The lines of the request's body as they arrive, without empty ones."""
     rest = b""
     more = True
     while more:

@@ -1,6 +1,6 @@
-"""How rows are written to a client: newline-delimited, one JSON array, or ksqlDB's older streamed rows.
+"""How rows are sent to a client: newline-delimited, one JSON array, or ksqlDB's older streamed rows.
 
-Each has a beginning, rows and an end; an error may take the place of any row, and is then the last one.
+Each format has a beginning, rows and an end; an error may replace any row, and is then the last one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _metadata(header: Header) -> dict[str, Any]:
 
 
 class DelimitedRows:
-    """A JSON object, then an array a line."""
+    """A JSON object, then one array per line."""
 
     media_type = DELIMITED
 
@@ -98,7 +98,7 @@ class StreamedRows:
 
 
 def chosen_format(accept: str, *, old_endpoint: bool) -> RowFormat:
-    """By the request's Accept; `/query` and `/query-stream` have different defaults."""
+    """Chosen by the request's Accept header; `/query` and `/query-stream` have different defaults."""
     if DELIMITED in accept:
         return DelimitedRows()
     if KSQL_JSON in accept or old_endpoint:

@@ -1,8 +1,8 @@
-"""Rows on their way to a client: a thread that polls, and an async iterator that gives.
+"""Streams rows to a client: a thread that polls, and an async iterator that yields.
 
-A thread for each query that goes on: what it polls belongs to that thread alone, from its first poll to its
-clean-up. The client's pace is the thread's pace, but for a few batches. When the client goes, or the server
-stops, the thread ends at its next look and cleans up.
+Each running query has its own thread: what it polls belongs to that thread alone, from the first poll to the
+cleanup. The thread is at most a few batches ahead of the client. When the client disconnects or the server
+stops, the thread ends at its next check and cleans up.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Pump(Generic[_Item]):
                 if items:
                     self._give(items)
         except Exception as error:
-            # Told to the client as the last row; the thread has nobody else to tell.
+            # Sent to the client as the last row; the thread has nobody else to tell.
             self.failure = error
-            _log.exception("a query failed while its rows were read")
+            _log.exception("a query failed while its rows were being read")
         finally:
             try:
                 self._clean_up()
@@ -68,7 +68,7 @@ class Pump(Generic[_Item]):
                 self._give(None)
 
     def _give(self, items: list[_Item] | None) -> None:
-        """Wait for room, as long as somebody takes."""
+        """Wait for room, as long as there is a reader."""
         if self._loop.is_closed():
             return
         putting = asyncio.run_coroutine_threadsafe(self._queue.put(items), self._loop)
@@ -92,7 +92,7 @@ async def pulled(answer: PullAnswer, query_id: str, rows: RowFormat) -> AsyncIte
 
 
 async def pushed(query: PushQuery, queries: PushQueries, rows: RowFormat) -> AsyncIterator[bytes]:
-    """The rows of a push query, until it ends or the client goes."""
+    """The rows of a push query, until it ends or the client disconnects."""
 
     def clean_up() -> None:
         query.end()
@@ -102,8 +102,8 @@ async def pushed(query: PushQuery, queries: PushQueries, rows: RowFormat) -> Asy
     try:
         yield rows.begin(Header(query_id=query.id, columns=query.columns))
         async for batch in pump:
-            # A chunk for each row, as ksqlDB sends them: there are clients that parse chunk by chunk. The
-            # server would put chunks together that come without a pause for it.
+            # One chunk per row, like ksqlDB: some clients parse chunk by chunk. Without a pause the server
+            # would merge chunks.
             for values in batch:
                 yield rows.row(values)
                 await asyncio.sleep(0)
@@ -116,7 +116,7 @@ async def pushed(query: PushQuery, queries: PushQueries, rows: RowFormat) -> Asy
 
 
 async def printed(topic: PrintedTopic) -> AsyncIterator[bytes]:
-    """The lines of a PRINT."""
+    """The lines of a PRINT statement."""
     pump: Pump[str] = Pump(topic.poll, topic.close)
     try:
         async for lines in pump:
