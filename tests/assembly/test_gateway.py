@@ -144,7 +144,7 @@ def test_a_server_that_ends_by_itself_takes_the_other_with_it(
         async def end_streams() -> None:
             ended.append("streams")
 
-        with pytest.raises(HeadraceError, match="The server of the registry ended by itself"):
+        with pytest.raises(HeadraceError, match="The registry server exited unexpectedly"):
             await gateway.serve_all(settings, doors, asyncio.Event(), end_streams)
 
     asyncio.run(asyncio.wait_for(scenario(), 20))

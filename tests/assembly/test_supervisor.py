@@ -86,7 +86,7 @@ def test_what_dies_is_started_again_and_the_others_are_left_alone(
         assert _pid(supervisor, "door") == before["door"]
         assert _pid(supervisor, "worker") == before["worker"]
     log = (settings.log_dir / "supervisor.log").read_text(encoding="utf-8")
-    assert "source died (killed by SIGKILL); starting it again in 0 s" in log
+    assert "source died (killed by SIGKILL); restarting it in 0 s" in log
 
 
 @pytest.mark.parametrize("own_session", [True, False])

@@ -114,7 +114,7 @@ def test_up_status_down(platform: Platform, settings: Settings, fakes: FakeProce
     assert json.loads(platform.run("status", "--json").stdout)["running"] is False
     again = platform.run("down")
     assert again.returncode == 2
-    assert again.stderr.startswith(f"headrace: No platform runs on {settings.data_dir}.")
+    assert again.stderr.startswith(f"headrace: No platform is running on {settings.data_dir}.")
 
 
 def test_status_is_1_when_not_all_run(platform: Platform, settings: Settings, fakes: FakeProcesses) -> None:

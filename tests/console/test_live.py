@@ -182,7 +182,7 @@ def test_trouble_becomes_a_notice_and_goes_when_it_is_over(fake: FakeServices) -
     ("failure", "shown"),
     [
         (HeadraceError("log_unavailable", "The log is gone.", remedy="Start it."), "The log is gone."),
-        (RuntimeError("odd"), "The flow could not be read: odd."),
+        (RuntimeError("odd"), "Cannot read the flow: odd."),
     ],
 )
 def test_a_flow_that_cannot_be_sampled_is_told_on_the_page(

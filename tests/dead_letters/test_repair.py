@@ -101,7 +101,7 @@ def test_a_value_from_a_file(letters: Letters, tmp_path: Path) -> None:
 def test_one_value_is_for_one_letter(letters: Letters, tmp_path: Path, places: list[str], count: str) -> None:
     file = tmp_path / "value"
     file.write_bytes(b"good")
-    with pytest.raises(HeadraceError, match=f"but {count} are named. Name it with --at"):
+    with pytest.raises(HeadraceError, match=f"but {count} are given. Name one with --at"):
         letters.run("repair", letters.topic, *places, "--set-value", str(file))
 
 

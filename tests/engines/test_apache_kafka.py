@@ -132,7 +132,7 @@ def test_three_brokers_form_a_cluster_that_replicates(
     finally:
         engine.stop()
     fewer = ApacheKafka(tmp_path, java, artifacts.jars("kafka"), "127.0.0.1", 0, ports=ports[:1])
-    with pytest.raises(HeadraceError, match="holds a cluster of 3 brokers") as caught:
+    with pytest.raises(HeadraceError, match="contains a cluster of 3 brokers") as caught:
         fewer.start()
     assert caught.value.code == "invalid_setting"
 
@@ -200,7 +200,7 @@ def test_a_broker_that_ends_by_itself_is_quoted(
     identity.write_text("\n".join(other), encoding="ascii")
     try:
         engine.start()
-        with pytest.raises(HeadraceError, match=r"(?s)broker 1 ended with exit code 1.*node id") as caught:
+        with pytest.raises(HeadraceError, match=r"(?s)broker 1 exited with code 1.*node id") as caught:
             engine.wait_ready(READY_TIMEOUT)
     finally:
         engine.stop()

@@ -152,7 +152,7 @@ def test_a_broker_that_dies_ends_it_with_an_error(settings: Settings, start: Sta
     word = latest(settings, "log")
     assert word is not None
     assert word.state == "failed"
-    assert "Kafka broker 1 ended with exit code -9" in word.detail
+    assert "Kafka broker 1 exited with code -9" in word.detail
 
 
 def test_a_signal_breaks_off_a_start(settings: Settings, start: Start) -> None:

@@ -1,11 +1,11 @@
-"""The embedded broker inside the process of a test: a real one, on a real port, up in milliseconds.
+"""The embedded broker inside a test process: a real one, on a real port, up in milliseconds.
 
     with EmbeddedBroker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
 
-It runs in a thread of its own with its own event loop. Invariants: `start` returns when it serves, `stop` and
-`kill` when it is gone; started again it has the same folder and the same port. Without a folder it takes a
-temporary one, which is removed when the broker is closed for good, by `close` or at the end of the `with`.
+It runs in its own thread with its own event loop. Invariants: `start` returns once it is serving, `stop` and
+`kill` once it is gone; after a restart it has the same folder and port. Without a folder it uses a temporary
+one, which is removed when the broker is finally closed, by `close` or at the end of the `with`.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class EmbeddedBroker:
 
     @property
     def port(self) -> int:
-        """The port, once it was started."""
+        """The port, once started."""
         return self._port
 
     @property
     def bootstrap(self) -> str:
-        """What clients call `bootstrap.servers`."""
+        """The value for clients' `bootstrap.servers`."""
         return f"{bracketed(self._settings.advertised_host or self._settings.host)}:{self._port}"
 
     @property
@@ -58,7 +58,7 @@ class EmbeddedBroker:
 
     def start(self) -> None:
         """Raises HeadraceError if it cannot serve."""
-        assert self._server is None, "it runs already"
+        assert self._server is None, "it is already running"
         self.data_dir.mkdir(parents=True, exist_ok=True)
         settings = dataclasses.replace(self._settings, port=self._port)
         server = BrokerServer(settings)
@@ -75,23 +75,23 @@ class EmbeddedBroker:
         self._port = server.port
 
     def stop(self) -> None:
-        """Stop it in good order, if it runs."""
+        """Shut it down cleanly, if it is running."""
         if self._server is not None:
             self._end(self._server.stop())
 
     def kill(self) -> None:
-        """End it as a crash would: nothing is flushed, nobody is answered, no log has the mark of a stop."""
+        """End it like a crash: nothing is flushed, no request is answered, no log is marked as closed."""
         if self._server is not None:
             self._end(self._server.kill())
 
     def close(self) -> None:
-        """Stop it, and remove its folder if that is a temporary one."""
+        """Stop it, and remove its folder if that is temporary."""
         self.stop()
         if self._temporary is not None:
             self._temporary.cleanup()
 
     def call(self, work: Callable[[Broker], _Result]) -> _Result:
-        """What `work` gives, called with the broker on its event loop: for tests that look inside."""
+        """Call `work` with the broker on its event loop and return the result: for tests that look inside."""
         server = self._server
         assert server is not None
 

@@ -1,18 +1,18 @@
-"""A disk that fails on demand, and that forgets on a power loss what was not synced: for tests of storage.
+"""A disk that fails on demand and that loses unsynced data on a power loss: for tests of storage.
 
-It works on real files, so that everything that can be done with a descriptor can be done here. It keeps a
-record of what a disk would still have to do, and `power_loss` undoes that:
+It works on real files, so that everything that can be done with a descriptor can be done here. It records
+what a disk would still have to do, and `power_loss` undoes that:
 
-* what was written to a file since its last sync: none of it, all of it, or some of it survives, also with
-  holes and with writes torn in the middle;
-* what happened to names (files made, renamed, removed) since the last sync of their directory: a beginning of
-  the list survives, as file systems keep the order of such changes.
+* data written to a file since its last sync: none, all or some of it survives, possibly with holes and with
+  torn writes;
+* changes to names (files created, renamed, removed) since the last sync of their directory: a prefix of the
+  list survives, since file systems preserve the order of such changes.
 
-After a power loss every call but `close` fails; a new object is the machine started again, with another boot
-id. A process that was killed is an object with the same boot id on the same files.
+After a power loss every call except `close` fails; a new object is the rebooted machine, with another boot
+id. An object with the same boot id on the same files is a machine whose process was killed.
 
-Invariants: without a fault set, it behaves as the operating system does, only that syncs cost nothing. Who
-may use it: tests, from several threads.
+Invariants: without faults it behaves like the operating system, except that syncs cost nothing. Who may use
+it: tests, from several threads.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Survivors = Literal["none", "some", "all"]
 
 
 class _Inode:
-    """A file: what the disk has of it, and the writes and truncations (None) that it has yet to get."""
+    """A file: what the disk has of it, and the writes and truncations (None) it has yet to receive."""
 
     def __init__(self, path: str) -> None:
-        # Of our own: nobody else needs to have it open, and its number is not given to another file.
+        # Our own: no one else needs to have it open, and its number is not reused for another file.
         self.descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self.disk = bytearray(os.pread(self.descriptor, os.fstat(self.descriptor).st_size, 0))
         self.pending: list[tuple[int, bytes | None]] = []
@@ -55,7 +55,7 @@ class _Inode:
         self.pending.clear()
 
     def revert(self) -> None:
-        """Make the file what the disk has."""
+        """Reset the file to what the disk has."""
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, self.disk, 0)
 
@@ -68,7 +68,7 @@ class FaultyFileSystem:
         self.random: Final = random.Random(seed)
         # Faults
         self.short_writes: int | None = None
-        """How many bytes a write takes at most."""
+        """The most bytes that a write accepts."""
         self.room: int | None = None
         """How many bytes files may still grow before the disk is full."""
         self.refuse_truncate = False
@@ -91,15 +91,15 @@ class FaultyFileSystem:
     # Faults
 
     def fail_write(self, nth: int = 1, *, keep: int = 0, code: int = errno.EIO) -> None:
-        """Let the nth write from now on fail after `keep` of its bytes."""
+        """Make the nth write from now fail after `keep` of its bytes."""
         self._failing_write = (self.writes + nth, keep, code)
 
     def fail_sync(self, nth: int = 1) -> None:
-        """Let the nth sync of a file from now on fail, and lose what it should have brought to the disk."""
+        """Make the nth file sync from now fail, and lose what it should have written to disk."""
         self._failing_sync = self.syncs + nth
 
     def fail_from(self, nth: int | None) -> None:
-        """Let the nth change from now on, and all behind it, fail: the process has ended. None: no more."""
+        """Make the nth change from now and all later ones fail: the process has ended. None: stop failing."""
         self._broken_from = None if nth is None else self.changes + nth
 
     def _change(self) -> None:
@@ -109,7 +109,7 @@ class FaultyFileSystem:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def power_loss(self, survivors: Survivors = "none") -> None:
-        """Leave on the disk what a power loss might, and stop working."""
+        """Leave on disk what a power loss might leave, and stop working."""
         with self._guard:
             self._dead = True
             self._close_all()
@@ -124,7 +124,7 @@ class FaultyFileSystem:
             self._forget()
 
     def kill(self) -> FaultyFileSystem:
-        """End the process, not the machine: everything written is still there. The file system after it."""
+        """End the process but not the machine: all writes are still there. Returns the next file system."""
         with self._guard:
             self._dead = True
             self._close_all()
@@ -143,7 +143,7 @@ class FaultyFileSystem:
         inode.revert()
 
     def end(self) -> None:
-        """End the process after everything was written; many in one test would hold too many descriptors."""
+        """End the process with all written; many objects in one test would need too many descriptors."""
         with self._guard:
             self._dead = True
             self._close_all()
@@ -185,7 +185,7 @@ class FaultyFileSystem:
 
     def close(self, descriptor: int) -> None:
         with self._guard:
-            # Those of a process that was killed are closed already, and their numbers may be another's.
+            # Those of a killed process are already closed, and their numbers may have been reused.
             if self._inode_of.pop(descriptor, None) is not None or descriptor in self._locks:
                 self._locks.discard(descriptor)
                 os.close(descriptor)
@@ -227,7 +227,7 @@ class FaultyFileSystem:
             self.syncs += 1
             inode = self._inodes[self._inode_of[descriptor]]
             if self.refuse_sync or self.syncs == self._failing_sync:
-                # As Linux does: the pages count as clean from now on, though the disk never got them.
+                # As on Linux: the pages now count as clean, although the disk never got them.
                 inode.pending.clear()
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             inode.sync()
@@ -334,6 +334,6 @@ def _parent(path: str) -> str:
 
 
 def _put_back(path: str, inode: _Inode) -> None:
-    """Give a file its name again, unless the folder that it was in is gone for good."""
+    """Restore a file's name, unless its folder is permanently gone."""
     if Path(path).parent.is_dir():
         Path(path).write_bytes(inode.disk)

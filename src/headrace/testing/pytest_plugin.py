@@ -1,6 +1,6 @@
-"""The pytest plugin: the fixture `headrace_broker`, a broker of its own for each test that asks for one.
+"""The pytest plugin: the fixture `headrace_broker`, a separate broker for each test that requests it.
 
-Loaded by pytest wherever Headrace is installed, so importing it costs nothing.
+pytest loads it wherever Headrace is installed, so importing it must cost nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def headrace_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
-    """A Kafka broker on a free port, empty; it can be stopped, killed and started again."""
+    """An empty Kafka broker on a free port; it can be stopped, killed and restarted."""
     from headrace.testing.embedded_broker import EmbeddedBroker  # noqa: PLC0415
 
     with EmbeddedBroker(tmp_path / "headrace-broker") as broker:

@@ -1,4 +1,4 @@
-"""Checks what a log did to its clients: takes the history of a concurrent run, gives the anomalies in it.
+"""Checks whether a log kept its promises: reads the history of a concurrent run and reports its anomalies.
 
     with HistoryWriter(folder / "producer.jsonl") as history:   # in every client, around every call
         history.write(SendInvoked(client="producer", value="producer:1", partition="orders/0"))
@@ -6,10 +6,10 @@
     report = check(read_history(folder.glob("*.jsonl")))
     assert not report.anomalies, report
 
-Clients write down what they ask and what they are told (`events`), each to a file of its own (`files`);
-`check` (`report`) draws the `facts` together and asks the `rules` in their order. Nothing of it knows a
-broker: it judges Apache Kafka, ours and any other by the same words. `python -m headrace.testing.history
-FILES` prints the report.
+Clients record what they request and what they are told (`events`), each in its own file (`files`); `check`
+(`report`) collects the `facts` and applies the `rules` in order. None of this knows a broker: Apache Kafka,
+ours and any other are judged by the same rules. `python -m headrace.testing.history FILES` prints the
+report.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`python -m headrace.testing.history FILES`: the report on these files.
 
-Exits with 1 if there are anomalies, with 2 if the files are no history.
+Exits with 1 if there are anomalies, with 2 if the files are not a history.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from headrace.testing.history.facts import Facts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """Something that should not be, with the events that show it. `allowed`: nobody promised that it is not
-    so."""
+    """Something that should not happen, with the events that show it. `allowed`: nobody promised that it does
+    not."""
 
     summary: str
     events: tuple[Event, ...]

@@ -1,14 +1,14 @@
 """What clients of a log did and what they were told: the events of a history.
 
-Invariants a history keeps, for the rules rely on them:
-- An *invoked* or *ending* event is written before the call is made, every other one after the call gave its
-  answer. A call without an answer (its client died) may have had its effect, now or later.
-- A value is sent once in a history; it is the name of its write. A transaction and a commit have names as
-  well.
+The rules rely on these invariants of a history:
+- An *invoked* or *ending* event is written before the call, every other one after the call returned. A call
+  without an answer (its client died) may have taken effect, or may do so later.
+- A value is sent only once in a history; it is the name of its write. Transactions and commits have names
+  too.
 - A client is one process or object: its successor has another name.
 - Times are nanoseconds of one monotonic clock that all clients share: on one machine, `now()`.
 
-An event knows neither the log nor whether what it tells is right.
+An event knows neither the log nor whether what it reports is right.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Entry = tuple[int, str]
 
 
 def partition_name(topic: str, number: int) -> str:
-    """How a partition is called in a history."""
+    """The name of a partition in a history."""
     return f"{topic}/{number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerStarted:
-    """The first event of a client that sends. A transactional producer is idempotent too."""
+    """The first event of a client that sends. A transactional producer is also idempotent."""
 
     client: str
     idempotent: bool
@@ -52,7 +52,7 @@ class ConsumerStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFailed:
-    """A client gave up, or was told of an error that it did not expect."""
+    """A client gave up, or received an unexpected error."""
 
     client: str
     error: str
@@ -73,7 +73,7 @@ class SendInvoked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendAcknowledged:
-    """It is in the log; without an offset if the client was not told which."""
+    """It is in the log; without an offset if the client was not told it."""
 
     client: str
     value: str
@@ -85,7 +85,7 @@ class SendAcknowledged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendRefused:
-    """It is not in the log and never will be. An error that leaves a doubt is a SendUnknown."""
+    """It is not in the log and never will be. An error that leaves doubt is a SendUnknown."""
 
     client: str
     value: str
@@ -96,7 +96,7 @@ class SendRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendUnknown:
-    """The client gave up waiting: it may be in the log, once, more often or never."""
+    """The client gave up waiting: it may be in the log once, several times or never."""
 
     client: str
     value: str
@@ -115,7 +115,7 @@ class TransactionBegun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionEnding:
-    """The client is about to ask for its commit, or for its abort."""
+    """The client is about to request the commit or the abort."""
 
     client: str
     transaction: str
@@ -135,7 +135,7 @@ class TransactionEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """From now on the client reads this partition from this offset on; None: from where, it was not told."""
+    """From now on the client reads this partition from this offset; None: it was not told from where."""
 
     client: str
     partition: str
@@ -146,7 +146,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
-    """Its next record of this partition is the first one at this offset or after it."""
+    """Its next record of this partition is the first at or after this offset."""
 
     client: str
     partition: str
@@ -157,7 +157,7 @@ class Sought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revoked:
-    """The partition is another member's from now on, or nobody's."""
+    """From now on the partition belongs to another member, or to none."""
 
     client: str
     partition: str
@@ -167,7 +167,7 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
-    """Records of one partition in the order in which the client was given them."""
+    """Records of one partition in the order in which the client received them."""
 
     client: str
     partition: str
@@ -191,7 +191,7 @@ class OffsetCommitInvoked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitEnded:
-    """Refused is what had no effect and never will, not what was asked twice and refused the second time."""
+    """Refused means that it had no effect and never will, not that a retry of it was refused."""
 
     client: str
     commit: str
@@ -216,10 +216,10 @@ class CommittedOffsetsRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalRead:
-    """All of a partition, read after the last producer had stopped: every record with start <= offset < end.
+    """A whole partition, read after the last producer had stopped: every record with start <= offset < end.
 
-    `end` is the end of the log or, read_committed, the last stable offset. The last one of a partition is
-    what the rules take for the log; earlier ones are reads like others.
+    `end` is the end of the log or, with read_committed, the last stable offset. The rules take the last final
+    read of a partition for the log; earlier ones are ordinary reads.
     """
 
     client: str

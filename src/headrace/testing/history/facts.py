@@ -1,7 +1,7 @@
-"""What a history says, drawn together once for all rules: writes, transactions, logs, sightings.
+"""What a history says, collected once for all rules: writes, transactions, logs, sightings.
 
-Invariant: facts are only what follows from the events; whether they are as they should be is for the rules.
-Raises HistoryError where events contradict each other, for then no rule would mean anything.
+Invariant: facts are only what follows from the events; the rules judge them. Raises HistoryError if events
+contradict each other, because then no rule would mean anything.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ SendEnd = SendAcknowledged | SendRefused | SendUnknown
 
 
 class Fate(enum.Enum):
-    """What became of a transaction, as far as its client can know."""
+    """The outcome of a transaction, as far as its client can know."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
-    """Or never asked to be committed, which comes to the same."""
+    """Or its commit was never requested, which amounts to the same."""
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One send; `turn` is its place among its client's sends to this partition."""
+    """One send; `turn` is its position among its client's sends to this partition."""
 
     invoked: SendInvoked
     end: SendEnd | None
@@ -94,7 +94,7 @@ class Transaction:
 
 
 class FinalLog:
-    """A partition as it was read in the end."""
+    """A partition as read at the end."""
 
     def __init__(self, read: FinalRead) -> None:
         self.read = read
@@ -109,13 +109,13 @@ class FinalLog:
         return value in self.offsets_of
 
     def showing(self, *offsets: int) -> FinalRead:
-        """The read, cut down to these records, to be shown."""
+        """The read reduced to these records, for display."""
         return replace(self.read, records=tuple((each, self.records[each]) for each in offsets))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """Somebody was told that this value stands at this place. An acknowledgement is of no isolation level."""
+    """A client was told that this value is at this place. An acknowledgement has no isolation level."""
 
     partition: str
     offset: int
@@ -125,14 +125,14 @@ class Sighting:
 
     @property
     def shown(self) -> Event:
-        """The event, cut down to this record."""
+        """The event reduced to this record."""
         if isinstance(self.event, SendAcknowledged):
             return self.event
         return replace(self.event, records=((self.offset, self.value),))
 
 
 class Facts:
-    """All rules ask this."""
+    """What all rules work on."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.events = tuple(events)
@@ -145,9 +145,9 @@ class Facts:
         self.committed = {each.partition: FinalLog(each) for each in finals if each.read_committed}
 
     def isolation_of(self, client: str) -> bool:
-        """Whether this consumer reads committed records only."""
+        """Whether this consumer reads only committed records."""
         if client not in self.consumers:
-            raise HistoryError(f"{client} polls and has no `consumer started`")
+            raise HistoryError(f"{client} polls without a `consumer started`")
         return self.consumers[client].read_committed
 
     def transaction_of(self, value: str) -> Transaction | None:
@@ -157,7 +157,7 @@ class Facts:
         return self.transactions[write.invoked.transaction]
 
     def log_for(self, write: Write) -> FinalLog | None:
-        """A final read in which this write must be, if it is in the log at all."""
+        """A final read that must contain this write, if it is in the log at all."""
         if (complete := self.complete.get(write.partition)) is not None:
             return complete
         return self.committed.get(write.partition) if write.invoked.transaction is None else None
@@ -167,7 +167,7 @@ class Facts:
         yield from ({**self.committed, **self.complete}).values()
 
     def sightings(self) -> Iterator[Sighting]:
-        """Of acknowledgements and reads, in the order of the history."""
+        """Acknowledgements and reads, in the order of the history."""
         for event in self.events:
             if isinstance(event, SendAcknowledged):
                 if event.offset is not None:
@@ -197,9 +197,9 @@ class Facts:
         for event in self.events:
             if isinstance(event, SendInvoked):
                 if event.value in invoked:
-                    raise HistoryError(f"{event.value!r} was sent twice; a value is the name of its write")
+                    raise HistoryError(f"{event.value!r} was sent twice, but a value names its write")
                 if event.client not in self.producers:
-                    raise HistoryError(f"{event.client} sends and has no `producer started`")
+                    raise HistoryError(f"{event.client} sends without a `producer started`")
                 invoked[event.value] = event
             elif isinstance(event, SendEnd):
                 if event.value not in invoked:
@@ -223,7 +223,7 @@ class Facts:
         ended: dict[str, TransactionEnded] = {}
         for event in self.events:
             if isinstance(event, TransactionEnding | TransactionEnded) and event.transaction not in begun:
-                raise HistoryError(f"the transaction {event.transaction} ends and never began")
+                raise HistoryError(f"the transaction {event.transaction} ends but never began")
             if isinstance(event, TransactionEnding):
                 endings[event.transaction].append(event)
             elif isinstance(event, TransactionEnded):
@@ -232,7 +232,7 @@ class Facts:
         for write in self.writes.values():
             if (name := write.invoked.transaction) is not None:
                 if name not in begun:
-                    raise HistoryError(f"{write.value!r} is of the transaction {name}, which never began")
+                    raise HistoryError(f"{write.value!r} is in the transaction {name}, which never began")
                 writes[name].append(write)
         return {
             name: Transaction(

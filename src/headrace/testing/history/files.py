@@ -1,9 +1,8 @@
 """Histories as files: one JSON object per line, one file per client, merged by time.
 
-Crash behaviour: a line is written with one call and no buffer, so what a killed client had written down is
-there; a last line without its end is what the kill cut off, and is left out. Any other line that is no
-event is an error. Never sorts events of one file against each other: a client's own order is the order in
-which it wrote.
+Crash behaviour: a line is written with one unbuffered call, so what a killed client had recorded is there; an
+incomplete last line was cut off by the kill and is ignored. Any other line that is not an event is an error.
+Never reorders the events of one file: a client's own order is the order in which it wrote.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from headrace.testing.history.events import Event
 
 
 class HistoryError(Exception):
-    """This is no history: a line that is no event, or events that contradict each other."""
+    """Not a history: a line that is not an event, or events that contradict each other."""
 
 
 class _Tag(msgspec.Struct):
@@ -36,7 +35,7 @@ _EVENTS: dict[str, msgspec.json.Decoder[Any]] = {
 
 
 class HistoryWriter:
-    """Appends events to a file. May be used by several threads: each line is one write."""
+    """Appends events to a file. Thread-safe: each line is one write."""
 
     def __init__(self, path: Path | str) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -46,7 +45,7 @@ class HistoryWriter:
         line = self._encoder.encode(event) + b"\n"
         written = os.write(self._descriptor, line)
         if written != len(line):
-            raise OSError(f"{written} of {len(line)} bytes were written: the disk is full")
+            raise OSError(f"only {written} of {len(line)} bytes were written: the disk is full")
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -61,7 +60,7 @@ class HistoryWriter:
 
 
 def decode(line: bytes) -> Event:
-    """One line. Raises HistoryError."""
+    """Decode one line. Raises HistoryError."""
     try:
         tag = _TAG.decode(line).event
         decoder = _EVENTS.get(tag)
@@ -74,7 +73,7 @@ def decode(line: bytes) -> Event:
 
 
 def read_history(paths: Path | str | Iterable[Path | str]) -> list[Event]:
-    """The events of all files in the order of their times. Raises HistoryError, which names file and line."""
+    """The events of all files, ordered by time. Raises HistoryError, which names the file and line."""
     files = [paths] if isinstance(paths, Path | str) else sorted(paths)
     return list(heapq.merge(*(_events(Path(path)) for path in files), key=attrgetter("time")))
 

@@ -1,4 +1,4 @@
-"""The polls of every consumer, record by record, with where it stood before."""
+"""The polls of every consumer, record by record, with its position before each."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from headrace.testing.history.events import Assigned, Entry, Event, Polled, Revoked, Sought
 from headrace.testing.history.facts import Facts
 
-# What put a consumer where it stands: an event, or a record of one.
+# What set a consumer's position: an event, or a record of one.
 Reason = tuple[Assigned | Sought, None] | tuple[Polled, Entry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One record given to a consumer that stood at `expected`, or None where it was not told."""
+    """One record returned to a consumer whose position was `expected`, or None if it was not told."""
 
     event: Polled
     offset: int
@@ -32,7 +32,7 @@ class Step:
 
     @property
     def shown(self) -> tuple[Event, ...]:
-        """What put the consumer where it stood, and the poll cut down to this record."""
+        """What set the consumer's position, and the poll reduced to this record."""
         step = replace(self.event, records=((self.offset, self.value),))
         if self.reason is None:
             return (step,)
@@ -43,7 +43,7 @@ class Step:
 
 
 def steps(facts: Facts) -> Iterator[Step]:
-    """In the order of the history."""
+    """All steps, in the order of the history."""
     position: dict[tuple[str, str], int | None] = {}
     reason: dict[tuple[str, str], Reason] = {}
     for event in facts.events:

@@ -1,7 +1,7 @@
-"""The report on a history: what was looked at, what was found, and the events that show it.
+"""The report on a history: what was examined, what was found, and the events that show it.
 
-Invariant: `str(report)` is for people and may change; `anomalies` is for programs. Every event of the
-history counts: a report on nothing says so, for no anomaly in no event proves nothing.
+Invariant: `str(report)` is for people and may change; `anomalies` is for programs. Every event of the history
+counts: a report on an empty history says so, because finding no anomalies there proves nothing.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from headrace.testing.history.events import (
 from headrace.testing.history.facts import Facts, Fate
 from headrace.testing.history.rules import RULES
 
-# Of one kind so many are shown; the others are counted.
+# How many of each kind are shown; the rest are only counted.
 SHOWN = 5
-# Of a read so many records are shown.
+# How many records of a read are shown.
 SHOWN_RECORDS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """How much the history holds."""
+    """The size of the history."""
 
     clients: int
     writes: int
@@ -51,7 +51,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """`found` holds what every rule found, also what is allowed; `anomalies` only what is not."""
+    """`found` is what every rule found, including what is allowed; `anomalies` only what is not."""
 
     totals: Totals
     found: tuple[tuple[Rule, tuple[Anomaly, ...]], ...]
@@ -59,13 +59,13 @@ class Report:
 
     @property
     def anomalies(self) -> dict[str, tuple[Anomaly, ...]]:
-        """By the names of the rules; empty when all is well."""
+        """By rule name; empty if all is well."""
         wrong = {rule.name: tuple(each for each in found if not each.allowed) for rule, found in self.found}
         return {name: found for name, found in wrong.items() if found}
 
     @property
     def allowed(self) -> dict[str, int]:
-        """How often what must not be, but was promised to nobody, was met."""
+        """How often something undesirable happened that was not promised against."""
         counts = {rule.name: sum(each.allowed for each in found) for rule, found in self.found}
         return {name: count for name, count in counts.items() if count}
 
@@ -76,7 +76,7 @@ class Report:
         totals = self.totals
         yield (
             f"History of {totals.clients} clients over {totals.seconds:.1f} s, "
-            f"{totals.partitions} partitions read in the end"
+            f"{totals.partitions} partitions read at the end"
         )
         yield (
             f"  writes        {totals.writes}: {totals.acknowledged} acknowledged, {totals.refused} refused, "
@@ -96,7 +96,7 @@ class Report:
         for name, count in self.allowed.items():
             yield f"  {name} of producers that are not idempotent, which is allowed ({count})"
         if not totals.writes:
-            yield "Nothing was written: this history shows nothing."
+            yield "Nothing was written, so this history proves nothing."
         wrong = self.anomalies
         yield "No anomalies." if not wrong else f"{sum(map(len, wrong.values()))} anomalies:"
         for rule, _found in self.found:
@@ -112,7 +112,7 @@ class Report:
 
 
 def check(events: Iterable[Event], rules: Iterable[Rule] = RULES) -> Report:
-    """Asks every rule. Raises HistoryError if the events contradict each other."""
+    """Apply every rule. Raises HistoryError if the events contradict each other."""
     facts = Facts(events)
     return Report(
         totals=_totals(facts),

@@ -1,4 +1,4 @@
-"""The rules, each in a file of its own. The order is that of the report: what is lost comes first."""
+"""The rules, one per file. Their order is that of the report: losses come first."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""aborted-read: a reader of committed records was given one of a transaction that was not committed.
+"""aborted-read: a read_committed consumer received a record of a transaction that was not committed.
 
-Jepsen's aborted-read (Adya's G1a). Not committed is what was aborted, and what was never asked to be
-committed: its client died before, and its successor or the timeout aborts it. A transaction is named once,
-with its first record.
+Jepsen's aborted-read (Adya's G1a). Transactions count as not committed if they were aborted or if their
+commit was never requested: the client died first, and its successor or the timeout aborts it. A transaction
+is reported once, with its first record.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def find(facts: Facts) -> Iterator[Anomaly]:
         if key in reported:
             continue
         reported.add(key)
-        what = "was aborted" if transaction.asked or transaction.ended else "was never asked to be committed"
+        what = "was aborted" if transaction.asked or transaction.ended else "was never asked to commit"
         yield Anomaly(
-            summary=f"{sighting.event.client} reads committed records and was given {sighting.value!r} of "
+            summary=f"{sighting.event.client} reads committed records and received {sighting.value!r} of "
             f"the transaction {transaction.name}, which {what}",
             events=(*transaction.events, facts.writes[sighting.value].invoked, sighting.shown),
         )
@@ -35,6 +35,6 @@ def find(facts: Facts) -> Iterator[Anomaly]:
 
 RULE = Rule(
     name="aborted-read",
-    meaning="a reader of committed records saw a transaction that was not committed",
+    meaning="a read_committed consumer saw a transaction that was not committed",
     find=find,
 )

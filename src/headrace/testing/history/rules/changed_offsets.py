@@ -1,7 +1,6 @@
-"""changed-offset: one offset had two values.
+"""changed-offset: an offset had two values.
 
-Jepsen's inconsistent-offsets. Acknowledgements, polls and final reads must all agree on what stands at a
-place.
+Jepsen's inconsistent-offsets. Acknowledgements, polls and final reads must all agree on what is at an offset.
 """
 
 from __future__ import annotations
@@ -28,4 +27,4 @@ def find(facts: Facts) -> Iterator[Anomaly]:
         )
 
 
-RULE = Rule(name="changed-offset", meaning="one offset had two values", find=find)
+RULE = Rule(name="changed-offset", meaning="an offset had two values", find=find)

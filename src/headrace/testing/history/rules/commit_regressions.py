@@ -1,12 +1,12 @@
-"""commit-regression: a group's committed offset is one that was overwritten, or that nobody committed.
+"""commit-regression: a group's committed offset is one that was overwritten or that nobody committed.
 
-The committed offset of a group and partition is one register: commits set it, reads give it, and each takes
-effect at some moment between its call and its answer. A read is explained by a commit of the same offset
-that may have taken effect before the read's answer, and that is not certainly overwritten: no commit with
-an answer, and no other read, of another offset began after this commit's answer and ended before the read
-was asked. A commit without an answer may take effect at any time. One in a transaction takes effect between
-asking for the transaction's commit and the answer, and not at all if that was aborted; reads ask for stable
-offsets (KIP-447), so an answered one is seen.
+The committed offset of a group and partition is a register: commits set it, reads return it, and each takes
+effect at some moment between its call and its answer. A read is explained by a commit of the same offset that
+may have taken effect before the read's answer and that is not certainly overwritten, that is: no answered
+commit and no other read of a different offset began after this commit's answer and ended before the read was
+requested. A commit without an answer may take effect at any time. One in a transaction takes effect
+between the request for the transaction's commit and the answer, and not at all if the transaction was
+aborted; reads request stable offsets (KIP-447), so an answered one is visible.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Register = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """At some moment from `begin` to `end` the register was this offset; None: it was empty."""
+    """At some moment from `begin` to `end` the register had this offset; None: it was empty."""
 
     offset: int | None
     begin: float
@@ -62,7 +62,7 @@ def _judge(
         candidates = [Interval(offset=None, begin=-math.inf, end=-math.inf, certain=True, events=())]
     if not candidates:
         return Anomaly(
-            summary=f"{group} stands at {read.offset} of {partition}, which nobody has committed",
+            summary=f"{group} is at {read.offset} of {partition}, which nobody committed",
             events=read.events,
         )
     latest = max(candidates, key=lambda each: each.end)
@@ -75,7 +75,7 @@ def _judge(
     if overwriting is None:
         return None
     return Anomaly(
-        summary=f"{group} stands at {read.offset} of {partition}, and stood at {overwriting.offset} since",
+        summary=f"{group} is at {read.offset} of {partition}, although it was at {overwriting.offset} since",
         events=(*latest.events, *overwriting.events, *read.events),
     )
 
@@ -98,7 +98,7 @@ def _commits(facts: Facts) -> dict[Register, list[Interval]]:
             transaction = facts.transactions[invoked.transaction]
             if transaction.fate is Fate.ABORTED or transaction.asked is None:
                 continue
-            # The answer to the commit of offsets says only that they are part of the transaction.
+            # The answer to the offset commit says only that the offsets are part of the transaction.
             certain = certain and transaction.fate is Fate.COMMITTED
             begin = transaction.asked.time
             end = transaction.ended.time if certain and transaction.ended is not None else math.inf
@@ -123,6 +123,6 @@ def _reads(facts: Facts) -> dict[Register, list[Interval]]:
 
 RULE = Rule(
     name="commit-regression",
-    meaning="a group's committed offset went back, or was never committed by anybody",
+    meaning="a group's committed offset went back, or was never committed",
     find=find,
 )

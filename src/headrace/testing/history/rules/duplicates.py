@@ -1,6 +1,7 @@
-"""duplicate: one write stands in the log twice.
+"""duplicate: a write is in the log twice.
 
-An idempotent producer is promised that it does not (KIP-98); others retry and may get it, which is counted.
+Kafka promises idempotent producers that this does not happen (KIP-98); others retry and may cause it, which
+is counted.
 """
 
 from __future__ import annotations
@@ -16,13 +17,10 @@ def find(facts: Facts) -> Iterator[Anomaly]:
         for value, offsets in log.offsets_of.items():
             if len(offsets) > 1 and (write := facts.writes.get(value)) is not None:
                 yield Anomaly(
-                    summary=f"{value!r} stands in {log.partition} at the offsets "
-                    f"{', '.join(map(str, offsets))}",
+                    summary=f"{value!r} is in {log.partition} at the offsets {', '.join(map(str, offsets))}",
                     events=(*write.events, log.showing(*offsets)),
                     allowed=not write.idempotent,
                 )
 
 
-RULE = Rule(
-    name="duplicate", meaning="one write of an idempotent producer stands in the log twice", find=find
-)
+RULE = Rule(name="duplicate", meaning="a write of an idempotent producer is in the log twice", find=find)

@@ -1,4 +1,4 @@
-"""early-read: a reader of committed records was given one before its transaction's commit was asked for.
+"""early-read: a read_committed consumer received a record before its transaction's commit was requested.
 
 Jepsen's precommitted-read. The transaction may have been committed later: then nothing else shows it.
 """
@@ -23,14 +23,14 @@ def find(facts: Facts) -> Iterator[Anomaly]:
         if key not in reported:
             reported.add(key)
             yield Anomaly(
-                summary=f"{sighting.event.client} reads committed records and was given {sighting.value!r} "
-                f"before the commit of the transaction {transaction.name} was asked for",
+                summary=f"{sighting.event.client} reads committed records and received {sighting.value!r} "
+                f"before the commit of the transaction {transaction.name} was requested",
                 events=(facts.writes[sighting.value].invoked, sighting.shown, transaction.asked),
             )
 
 
 RULE = Rule(
     name="early-read",
-    meaning="a reader of committed records saw a transaction before it could be committed",
+    meaning="a read_committed consumer saw a transaction before it could be committed",
     find=find,
 )

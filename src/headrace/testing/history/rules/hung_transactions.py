@@ -1,7 +1,7 @@
-"""hung-transaction: in the end committed reads stop before the end of the log.
+"""hung-transaction: at the end, committed reads stop before the end of the log.
 
-Every transaction has ended then, or its timeout has: the run waits for it before the final reads. An open
-one that nobody ends keeps its partition's readers from everything behind it for good.
+By then every transaction has ended or timed out: the run waits for that before the final reads. An open
+transaction that nobody ends would block readers of committed records in that partition forever.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
                 what += f" of the transaction {transaction.name}"
                 blocking = transaction.events
         yield Anomaly(
-            summary=f"{partition} ends at {complete.end}, and committed reads end at {committed.end}: {what}",
+            summary=f"{partition} ends at {complete.end}, but committed reads end at {committed.end}: {what}",
             events=(*blocking, complete.showing(), committed.showing()),
         )
 

@@ -1,7 +1,7 @@
-"""lost-write: a write that was acknowledged, or read, is not in the log any more.
+"""lost-write: a write that was acknowledged or read is no longer in the log.
 
-Jepsen's lost-write, and more: it needs nothing later in the log, for the final read says how far it went.
-Records before the log's start are gone by retention. A write that stands elsewhere is not lost but moved.
+Jepsen's lost-write, and more: it needs nothing later in the log, because the final read says how far it went.
+Records before the log's start were removed by retention. A write found elsewhere is not lost but moved.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
         answer = write.acknowledged
         if log is None or answer is None or write.value in somewhere or answer.time > log.read.time:
             continue
-        # Without its offset nobody can say whether it was before a start that retention has moved.
+        # Without its offset it is unknown whether it was before the start, which retention may have moved.
         if answer.offset < log.start if answer.offset is not None else log.start > 0:
             continue
         reported.add(write.value)
@@ -30,7 +30,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
         value = sighting.value
         if isinstance(sighting.event, SendAcknowledged) or value in somewhere or value in reported:
             continue
-        # What nobody sent is a phantom; it need not stay.
+        # A value that nobody sent is a phantom; it need not stay.
         if (sent := facts.writes.get(value)) is None or (read_log := facts.log_for(sent)) is None:
             continue
         if sighting.event.time < read_log.read.time and sighting.offset >= read_log.start:
@@ -41,14 +41,14 @@ def find(facts: Facts) -> Iterator[Anomaly]:
 def _lost(log: FinalLog, write: Write, how: str, offset: int | None, events: tuple[Event, ...]) -> Anomaly:
     at = "" if offset is None else f" at offset {offset}"
     return Anomaly(
-        summary=f"{write.value!r} {how} in {write.partition}{at}; the log reaches from {log.start} to "
-        f"{log.end} and does not hold it",
+        summary=f"{write.value!r} {how} in {write.partition}{at}, but is not in the log, which extends "
+        f"from {log.start} to {log.end}",
         events=(*events, log.showing()),
     )
 
 
 RULE = Rule(
     name="lost-write",
-    meaning="a write that was acknowledged or read is not in the log in the end",
+    meaning="a write that was acknowledged or read is not in the log at the end",
     find=find,
 )

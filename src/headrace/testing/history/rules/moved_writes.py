@@ -1,6 +1,6 @@
-"""moved-write: a write was told to stand at one offset, and in the end it is elsewhere and nothing is there.
+"""moved-write: a write was reported at one offset, but at the end it is elsewhere and that offset is empty.
 
-Where something else stands at that offset in the end, the offset has changed, and that rule tells it.
+If something else is at that offset at the end, the offset has changed, which another rule reports.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
             now = home.offsets_of[write.value][0]
             yield Anomaly(
                 summary=f"{write.value!r} was at {sighting.offset} of {sighting.partition} for "
-                f"{sighting.event.client}, and is at {now} of {home.partition} in the end",
+                f"{sighting.event.client}, but is at {now} of {home.partition} at the end",
                 events=(write.invoked, sighting.shown, home.showing(now)),
             )
 

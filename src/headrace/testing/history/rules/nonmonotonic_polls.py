@@ -1,6 +1,6 @@
-"""nonmonotonic-poll: a consumer was given records again, or in a wrong order, and had not sought back.
+"""nonmonotonic-poll: a consumer received records again or out of order, without seeking back.
 
-Jepsen's nonmonotonic-poll. A new assignment begins anew.
+Jepsen's nonmonotonic-poll. A new assignment starts over.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ def find(facts: Facts) -> Iterator[Anomaly]:
     for step in steps(facts):
         if step.expected is not None and step.offset < step.expected:
             yield Anomaly(
-                summary=f"{step.client} stood at {step.expected} of {step.partition} and was given "
+                summary=f"{step.client} was at {step.expected} of {step.partition} and received "
                 f"{step.offset} ({step.value!r})",
                 events=step.shown,
             )
 
 
 RULE = Rule(
-    name="nonmonotonic-poll", meaning="a consumer went back in a partition without having sought", find=find
+    name="nonmonotonic-poll", meaning="a consumer went back in a partition without seeking", find=find
 )

@@ -1,8 +1,8 @@
-"""partial-transaction: of a committed transaction some records, or all, cannot be read as committed.
+"""partial-transaction: some or all records of a committed transaction cannot be read as committed.
 
-Where the client does not know whether it was committed, all or none must be visible. What is not in the log
-at all though acknowledged is a lost write; what lies behind the last stable offset waits for another
-transaction.
+If the client does not know whether it was committed, all or none of its records must be visible. An
+acknowledged record that is not in the log at all is a lost write; one beyond the last stable offset is
+waiting for another transaction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
             continue
         visible, missing = _visible_and_missing(facts, transaction)
         if missing and (visible or transaction.fate is Fate.COMMITTED):
-            known = "was committed" if transaction.fate is Fate.COMMITTED else "ended nobody knows how"
+            known = "was committed" if transaction.fate is Fate.COMMITTED else "has an unknown outcome"
             shown: list[Event] = []
             for write in missing[:3]:
                 shown.extend(write.events)
@@ -57,7 +57,7 @@ def _should_be_visible(facts: Facts, transaction: Transaction, write: Write, sta
         return False
     if answer is not None:
         return answer.offset is not None and start <= answer.offset < end
-    # A commit waits for all sends. If it succeeded, one that was never answered must be there all the same.
+    # A commit waits for all sends. If it succeeded, even a send that was never answered must be there.
     return transaction.fate is Fate.COMMITTED
 
 

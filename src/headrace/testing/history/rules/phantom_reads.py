@@ -1,6 +1,6 @@
-"""phantom-read: somebody read a value that nobody had sent to that partition by then.
+"""phantom-read: a client read a value that nobody had sent to that partition by then.
 
-Damaged bytes, records of another topic or partition, and clocks that do not agree look like this.
+Possible causes: damaged bytes, records of another topic or partition, clocks that disagree.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""poll-skip: a consumer was not given records that are there, and that it should see.
+"""poll-skip: a consumer did not receive records that exist and that it should see.
 
-Jepsen's poll-skip. Offsets without a record are no gap: control records stand there, what compaction
-removed, and for readers of committed records what was aborted. What it should see, the final read of its
-isolation level says.
+Jepsen's poll-skip. Offsets without a record are not a gap: they were control records, records removed by
+compaction or, for readers of committed records, aborted ones. The final read with the consumer's isolation
+level says what it should see.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def find(facts: Facts) -> Iterator[Anomaly]:
         missed = offsets[bisect_left(offsets, step.expected) : bisect_left(offsets, step.offset)]
         if missed:
             yield Anomaly(
-                summary=f"{step.client} stood at {step.expected} of {step.partition} and was given "
-                f"{step.offset} next; {len(missed)} records from {missed[0]} on were left out",
+                summary=f"{step.client} was at {step.expected} of {step.partition} and received "
+                f"{step.offset} next, skipping {len(missed)} records from {missed[0]} on",
                 events=(*step.shown, log.showing(*missed[:3])),
             )
 
 
-RULE = Rule(name="poll-skip", meaning="a consumer was not given records that are there", find=find)
+RULE = Rule(name="poll-skip", meaning="a consumer did not receive records that exist", find=find)

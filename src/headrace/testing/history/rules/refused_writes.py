@@ -1,4 +1,4 @@
-"""refused-write: a write that was refused for good is in the log."""
+"""refused-write: a write that was definitely refused is in the log."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def find(facts: Facts) -> Iterator[Anomaly]:
             continue
         reported.add(write.value)
         yield Anomaly(
-            summary=f"{write.value!r} was refused, and stands in {sighting.partition} at {sighting.offset}",
+            summary=f"{write.value!r} was refused, but is in {sighting.partition} at {sighting.offset}",
             events=(*write.events, sighting.shown),
         )
 
 
-RULE = Rule(name="refused-write", meaning="a write that was refused for good is in the log", find=find)
+RULE = Rule(name="refused-write", meaning="a write that was definitely refused is in the log", find=find)

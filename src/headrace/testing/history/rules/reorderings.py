@@ -1,7 +1,7 @@
-"""reordering: writes of one producer to one partition stand in another order than they were sent.
+"""reordering: writes of one producer to one partition are not in the order in which they were sent.
 
-Jepsen's nonmonotonic-send. An idempotent producer is promised its order whatever it repeats; others are
-not, unless they have one request in flight, and are counted. A second copy of a write is a duplicate, not a
+Jepsen's nonmonotonic-send. Idempotent producers are promised their order whatever they retry; others are not,
+unless they have one request in flight, and are only counted. A second copy of a write is a duplicate, not a
 reordering.
 """
 
@@ -28,7 +28,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
             if before is not None and before[1].turn > write.turn:
                 yield Anomaly(
                     summary=f"{client} sent {write.value!r} to {log.partition} before {before[1].value!r}, "
-                    f"and it stands behind it, at {offset} and {before[0]}",
+                    f"but it comes after it, at {offset} and {before[0]}",
                     events=(write.invoked, before[1].invoked, log.showing(before[0], offset)),
                     allowed=not write.idempotent,
                 )
@@ -36,6 +36,6 @@ def find(facts: Facts) -> Iterator[Anomaly]:
 
 RULE = Rule(
     name="reordering",
-    meaning="writes of an idempotent producer stand in another order than they were sent",
+    meaning="writes of an idempotent producer are not in the order in which they were sent",
     find=find,
 )
