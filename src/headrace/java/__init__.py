@@ -1,1 +1,1 @@
-"""Finding Java, fetching the pinned artifacts, and starting it so that it never outlives us."""
+"""Finds Java, downloads the pinned artifacts, and starts JVMs that never outlive us."""

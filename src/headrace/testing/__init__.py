@@ -1,9 +1,8 @@
-"""Public test kit: a broker inside the test's process, a pytest plugin, a file system that fails, a checker
-of histories.
+"""Public test kit: an in-process broker, a pytest plugin, a file system that fails, a checker of histories.
 
 Never: being imported by anything in `src`.
 
-`EmbeddedBroker` is imported when it is first asked for, so that pytest can load the plugin for nothing.
+`EmbeddedBroker` is imported when it is first used, so that loading the pytest plugin costs nothing.
 """
 
 from __future__ import annotations
