@@ -1,12 +1,12 @@
-"""POST until readable as Avro: the statements of the example beside stock Spark Structured Streaming.
+"""From POST until readable as Avro: the example's statements compared with stock Spark Structured Streaming.
 
-The platform runs with `examples/marketplace/events.sql`: two statements that make Avro of the events, in
-real-time mode. The peer is `stock_spark.py`, micro-batches as fast as Spark makes them, on the same topic
-of the same broker, into a topic of its own. In each round first the one and then the other query runs
-(PAUSE and RESUME, stop and start) while single events are posted over HTTP at a steady pace and a Kafka
-consumer reads the Avro topic; the first seconds of each turn are warm-up. Latencies count from the moment
-at which an event was due. Everything the platform does runs meanwhile, the lake's commits too. To reach:
-p50 of at most 10 ms.
+The platform runs `examples/marketplace/events.sql`: two statements that convert the events to Avro in
+real-time mode. The peer is `stock_spark.py`, with micro-batches as fast as Spark makes them, on the same
+topic of the same broker, into its own topic. In each round the two queries run one after the other (PAUSE and
+RESUME, stop and start) while single events are posted over HTTP at a steady rate and a Kafka consumer reads
+the Avro topic; the first seconds of each turn are warm-up. Latency counts from the moment at which an event
+was due. Everything else on the platform keeps running, including the lake's commits. Target: a p50 of at most
+10 ms.
 
     python benchmarks/avro_latency.py [--engine embedded] [--events 2000] [--rate 200] [--rounds 3]
         [--json FILE]
@@ -92,10 +92,10 @@ def main() -> None:
     command = parser(__doc__, rounds=3)
     command.add_argument("--engine", choices=("embedded", "kafka"), default=Settings().engine)
     command.add_argument("--events", type=int, default=2000, help="in each turn")
-    command.add_argument("--rate", type=float, default=200, help="events a second")
+    command.add_argument("--rate", type=float, default=200, help="events per second")
     command.add_argument("--settle", type=float, default=5, help="seconds of traffic before each measurement")
     arguments = command.parse_args()
-    title = f"POST until readable as Avro, {arguments.rate:,.0f} events a second"
+    title = f"POST until readable as Avro, {arguments.rate:,.0f} events per second"
     comparison = Comparison(title, figures=FIGURES, claims=CLAIMS, subject=HEADRACE)
     with ExitStack() as stack:
         platform = stack.enter_context(started_platform(engine=arguments.engine))

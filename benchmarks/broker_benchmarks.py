@@ -1,7 +1,7 @@
-"""Runs every benchmark of the embedded broker, one after the other, and prints the table of the results.
+"""Runs every benchmark of the embedded broker, one after the other, and prints a table of the results.
 
-Their figures, round by round, go to a folder as JSON. Let nothing else run on the machine meanwhile. With
-`--smoke` everything is tiny: that it works, not how fast it is.
+The figures of each round go to a folder as JSON. Run nothing else on the machine meanwhile. With `--smoke`
+everything is tiny: it checks that it works, not how fast it is.
 
     python benchmarks/broker_benchmarks.py [--results FOLDER] [--smoke] [--table-only] [NAME ...]
 """
@@ -57,7 +57,7 @@ def run(name: str, results: Path, *, smoke: bool) -> bool:
 def table(results: Path, names: list[str]) -> str:
     """All figures in Markdown; those with a target say whether it is met."""
     lines = [
-        "| | embedded broker | Apache Kafka 4.3.1 | ratio | to reach | |",
+        "| | embedded broker | Apache Kafka 4.3.1 | ratio | target | |",
         "|---|---|---|---|---|---|",
     ]
     for name in names:
@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SMOKE)} (default: all)")
     parser.add_argument("--results", type=Path, default=Path("build/benchmarks"), help="folder for the JSON")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes")
-    parser.add_argument("--table-only", action="store_true", help="run nothing, show what the folder holds")
+    parser.add_argument("--table-only", action="store_true", help="run nothing, show the folder's results")
     arguments = parser.parse_args()
     names = arguments.names or list(SMOKE)
     if unknown := sorted(set(names) - set(SMOKE)):

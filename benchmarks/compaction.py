@@ -1,12 +1,13 @@
-"""Compacting 5 M keyed records: MB of log cleaned a second, beside Apache Kafka's own cleaner.
+"""Compacting 5 M keyed records: MB of log cleaned per second, compared with Apache Kafka's own cleaner.
 
 A partition is filled once, in batches of 16 KiB as a producer sends them: keys of 16 bytes, values of 50 to
-150, each key about ten times, in random order. Each round gives both cleaners a copy of it. Ours runs as the
-broker runs it, in a process of its own, whose start counts, and the segments are put in place; Kafka's
-`Cleaner` runs in a JVM with the flags of its server, which stays up over the rounds. Both sync what they
-write. The figure is the size of the log over the time until it is clean. To reach: at least Apache Kafka's.
+150, each key about ten times, in random order. In each round both cleaners get a copy of it. Ours runs as in
+the broker: in a separate process, whose start is included, and with the segments put in place at the end.
+Kafka's `Cleaner` runs in a JVM with the flags of its server, which stays up across rounds. Both sync what
+they write. The figure is the size of the log divided by the time until it is clean. Target: at least Apache
+Kafka's.
 
-With `--compression` the batches are compressed; with `--keys` there are more keys, and each is there less
+With `--compression` the batches are compressed; with `--keys` there are more keys, each occurring less
 often.
 
     python benchmarks/compaction.py [--records 5000000] [--keys 500000] [--rounds 5] [--json FILE]
@@ -49,7 +50,7 @@ CLAIMS: Final = (Claim(figure="cleaned", of="ratio", bound="at least", target=1.
 
 
 def fill(folder: Path, records: int, keys: int, codec: int) -> None:
-    """A log with closed segments only, apart from an empty last one."""
+    """A log in which all segments but the last, empty one are closed."""
     chance = random.Random(1)
     now = int(time.time() * 1000)
     with DataFolder.open(folder, config_of=lambda _: CONFIG) as logs:
@@ -78,7 +79,7 @@ class Ours:
     name = EMBEDDED
 
     def clean(self, folder: Path) -> tuple[float, float]:
-        """Seconds until the log is clean, and of CPU."""
+        """Seconds until the log is clean, and seconds of CPU."""
         with DataFolder.open(folder, config_of=lambda _: CONFIG) as logs:
             now_ms = int(time.time() * 1000)
             cleaner = Cleaner(logs)
@@ -130,7 +131,7 @@ class Kafkas:
 
 
 def records_left(folder: Path) -> int:
-    """How many records the batches of the closed segments say that they have."""
+    """How many records there are, according to the batches of the closed segments."""
     count = 0
     for path in sorted((folder / f"{TOPIC}-0").glob("*.log")):
         data, position = path.read_bytes(), 0
@@ -172,7 +173,7 @@ def compare(arguments: argparse.Namespace, folder: Path) -> None:
 def main() -> None:
     parser = options.parser(__doc__)
     parser.add_argument("--records", type=int, default=5_000_000, help="in the log (default 5,000,000)")
-    parser.add_argument("--keys", type=int, default=500_000, help="different ones (default 500,000)")
+    parser.add_argument("--keys", type=int, default=500_000, help="distinct keys (default 500,000)")
     parser.add_argument("--compression", choices=CODEC_NAMES, default="none", help="of the batches")
     arguments = parser.parse_args()
     if arguments.dir is not None:

@@ -1,16 +1,16 @@
 """Consume by assignment: 3 million records of 200 bytes from one partition, with librdkafka.
 
-A topic is filled once, in batches of 128 KiB; each round reads all of it from its start, from the page cache:
-with librdkafka as a program in C uses it; with confluent-kafka (librdkafka in Python), 1,000 records at a
-time; and with a client that looks at nothing but batch headers, which shows what the broker itself can serve.
-A round is short, so that both engines are read in the same phase of a machine that others share, and there
-are many. The client's queue is so large that it never pauses. To reach: with librdkafka, 1.3 times the
-records a second of Apache Kafka 4.3.1.
+A topic is filled once, in batches of 128 KiB; each round reads all of it from the start, from the page cache:
+with librdkafka as a C program uses it; with confluent-kafka (librdkafka in Python), 1,000 records at a time;
+and with a client that looks only at batch headers, which shows what the broker itself can serve. Rounds are
+short, so that both engines are read in the same phase of a shared machine, and there are many. The client's
+queue is large enough that it never pauses. Target: with librdkafka, 1.3 times the records per second of
+Apache Kafka 4.3.1.
 
-How busy the client's threads are tells whether the client limits: near 100 % no broker could be faster. The
-receiving thread of librdkafka takes apart what the broker sends, with one request under way at a time; the
+How busy the client's threads are shows whether the client is the limit: near 100 % no broker could be faster.
+The receiving thread of librdkafka parses what the broker sends, with one request in flight at a time; the
 application's thread takes the records. One allocates a record and the other frees it, so with glibc they wait
-for one lock; LD_PRELOAD=libjemalloc.so.2 before this command gives the client, and not the brokers, an
+for one lock; LD_PRELOAD=libjemalloc.so.2 before this command gives the client, but not the brokers, an
 allocator without it.
 
     python benchmarks/consume_assigned.py [--records 3000000] [--rounds 15] [--json FILE] [--profile FILE]
@@ -36,7 +36,7 @@ PRODUCER = {"acks": "all", "linger.ms": "5", "batch.size": str(128 * 1024)}
 CONSUMER = {
     "queued.min.messages": 1_000_000,
     "queued.max.messages.kbytes": 1024 * 1024,
-    # How long a full queue stops the client: one second by default, which would count as the broker's.
+    # How long a full queue pauses the client: one second by default, which would be blamed on the broker.
     "fetch.queue.backoff.ms": 1,
 }
 FIGURES = (
@@ -77,13 +77,13 @@ def measure(broker: Broker, records: int) -> dict[str, float]:
 
 
 def consume(records: int, take: Callable[[int], int]) -> tuple[float, float, float]:
-    """Records a second from the first ones on, and how busy the client's two threads were, in percent."""
+    """Records per second from the first ones on, and how busy the client's two threads were, in percent."""
     first = taken = take(1)
     began, receiving, application = _clocks()
     while taken < records:
         count = take(records - taken)
         if count <= 0:
-            raise RuntimeError(f"{taken} of {records} records came")
+            raise RuntimeError(f"only {taken} of {records} records arrived")
         taken += count
     ended, receiving_after, application_after = _clocks()
     seconds = ended - began
@@ -95,12 +95,12 @@ def consume(records: int, take: Callable[[int], int]) -> tuple[float, float, flo
 
 
 def _clocks() -> tuple[float, float, float]:
-    """Now, and the CPU time so far of librdkafka's receiving thread and of this one."""
+    """The time, and the CPU time so far of librdkafka's receiving thread and of this one."""
     return time.monotonic(), thread_cpu_seconds("rdk:broker"), time.thread_time()
 
 
 def main() -> None:
-    # Reading is over so soon that Apache Kafka needs more of it to be warm.
+    # Reading takes so little time that Apache Kafka needs more rounds to warm up.
     parser = options.parser(__doc__, rounds=15, warm_up=6)
     parser.add_argument("--records", type=int, default=3_000_000, help="in the topic (default 3,000,000)")
     profiling.add_option(parser)

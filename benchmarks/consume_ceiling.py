@@ -1,9 +1,9 @@
-"""What clients get from the embedded broker, from Apache Kafka, and from a broker that does next to nothing.
+"""What clients get from the embedded broker, from Apache Kafka, and from a broker that does almost nothing.
 
-The third one reads the embedded broker's own segment file and answers Fetch with the least work there can be
-(`side_by_side/prepared_fetch.py`). The work is that of `consume_assigned.py` and of `consumer_perf.py`, whose
-target is 1.3 times Apache Kafka's records a second. Where the least work gives a client less than that, it is
-not the broker's work that limits, but the client and the two of them sharing the machine.
+The third one reads the embedded broker's own segment file and answers Fetch with as little work as possible
+(`side_by_side/prepared_fetch.py`). The work is that of `consume_assigned.py` and `consumer_perf.py`, whose
+target is 1.3 times Apache Kafka's records per second. If even this broker gives a client less than that, the
+limit is not the broker's work but the client, and the fact that both share the machine.
 
     python benchmarks/consume_ceiling.py [--records 3000000] [--rounds 5] [--json FILE]
 """
@@ -25,7 +25,7 @@ FIGURES = (*consume_assigned.FIGURES, TOOL)
 
 
 class Ceiling(Broker):
-    """Stands in front of an embedded broker and answers Fetch itself."""
+    """Sits in front of an embedded broker and answers Fetch itself."""
 
     def __init__(self, behind: Broker) -> None:
         super().__init__("ceiling", behind.folder.with_name("ceiling"), ready_line="ready")
@@ -33,23 +33,23 @@ class Ceiling(Broker):
 
     def _command(self) -> list[str]:
         program = Path(__file__).parent / "side_by_side" / "prepared_fetch.py"
-        # A topic of more than one segment is more than this program serves.
+        # This program cannot serve a topic with more than one segment.
         (file,) = (self._behind.folder / "data").glob(f"**/{TOPIC}-0/*.log")
         return [sys.executable, str(program), str(self.port), str(self._behind.port), str(file)]
 
 
 def measure(broker: Broker, number: int, records: int) -> dict[str, float]:
-    # Two of the brokers have one coordinator: each has groups of its own.
+    # Two of the brokers share a coordinator, so each has its own groups.
     report = perf_tools.consume(broker, TOPIC, group=f"{broker.name}-{number}", records=records)
     return {**consume_assigned.measure(broker, records), TOOL.name: report.rate}
 
 
 def main() -> None:
-    # Reading is over so soon that Apache Kafka needs more of it to be warm.
+    # Reading takes so little time that Apache Kafka needs more rounds to warm up.
     parser = options.parser(__doc__, warm_up=2)
     parser.add_argument("--records", type=int, default=3_000_000, help="in the topic (default 3,000,000)")
     arguments = parser.parse_args()
-    title = f"consume {arguments.records:,} records of 200 B, beside the least work"
+    title = f"consume {arguments.records:,} records of 200 B, compared with the least work"
     comparison = Comparison(title, figures=FIGURES, claims=())
     with options.started_engines(arguments, consumer_perf.PROPERTIES) as engines:
         for broker in engines:

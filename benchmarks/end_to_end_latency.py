@@ -1,11 +1,11 @@
-"""Produce until consumed, at 5,000 records a second: p50, p99 and p99.9.
+"""From produce until consumed, at 5,000 records per second: p50, p99 and p99.9.
 
-One process of confluent-kafka (librdkafka) sends records of 200 bytes at a steady pace, acks=all, idempotent,
-and reads them back from the partition it writes to. Twice a round: without lingering, so that a record waits
-for nothing but the five requests that may be under way, and with the 5 ms that are the default of librdkafka
-and of Kafka's own producer, which both engines then pay. The latency of a record counts from the moment at
-which it was *due*, so a stalled sender cannot hide a stall (no coordinated omission), until the consumer has
-it. To reach: p99 no higher than Apache Kafka's, in both.
+One confluent-kafka (librdkafka) process sends records of 200 bytes at a steady rate, acks=all, idempotent,
+and reads them back from the partition it writes to. It does so twice per round: without lingering, so that a
+record waits only for the five requests that may be in flight, and with the 5 ms that are the default of
+librdkafka and of Kafka's own producer, which both engines then pay. The latency of a record counts from the
+moment at which it was *due*, so that a stalled sender cannot hide a stall (no coordinated omission), until
+the consumer has it. Target: p99 no higher than Apache Kafka's, in both cases.
 
     python benchmarks/end_to_end_latency.py [--rate 5000] [--seconds 30] [--rounds 5] [--json FILE]
 """
@@ -41,7 +41,7 @@ CLAIMS = tuple(
 
 
 class Reader:
-    """Notes when each record, told by its number, is there; a thread of its own."""
+    """Records when each record, identified by its number, arrives; runs in its own thread."""
 
     def __init__(self, broker: Broker, topic: str, records: int) -> None:
         self.seen = [0.0] * records
@@ -70,24 +70,24 @@ class Reader:
                 message = self._consumer.poll(PATIENCE)
                 now = time.monotonic()
                 if message is None or message.error() is not None:
-                    raise RuntimeError(f"record {expected} did not come: {message and message.error()}")
+                    raise RuntimeError(f"record {expected} did not arrive: {message and message.error()}")
                 (number,) = NUMBER.unpack_from(message.value())
                 if number != expected:
-                    raise RuntimeError(f"record {number} came where {expected} was due")
+                    raise RuntimeError(f"record {number} arrived where {expected} was expected")
                 self.seen[number] = now
-        except BaseException as error:  # handed to whoever waits
+        except BaseException as error:  # raised again in `wait`
             self.failure = error
 
 
 def latencies(broker: Broker, topic: str, *, records: int, rate: float, linger_ms: float) -> list[float]:
-    """In milliseconds, sorted; the records of the first second, when connections are made, left out."""
+    """In milliseconds, sorted, without the records of the first second, when connections are made."""
     reader = Reader(broker, topic, records)
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap,
             "enable.idempotence": True,
             "linger.ms": linger_ms,
-            # A broker that is not warm yet may have no producer id at once.
+            # A broker that is not warm yet may have no producer id at first.
             "log_level": 3,
         }
     )
@@ -109,8 +109,8 @@ def latencies(broker: Broker, topic: str, *, records: int, rate: float, linger_m
 
 def main() -> None:
     parser = options.parser(__doc__)
-    parser.add_argument("--rate", type=float, default=5_000, help="records a second (default 5,000)")
-    parser.add_argument("--seconds", type=float, default=30, help="of each measurement (default 30)")
+    parser.add_argument("--rate", type=float, default=5_000, help="records per second (default 5,000)")
+    parser.add_argument("--seconds", type=float, default=30, help="per measurement (default 30)")
     profiling.add_option(parser)
     arguments = parser.parse_args()
 

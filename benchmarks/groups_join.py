@@ -1,10 +1,11 @@
-"""100 consumers that join one group: from the start of the first until each of them has its partition.
+"""100 consumers join one group: from the start of the first until each of them has its partition.
 
-A topic with a partition for each; the consumers (librdkafka) live in one process and are started one behind
-the other without waiting. The group is stable when every one of them holds exactly one partition. Once with
-the classic protocol, whose assignment the members make, and once with the newer one (KIP-848), where the
-broker makes it. Both brokers have the same settings: a new group waits a second for more members, and members
-of the newer protocol are told to send a heartbeat a second. To reach: no longer than with Apache Kafka 4.3.1.
+The topic has one partition per consumer; the consumers (librdkafka) are in one process and are started one
+after the other without waiting. The group is stable once each of them has exactly one partition. Measured
+with the classic protocol, where a member computes the assignment, and with the new one (KIP-848), where the
+broker does. Both brokers have the same settings: a new group waits a second for more members, and members
+using the new protocol are told to send a heartbeat every second. Target: no longer than with Apache Kafka
+4.3.1.
 
     python benchmarks/groups_join.py [--consumers 100] [--rounds 5] [--json FILE] [--profile FILE]
 """
@@ -39,7 +40,7 @@ CLAIMS = tuple(
 
 
 class Member:
-    """A consumer, and the partitions that it holds."""
+    """A consumer and its partitions."""
 
     def __init__(self, broker: Broker, group: str, protocol: str) -> None:
         self.held: set[int] = set()
@@ -80,7 +81,7 @@ def join(broker: Broker, group: str, protocol: str, consumers: int) -> float:
             time.sleep(PAUSE)
         return time.monotonic() - began
     finally:
-        # Leaving takes a while; all at once, and not counted.
+        # Leaving takes a while; all at once, and not measured.
         with ThreadPoolExecutor(consumers) as pool:
             list(pool.map(lambda member: member.consumer.close(), members))
 

@@ -1,9 +1,9 @@
-"""What 1,000 idle partitions cost: CPU of the broker over 30 s in which nothing is written.
+"""What 1,000 idle partitions cost: the broker's CPU over 30 s in which nothing is written.
 
-The partitions hold a record each. Connected are a producer and a consumer (librdkafka) that waits at the end
-of one of them; then, as a second figure without a target, a consumer that waits at the end of all 1,000,
-each of which librdkafka names in every request, twice a second. To reach: 1 % of a core for the embedded
-broker with the first.
+Each partition has one record. A producer is connected, and a consumer (librdkafka) that waits at the end of
+one partition; as a second figure without a target, a consumer that waits at the end of all 1,000, each of
+which librdkafka names in every request, twice a second. Target: for the embedded broker, 1 % of a core with
+the first.
 
     python benchmarks/idle_partitions.py [--partitions 1000] [--seconds 30] [--rounds 3] [--json FILE]
 """
@@ -27,7 +27,7 @@ CLAIMS = (Claim(figure="one partition read", of="embedded", bound="at most", tar
 
 
 def fill(broker: Broker, partitions: int) -> Producer:
-    """One record to each partition; the producer that stays connected."""
+    """Write one record to each partition; returns the producer, which stays connected."""
     perf_tools.create_topic(broker, TOPIC, partitions=partitions)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all"})
     for partition in range(partitions):
@@ -38,7 +38,7 @@ def fill(broker: Broker, partitions: int) -> Producer:
 
 
 def idle(broker: Broker, partitions: int, *, settle: float, seconds: float) -> float:
-    """Percent of a core while a consumer waits at the end of so many partitions."""
+    """Percent of a core while a consumer waits at the end of this many partitions."""
     consumer = Consumer(
         {"bootstrap.servers": broker.bootstrap, "group.id": "benchmark", "enable.auto.commit": False}
     )
@@ -55,13 +55,13 @@ def idle(broker: Broker, partitions: int, *, settle: float, seconds: float) -> f
 def _expect_nothing(consumer: Consumer, seconds: float) -> None:
     message = consumer.poll(seconds)
     if message is not None:
-        raise RuntimeError(f"something came: {message.error()}, {message.value()!r}")
+        raise RuntimeError(f"something arrived: {message.error()}, {message.value()!r}")
 
 
 def main() -> None:
     parser = options.parser(__doc__, rounds=3, warm_up=0)
     parser.add_argument("--partitions", type=int, default=1_000, help="(default 1,000)")
-    parser.add_argument("--seconds", type=float, default=30, help="of a measurement (default 30)")
+    parser.add_argument("--seconds", type=float, default=30, help="per measurement (default 30)")
     parser.add_argument("--settle", type=float, default=10, help="seconds before it (default 10)")
     arguments = parser.parse_args()
     title = f"CPU of {arguments.partitions:,} idle partitions over {arguments.seconds:.0f} s"

@@ -1,9 +1,9 @@
-"""Memory under load: what the broker keeps in RAM while it is written to and read from at full speed.
+"""Memory under load: how much RAM the broker uses while it is written to and read from at full speed.
 
 Kafka's producer-perf-test fills a topic (3 million records of 200 bytes, acks=all, 128 KiB) while a consumer
-(librdkafka) reads it along; VmRSS of the broker is read from /proc every 50 ms. To reach: the embedded
-broker's peak at most an eighth of Apache Kafka's. Apache Kafka has the heap that its start script gives it;
-`--kafka-heap 256m` shows it with less.
+(librdkafka) reads it; the broker's VmRSS is read from /proc every 50 ms. Target: the embedded broker's peak
+at most an eighth of Apache Kafka's. Apache Kafka has the heap that its start script gives it; `--kafka-heap
+256m` shows it with less.
 
     python benchmarks/memory.py [--records 3000000] [--rounds 5] [--kafka-heap 1g] [--json FILE]
 """
@@ -30,7 +30,7 @@ CLAIMS = (Claim(figure="peak RSS", of="ratio", bound="at most", target=1 / 8),)
 
 
 class ReadAlong(threading.Thread):
-    """Reads so many records of the topic from its start."""
+    """Reads this many records of the topic from its start."""
 
     def __init__(self, broker: Broker, topic: str, records: int) -> None:
         super().__init__(daemon=True)
@@ -52,7 +52,7 @@ class ReadAlong(threading.Thread):
 
 def main() -> None:
     parser = options.parser(__doc__)
-    parser.add_argument("--records", type=int, default=3_000_000, help="a round (default 3,000,000)")
+    parser.add_argument("--records", type=int, default=3_000_000, help="per round (default 3,000,000)")
     arguments = parser.parse_args()
 
     def measure(broker: Broker, number: int) -> dict[str, float]:
@@ -64,7 +64,7 @@ def main() -> None:
             report = perf_tools.produce(broker, topic, records=arguments.records, properties=PRODUCER)
             reader.join()
         if reader.taken != arguments.records:
-            raise RuntimeError(f"{reader.taken} of {arguments.records} records were read")
+            raise RuntimeError(f"only {reader.taken} of {arguments.records} records were read")
         return {
             "peak RSS": max(memory.samples) / MIB,
             "median RSS": statistics.median(memory.samples) / MIB,

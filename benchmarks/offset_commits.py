@@ -1,8 +1,8 @@
-"""Offset commits: 50,000 of one partition, one commit a request.
+"""Offset commits: 50,000 for one partition, one commit per request.
 
-With confluent-kafka (librdkafka), without waiting for the answer to one before the next, and one by one; and
-with a client that does nothing else (`side_by_side/plain_commit.py`), which shows what the broker itself can
-take on one connection. To reach: with librdkafka, no fewer commits a second than with Apache Kafka 4.3.1.
+With confluent-kafka (librdkafka), both without waiting for each answer and one by one; and with a client that
+does nothing else (`side_by_side/plain_commit.py`), which shows how many the broker itself can handle on one
+connection. Target: with librdkafka, no fewer commits per second than with Apache Kafka 4.3.1.
 
     python benchmarks/offset_commits.py [--commits 50000] [--one-by-one 5000] [--rounds 5] [--json FILE]
 """
@@ -55,14 +55,14 @@ class Committer:
         self._commit_first()
 
     def one_by_one(self, commits: int) -> float:
-        """Commits a second."""
+        """Commits per second."""
         began = time.monotonic()
         for offset in range(commits):
             self._consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
         return commits / (time.monotonic() - began)
 
     def without_waiting(self, commits: int) -> float:
-        """Commits a second, until the last one is answered."""
+        """Commits per second, until the last one is answered."""
         self._consumer.poll(0)
         self._answered = 0
         began = time.monotonic()
@@ -71,7 +71,7 @@ class Committer:
         while self._answered < commits:
             self._consumer.poll(0.1)
             if time.monotonic() - began > PATIENCE:
-                raise RuntimeError(f"{self._answered} of {commits} commits were answered")
+                raise RuntimeError(f"only {self._answered} of {commits} commits were answered")
         seconds = time.monotonic() - began
         if self._failures:
             raise RuntimeError(f"{len(self._failures)} commits failed: {self._failures[0]}")
@@ -81,7 +81,7 @@ class Committer:
         self._consumer.close()
 
     def _commit_first(self) -> None:
-        """The first one finds the coordinator, which may have to make its topic for it."""
+        """The first commit finds the coordinator, which may have to create its topic."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -115,7 +115,7 @@ def measure(broker: Broker, number: int, commits: int, one_by_one: int) -> dict[
 def main() -> None:
     parser = options.parser(__doc__)
     parser.add_argument("--commits", type=int, default=50_000, help="without waiting (default 50,000)")
-    parser.add_argument("--one-by-one", type=int, default=5_000, help="and so many singly (default 5,000)")
+    parser.add_argument("--one-by-one", type=int, default=5_000, help="one by one (default 5,000)")
     profiling.add_option(parser)
     arguments = parser.parse_args()
 

@@ -1,7 +1,7 @@
-"""How much of what Kafka's own tool can produce at most goes through the embedded broker.
+"""How close the embedded broker comes to the most that Kafka's own tool can produce.
 
-The peer is the embedded broker without a log: it answers every batch and forgets it. With this client on this
-machine hardly any broker could be faster. The settings are those of `produce_throughput.py`,
+The peer is the embedded broker without a log: it acknowledges every batch and discards it. With this client
+on this machine hardly any broker could be faster. The settings are those of `produce_throughput.py`,
 `produce_single_records.py` and `produce_lz4.py`.
 
     python benchmarks/produce_ceiling.py [--rounds 5] [--only-settings throughput|single|lz4] [--json FILE]
@@ -64,7 +64,9 @@ def main() -> None:
 def _compare(name: str, brokers: list[Broker], events: Path, arguments: argparse.Namespace) -> None:
     records, properties = SETTINGS[name]
     comparison = Comparison(
-        f"{name}: the broker, and one that forgets", figures=(produce.RATE, *produce.CPU), claims=()
+        f"{name}: the broker, and one that discards everything",
+        figures=(produce.RATE, *produce.CPU),
+        claims=(),
     )
 
     def measure(broker: Broker, number: int) -> dict[str, float]:

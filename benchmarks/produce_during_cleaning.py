@@ -1,12 +1,12 @@
 """Produce latency while a compacted topic is being cleaned, and without: does a producer notice?
 
-Kafka's producer-perf-test sends records of 200 bytes at a fixed rate, acks=all, to a topic of its own, first
-alone, then while a compacted topic of a million records on the same broker is cleaned over and over: a
-thousand new values for any of its keys and a record that closes a segment, twice a second, make it dirty
-again, so that every segment has to be written anew. What both engines need to clean at once is set
-alike (`min.cleanable.dirty.ratio`, `log.cleaner.backoff.ms`). The first seconds of the tool warm it up and do
-not count. `slowdown` is the latency during cleaning over that without; `cleaned` says how often a round came
-to its end meanwhile. To reach: latency during cleaning no higher than Apache Kafka's.
+Kafka's producer-perf-test sends records of 200 bytes at a fixed rate, acks=all, to its own topic, first
+alone, then while a compacted topic of a million records on the same broker is cleaned over and over: twice a
+second, a thousand new values for random keys and a record that closes a segment make it dirty again, so that
+every segment has to be rewritten. The settings that make cleaning start at once are the same for both engines
+(`min.cleanable.dirty.ratio`, `log.cleaner.backoff.ms`). The tool's first seconds are warm-up and do not
+count. `slowdown` is the latency during cleaning divided by that without; `cleaned` says how many rounds were
+completed meanwhile. Target: latency during cleaning no higher than Apache Kafka's.
 
     python benchmarks/produce_during_cleaning.py [--seconds 15] [--rate 5000] [--rounds 3] [--json FILE]
 """
@@ -36,9 +36,9 @@ COMPACTED: Final = {
 }
 BACKOFF_MS: Final = 100
 NUDGE_SECONDS: Final = 0.5
-# By this much later than the one before, a record closes the segment.
+# A record whose timestamp is this much later than the one before closes the segment.
 NUDGE_MS: Final = 2000
-# So many keys get a new value each time; each segment has some of them.
+# How many keys get a new value each time; each segment has some of them.
 NUDGED_KEYS: Final = 1000
 WARM_UP_SECONDS: Final = 5
 ALONE: Final = Figure(name="p99 alone", unit="ms")
@@ -59,7 +59,7 @@ class Dirt:
         self._chance = random.Random(1)
         self._checkpoint = broker.folder / "data" / "cleaner-offset-checkpoint"
         self._timestamp = int(time.time() * 1000) - 86_400_000
-        # It says at its end what it did not get to; nobody needs to know.
+        # At its end the client prints what it did not finish, which does not matter here.
         client = {"bootstrap.servers": broker.bootstrap, "log_level": 3}
         admin = AdminClient(client)
         admin.create_topics([NewTopic(topic, 1, 1, config=COMPACTED)])[topic].result(60)
@@ -103,7 +103,7 @@ class Dirt:
 
     @contextmanager
     def cleaned_all_the_time(self, counted: set[str]) -> Iterator[None]:
-        """Within, rounds of cleaning follow each other; what the broker notes after each is collected."""
+        """Inside this context cleaning never stops; what the broker records after each round is collected."""
         over = threading.Event()
 
         def keep_dirty() -> None:
@@ -111,12 +111,12 @@ class Dirt:
                 self._nudge()
                 counted.add(self._cleaned())
 
-        # From the moment that the first round is done.
+        # Starts once the first round is done.
         before = self._cleaned()
         deadline = time.monotonic() + 120
         while self._cleaned() == before:
             if time.monotonic() > deadline:
-                raise RuntimeError("nothing is cleaned")
+                raise RuntimeError("nothing is being cleaned")
             self._nudge()
             time.sleep(NUDGE_SECONDS)
         thread = threading.Thread(target=keep_dirty)
@@ -169,8 +169,8 @@ def compare(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = options.parser(__doc__, rounds=3, warm_up=0)
-    parser.add_argument("--seconds", type=int, default=15, help="of producing that count (default 15)")
-    parser.add_argument("--rate", type=int, default=5000, help="records a second (default 5,000)")
+    parser.add_argument("--seconds", type=int, default=15, help="of measured producing (default 15)")
+    parser.add_argument("--rate", type=int, default=5000, help="records per second (default 5,000)")
     parser.add_argument("--records", type=int, default=1_000_000, help="to clean (default 1,000,000)")
     compare(parser.parse_args())
 

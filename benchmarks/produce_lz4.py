@@ -1,8 +1,8 @@
 """Produce throughput with lz4 batches: 3 million JSON events of about 200 bytes, acks=all, 128 KiB.
 
-As produce_throughput.py, but compressed by the producer, and with events instead of random letters, which lz4
-cannot make smaller. Apache Kafka decompresses what it is sent to look at each record; the embedded broker
-checks the batch's CRC and stores it as it is. To reach: 1.5 times the records a second.
+Like produce_throughput.py, but compressed by the producer, and with events instead of random letters, which
+lz4 cannot compress. Apache Kafka decompresses what it receives to look at each record; the embedded broker
+checks the batch's CRC and stores it unchanged. Target: 1.5 times the records per second.
 
     python benchmarks/produce_lz4.py [--records 3000000] [--rounds 5] [--json FILE] [--profile FILE]
 """
@@ -28,7 +28,7 @@ EVENTS = 20_000
 
 
 def write_events(file: Path, size: int) -> None:
-    """Different events, one a line, from which the tool picks; the same ones in every run."""
+    """Different events, one per line, from which the tool picks; the same ones in every run."""
     chance = random.Random(4)
     lines = []
     for number in range(EVENTS):

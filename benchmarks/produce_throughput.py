@@ -1,9 +1,9 @@
 """Produce throughput and latency: 3 million records of 200 bytes, acks=all, batches of up to 128 KiB.
 
-Kafka's own producer-perf-test fills one partition as fast as it goes, on the embedded broker and on Apache
-Kafka 4.3.1 in turn, both running all the time and warm. To reach: 1.8 times the records a second, and a fifth
-of the mean latency. The latency is that of a producer at full speed: it counts the wait in the producer's
-own buffer, which fills where the broker is what limits.
+Kafka's own producer-perf-test fills one partition as fast as it can, on the embedded broker and on Apache
+Kafka 4.3.1 in turn, both running all the time and warm. Target: 1.8 times the records per second, and a fifth
+of the mean latency. The latency is that of a producer at full speed: it includes the wait in the producer's
+own buffer, which fills up if the broker is the limit.
 
     python benchmarks/produce_throughput.py [--records 3000000] [--rounds 5] [--json FILE] [--profile FILE]
 """

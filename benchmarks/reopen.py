@@ -1,11 +1,11 @@
 """Reopening a log of 10 GB: after a clean stop, and after SIGKILL.
 
-One partition is filled over the network with batches of 128 KiB; the first SIGKILL comes right after that, in
-the same life of the broker. Each round: produce some more, kill, start; stop cleanly, start. The clock runs
-from the start of the process until a consumer (librdkafka), which waits already, has the last record of the
-log; the embedded broker's `ready` line comes before. To reach: 1 s after a clean stop, 3 s after SIGKILL.
+One partition is filled over the network with batches of 128 KiB; the first SIGKILL comes right after that,
+without a restart in between. Each round: produce some more, kill, start; stop cleanly, start. The clock runs
+from the start of the process until a consumer (librdkafka) that is already waiting has the last record of the
+log; the embedded broker's `ready` line comes earlier. Target: 1 s after a clean stop, 3 s after SIGKILL.
 
-What a killed process has written is in the page cache still: this is the crash of a broker, not of a machine.
+What a killed process has written is still in the page cache: this is a crash of the broker, not the machine.
 
     python benchmarks/reopen.py [--gigabytes 10] [--rounds 3] [--dir FOLDER] [--json FILE]
 """
@@ -43,7 +43,7 @@ CLAIMS = (
 
 
 class GrowingLog:
-    """One partition of a broker, and how many records it holds."""
+    """One partition of a broker, and how many records it has."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -56,7 +56,7 @@ class GrowingLog:
         self._records += count
 
     def reopen(self, end: Callable[[], None]) -> tuple[float, float]:
-        """End the broker so and start it: seconds until it is ready, and until the last record is read."""
+        """End the broker this way, start it: seconds until it is ready, and until the last record is read."""
         end()
         consumer = WaitingConsumer(self._broker, TOPIC, self._records - 1)
         self._broker.start()
@@ -99,7 +99,7 @@ def _refuse_small_disk(arguments: argparse.Namespace) -> None:
         arguments.dir.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(arguments.dir or tempfile.gettempdir()).free
     if free < needed:
-        raise SystemExit(f"{needed / 1e9:.0f} GB of disk are needed, {free / 1e9:.0f} GB are free; see --dir")
+        raise SystemExit(f"{needed / 1e9:.0f} GB of disk needed, {free / 1e9:.0f} GB free; see --dir")
 
 
 if __name__ == "__main__":

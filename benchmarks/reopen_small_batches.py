@@ -1,9 +1,10 @@
-"""Reopening after SIGKILL where the last gigabyte is batches of 300 bytes, which take longest to check.
+"""Reopening after SIGKILL if the last gigabyte is batches of 300 bytes, which take longest to check.
 
 The log is filled without the network (10 GB, of which the last is 3.3 million tiny batches) by a process that
-appends as the broker does and is killed right after its last append; each further round appends more of them
-and is killed again. Then the broker starts; the clock runs until a consumer (librdkafka) that waits already
-has the last record. To reach: 3 s. Apache Kafka is not beside it: to fill it so takes a quarter of an hour.
+appends like the broker and is killed right after its last append; each further round appends more of them and
+is killed again. Then the broker starts; the clock runs until a consumer (librdkafka) that is already waiting
+has the last record. Target: 3 s. Apache Kafka is not compared: filling it this way takes a quarter of an
+hour.
 
     python benchmarks/reopen_small_batches.py [--gigabytes 10] [--small 1] [--rounds 3] [--dir FOLDER]
 """
@@ -31,7 +32,7 @@ CLAIMS = (Claim(figure="SIGKILL: last record read", of="embedded", bound="at mos
 
 
 def fill_and_kill(folder: Path, *, large: float, small: float) -> int:
-    """The offset after the last record."""
+    """Returns the offset after the last record."""
     command = [sys.executable, fill_log.__file__, str(folder), TOPIC, str(large), str(small)]
     tied_to_us = [sys.executable, "-I", "-S", exec_with_parent.__file__, str(os.getpid())]
     with subprocess.Popen([*tied_to_us, *command], stdout=subprocess.PIPE, text=True) as filling:
@@ -39,7 +40,7 @@ def fill_and_kill(folder: Path, *, large: float, small: float) -> int:
         said = filling.stdout.readline().split()
         filling.kill()
     if not said:
-        raise RuntimeError("the log could not be filled")
+        raise RuntimeError("cannot fill the log")
     return int(said[1])
 
 

@@ -1,9 +1,9 @@
-"""Start until the first record is acknowledged: on a folder with a topic in it, and on an empty one.
+"""From start until the first record is acknowledged: on a folder with a topic in it, and on an empty one.
 
-A producer (librdkafka) with a record to send runs already and tries to connect every few milliseconds; the
-clock runs from the start of the process until the record is acknowledged (acks=all). On the empty folder that
-includes the automatic creation of the topic, and for the embedded broker that of its folder; Apache Kafka's
-storage is formatted before, which does not count. To reach: 0.5 s for the embedded broker.
+A producer (librdkafka) with a record to send is already running and tries to connect every few milliseconds;
+the clock runs from the start of the process until the record is acknowledged (acks=all). On the empty folder
+this includes automatic creation of the topic and, for the embedded broker, of its folder; Apache Kafka's
+storage is formatted beforehand and not counted. Target: 0.5 s for the embedded broker.
 
     python benchmarks/start_time.py [--rounds 5] [--json FILE]
 """
@@ -24,7 +24,7 @@ CLAIMS = tuple(Claim(figure=figure.name, of="embedded", bound="at most", target=
 
 
 def measure(broker: Broker, _: int) -> dict[str, float]:
-    """The empty folder first: it leaves the topic that the other start finds."""
+    """The empty folder first: it leaves the topic for the other start."""
     broker.erase()
     empty = start_and_produce(broker)
     return {"empty folder": empty, "folder with a topic": start_and_produce(broker)}

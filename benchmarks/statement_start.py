@@ -1,9 +1,9 @@
-"""From a statement to its first record: CREATE STREAM … AS SELECT over REST, on a session that is warm.
+"""From a statement to its first record: CREATE STREAM … AS SELECT over REST, on a warm session.
 
-A producer writes an event to the source topic every 5 ms. The clock runs from the moment before POST /ksql
-until the topic of the new query, which does not exist before, has its first record; the query starts at the
-source's end, so that is a record of new input. The peer is the call of `start` of the same query on a stock
-Spark that runs already; its topic does exist before. To reach: a median of at most 3 s.
+A producer writes an event to the source topic every 5 ms. The clock runs from just before POST /ksql until
+the topic of the new query, which does not exist before, has its first record; the query starts at the
+source's end, so this is a record of new input. The peer is calling `start` for the same query on a stock
+Spark that is already running; its topic exists before. Target: a median of at most 3 s.
 
     python benchmarks/statement_start.py [--rounds 7] [--json FILE]
 """
@@ -99,7 +99,7 @@ class Starts:
 
     def _check(self, topic: str, deadline: float) -> None:
         if time.monotonic() > deadline:
-            raise RuntimeError(f"no record came to {topic} in {PATIENCE} s")
+            raise RuntimeError(f"no record arrived in {topic} within {PATIENCE} s")
         time.sleep(EVERY)
 
 

@@ -1,14 +1,14 @@
-"""JSON to Avro from a filled topic: a statement beside stock Spark Structured Streaming written by hand.
+"""JSON to Avro from a full topic: a statement compared with hand-written stock Spark Structured Streaming.
 
-A topic of 4 partitions is filled with a million events (about 190 bytes of JSON) before. Each round makes a
-new query of each engine that reads it from its beginning, in turn: `CREATE STREAM … AS SELECT *,
+A topic with 4 partitions is filled with a million events (about 190 bytes of JSON) beforehand. In each round
+both engines in turn run a new query that reads it from its beginning: `CREATE STREAM … AS SELECT *,
 SUBSTRING(…)` over REST, and `stock_spark.py`. Both write to the embedded broker; the clock for `converted`
-runs from the first record in the output topic to the last, that for `start included` from the statement, or
-the call of `start`. Both JVMs run all the time, each idle while the other works. To reach: 1.5 times the
-rate of stock Spark.
+runs from the first record in the output topic to the last, that for `start included` from the statement or
+the call to `start`. Both JVMs run all the time, each idle while the other works. Target: 1.5 times the rate
+of stock Spark.
 
-The statement does more: dead letters, and in three headers of each record its coordinates, its time and
-when it was posted.
+The statement does more: dead letters, and three headers with each record's coordinates, time and time of
+posting.
 
     python benchmarks/statement_throughput.py [--records 1000000] [--rounds 7] [--json FILE]
 """
@@ -81,7 +81,7 @@ class Throughput:
         return result
 
     def _wait(self, end: TopicEnd, began: float) -> tuple[float, int, float]:
-        """When records began to come and how many there were, and when all were there."""
+        """When records started to arrive and how many there were, and when all had arrived."""
         first: tuple[float, int] | None = None
         while True:
             count = end.count()
@@ -92,7 +92,7 @@ class Throughput:
                 assert first is not None
                 return (*first, now)
             if now > began + PATIENCE:
-                raise RuntimeError(f"{count} of {self._records} records came in {PATIENCE} s")
+                raise RuntimeError(f"{count} of {self._records} records arrived in {PATIENCE} s")
             time.sleep(0.05)
 
 
@@ -100,7 +100,7 @@ def main() -> None:
     command = parser(__doc__, rounds=7, warm_up=2)
     command.add_argument("--records", type=int, default=1_000_000)
     command.add_argument("--mode", choices=("real-time", "micro-batch"), default="real-time")
-    command.add_argument("--verbose", action="store_true", help="show what Spark says of its batches")
+    command.add_argument("--verbose", action="store_true", help="show what Spark reports about its batches")
     arguments = command.parse_args()
     title = f"JSON to Avro of {arguments.records:,} records in a filled topic of {PARTITIONS} partitions"
     comparison = Comparison(title, figures=FIGURES, claims=CLAIMS, subject=HEADRACE)

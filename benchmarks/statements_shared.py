@@ -1,12 +1,12 @@
-"""What five statements on one topic cost beside one: CPU time and time, and the same for stock Spark.
+"""What five statements on one topic cost compared with one: CPU time and time, and the same for stock Spark.
 
-Five statements take the events of one type each from one topic of one partition (`WHERE event_type = …`),
+Five statements each select the events of one type from a topic with one partition (`WHERE event_type = …`),
 so that together they write every event once. With one of them and then with all five running, two loads are
-measured: events at a steady pace, of which `CPU at the pace` is the pipeline's CPU time, with all that it
-does besides, and a burst written at once, of which it is the CPU time and the time until the last event is
-written. `five / one` is what is claimed: at most 2. The peer is stock Spark with one and five queries by
-hand. Each statement is a query of its own, with a checkpoint and a position of its own: the source is read
-once for each.
+measured: events at a steady rate, for which `CPU at the pace` is the pipeline's CPU time, including
+everything else it does; and a burst written at once, for which the CPU time and the time until the last event
+is written are measured. The target is for `five / one`: at most 2. The peer is stock Spark with one and five
+hand-written queries. Each statement is a separate query with its own checkpoint and position, so the source
+is read once for each.
 
     python benchmarks/statements_shared.py [--pace 1000] [--seconds 10] [--burst 100000] [--rounds 3]
         [--json FILE]
@@ -39,7 +39,7 @@ CLAIMS = tuple(Claim(figure=f"{cost}, five / one", of="subject", bound="at most"
 
 
 class Queries:
-    """So many queries on one engine, from the moment at which each has written a record."""
+    """This many queries on one engine, from when each has written a record."""
 
     def __init__(self, platform: Platform, engine: StatementEngine, label: str, count: int) -> None:
         self._engine = engine
@@ -61,7 +61,7 @@ class Queries:
         counts = self.counts()
         while any(count < each for count, each in zip(counts, wanted, strict=True)):
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{counts} of {wanted} records came in {PATIENCE} s")
+                raise RuntimeError(f"{counts} of {wanted} records arrived in {PATIENCE} s")
             time.sleep(0.02)
             counts = self.counts()
 
@@ -85,9 +85,9 @@ class Queries:
         deadline = time.monotonic() + PATIENCE
         while not all(self.counts()):
             if time.monotonic() > deadline:
-                raise RuntimeError(f"not every query writes: {self.counts()}")
+                raise RuntimeError(f"not every query is writing: {self.counts()}")
             paced(self._bootstrap, pace=50, seconds=0.2)
-        # What was read once more or later than the first record is through when nothing comes any more.
+        # Records read twice, or later than the first one, are through once nothing more arrives.
         before: list[int] = []
         while (now := self.counts()) != before:
             before = now
@@ -95,7 +95,7 @@ class Queries:
 
 
 def paced(bootstrap: str, *, pace: float, seconds: float) -> int:
-    """Write events at that pace; how many."""
+    """Write events at this rate; returns how many."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
     began = time.monotonic()
     total = int(pace * seconds)
@@ -109,9 +109,9 @@ def paced(bootstrap: str, *, pace: float, seconds: float) -> int:
 
 def main() -> None:
     command = parser(__doc__, rounds=3, warm_up=2)
-    command.add_argument("--pace", type=float, default=1000, help="events a second of the steady load")
+    command.add_argument("--pace", type=float, default=1000, help="events per second of the steady load")
     command.add_argument("--seconds", type=float, default=10, help="length of the steady load")
-    command.add_argument("--burst", type=int, default=100_000, help="events of the burst")
+    command.add_argument("--burst", type=int, default=100_000, help="events in the burst")
     arguments = command.parse_args()
     title = f"five statements on a topic beside one: {arguments.pace:,.0f} events/s, then {arguments.burst:,}"
     comparison = Comparison(title, figures=FIGURES, claims=CLAIMS, subject=HEADRACE)

@@ -1,9 +1,9 @@
 """Transactions of 100 records of 200 bytes each, one after the other, acks=all.
 
-With confluent-kafka (librdkafka): begin, 100 records to one partition, commit, and again. And with the copier
-of Kafka's own system tests (`TransactionalMessageCopier`, the Java client): reads 100 records, writes them to
-another topic in batches of 512 bytes, adds its offsets to the transaction, commits. To reach: with both, 1.3
-times the records a second of Apache Kafka 4.3.1.
+With confluent-kafka (librdkafka): begin, 100 records to one partition, commit, repeat. And with the copier
+from Kafka's own system tests (`TransactionalMessageCopier`, the Java client): it reads 100 records, writes
+them to another topic in batches of 512 bytes, adds its offsets to the transaction, commits. Target: with
+both, 1.3 times the records per second of Apache Kafka 4.3.1.
 
     python benchmarks/transactions.py [--transactions 500] [--rounds 5] [--json FILE] [--profile FILE]
 """
@@ -38,7 +38,7 @@ CLAIMS = (
 
 
 def transact(broker: Broker, name: str, transactions: int) -> list[float]:
-    """How many seconds each of them took, from its beginning until it is known to be committed."""
+    """How many seconds each took, from its beginning until it is known to be committed."""
     failures: list[object] = []
 
     def delivered(error: object, _: Message) -> None:
@@ -50,7 +50,7 @@ def transact(broker: Broker, name: str, transactions: int) -> list[float]:
             "bootstrap.servers": broker.bootstrap,
             "transactional.id": name,
             "on_delivery": delivered,
-            # A broker that is not warm yet may have no coordinator at once.
+            # A broker that is not warm yet may have no coordinator at first.
             "log_level": 3,
         }
     )
@@ -86,9 +86,9 @@ def measure(broker: Broker, number: int, transactions: int) -> dict[str, float]:
 
 
 def main() -> None:
-    # Apache Kafka's coordinator is three times as fast after some rounds as in its first.
+    # After some rounds Apache Kafka's coordinator is three times as fast as in its first.
     parser = options.parser(__doc__, warm_up=4)
-    parser.add_argument("--transactions", type=int, default=500, help="a round and client (default 500)")
+    parser.add_argument("--transactions", type=int, default=500, help="per round and client (default 500)")
     profiling.add_option(parser)
     arguments = parser.parse_args()
     title = f"{arguments.transactions:,} transactions of {RECORDS} records of {SIZE} B"

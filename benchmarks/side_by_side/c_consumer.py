@@ -1,8 +1,8 @@
-"""librdkafka's consumer as a program in C uses it: no Python object for a record, no Python between two.
+"""librdkafka's consumer as a C program uses it: no Python object per record, no Python between records.
 
-What librdkafka's own `rdkafka_performance -C` does, through ctypes, with the librdkafka that confluent-kafka
-brings. Records are handed to a callback in C, for which serves `rd_kafka_message_timestamp`: it takes what a
-callback takes, reads the record's timestamp and has no effect.
+Does what librdkafka's own `rdkafka_performance -C` does, through ctypes, with the librdkafka that comes with
+confluent-kafka. Records are passed to a C callback, and `rd_kafka_message_timestamp` serves as one: it has
+the right signature, reads the record's timestamp and has no effect.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SIGNATURES: Final = {
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """Symbols are looked up in what the module of confluent-kafka is linked with, too."""
+    """Symbols are also looked up in the libraries that confluent-kafka's module is linked with."""
     result = ctypes.CDLL(cimpl.__file__)
     for name, (answer, arguments) in SIGNATURES.items():
         function = getattr(result, name)
@@ -63,10 +63,10 @@ class CConsumer:
         self._queue = self._library.rd_kafka_queue_new(self._client)
         self._callback = ctypes.cast(self._library.rd_kafka_message_timestamp, c_void_p)
         if self._library.rd_kafka_consume_start_queue(self._topic, 0, 0, self._queue):
-            raise RuntimeError(f"{topic} cannot be read")
+            raise RuntimeError(f"cannot read {topic}")
 
     def take(self, timeout_ms: int) -> int:
-        """All records that are there; waits for the first. How many they were."""
+        """Take all available records, waiting for the first; returns how many."""
         count: int = self._library.rd_kafka_consume_callback_queue(
             self._queue, timeout_ms, self._callback, None
         )

@@ -1,10 +1,10 @@
-"""Rounds of both engines in turn, what each round gave, and the verdict on what is claimed.
+"""Rounds of both engines in turn, the results of each round, and the verdicts on the claims.
 
-Invariants: both engines do the same work in every round; which goes first alternates; warm-up rounds are
-shown but count for nothing; before each measurement what was written so far is brought to disk, so that no
-engine pays for the other's writes, and memory is used once (`use_memory`), so that none pays for finding
-it. A ratio is the embedded broker's figure over Apache Kafka's *in the same round* (or that of whatever
-claims are about over its peer's); what is held against a target is the median over the rounds. With more
+Invariants: both engines do the same work in every round; they take turns going first; warm-up rounds are
+shown but do not count; before each measurement everything written so far is synced to disk, so that no engine
+pays for the other's writes, and memory is touched once (`use_memory`), so that none pays for getting it. A
+ratio is the embedded broker's figure divided by Apache Kafka's *in the same round* (or that of whatever the
+claims are about divided by its peer's); the median over the rounds is compared with the target. With more
 than two engines the ratios are those of the others to the last.
 """
 
@@ -39,7 +39,7 @@ AnyEngine = TypeVar("AnyEngine", bound=Engine)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Something measured; `decimals` as it is printed."""
+    """Something measured, printed with this many `decimals`."""
 
     name: str
     unit: str
@@ -52,7 +52,7 @@ class Figure:
         return f"{self.number(value)} {self.unit}"
 
     def spread(self, values: Sequence[float]) -> str:
-        """The median, and in brackets the least and the most."""
+        """The median, with the lowest and the highest in brackets."""
         median = self.shown(statistics.median(values))
         return (
             f"{median} ({self.number(min(values))} to {self.number(max(values))})" if values[1:] else median
@@ -61,7 +61,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio(Figure):
-    """One figure over another; small ones, such as 1/200, with more decimals."""
+    """One figure divided by another; small ones, such as 1/200, with more decimals."""
 
     name: str = "ratio"
     unit: str = TIMES
@@ -75,7 +75,7 @@ RATIO: Final = Ratio()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A target for one figure: for its ratio to the peer's, or for that of what claims are about alone."""
+    """A target for one figure: for its ratio to the peer's, or for the value of the first engine alone."""
 
     figure: str
     of: Literal["ratio", "embedded", "subject"]
@@ -87,10 +87,10 @@ class Claim:
 
 
 def use_memory(size: int = 3 << 30) -> None:
-    """Have the machine find memory for the pages that the next round writes.
+    """Make the machine allocate memory for the pages that the next round writes.
 
-    In a virtual machine the first use of a page is served by the host. Writing 600 MB into a file took 0.15 s
-    of CPU with pages that had been used before, and 1.45 s with others; which round meets them is chance.
+    In a virtual machine the host serves the first use of a page. Writing 600 MB to a file took 0.15 s of CPU
+    with pages that had been used before and 1.45 s with others; which round gets them is chance.
     """
     with mmap.mmap(-1, size) as memory:
         for position in range(0, size, mmap.PAGESIZE):
@@ -98,7 +98,7 @@ def use_memory(size: int = 3 << 30) -> None:
 
 
 class Comparison:
-    """Collects the figures of two engines, or of one; the first of them is the one that claims are about."""
+    """Collects the figures of two engines, or of one; the claims are about the first."""
 
     def __init__(
         self, title: str, *, figures: Sequence[Figure], claims: Sequence[Claim], subject: str = EMBEDDED
@@ -117,7 +117,7 @@ class Comparison:
         rounds: int,
         warm_up: int,
     ) -> None:
-        """Measure every engine once a round; rounds up to 0 are the warm-up."""
+        """Measure every engine once per round; rounds up to 0 are warm-up."""
         print(f"{self.title}\n", flush=True)
         for number in range(1 - warm_up, rounds + 1):
             in_turn = engines if number % 2 else engines[::-1]
@@ -128,12 +128,12 @@ class Comparison:
                 results[engine.name] = measure(engine, number)
                 self._print_row(f"round {number}" if number > 0 else "warm-up", engine.name, results)
             if number > 0:
-                # In one order, whichever went first.
+                # In the same order, whichever went first.
                 self._rounds.append({engine.name: results[engine.name] for engine in engines})
                 self._print_ratios(number)
 
     def report(self, settings: Mapping[str, Any], json_file: Path | None) -> None:
-        """Print medians, spread and verdicts; write them and all rounds to the file, too, if one is named."""
+        """Print medians, spreads and verdicts; if a file is given, write them and all rounds to it."""
         if not self._rounds:
             return
         print()
@@ -161,14 +161,14 @@ class Comparison:
         return list(self._rounds[0])
 
     def _summary(self, figure: Figure) -> dict[str, str]:
-        """Median and spread of each engine, and of the ratio."""
+        """Median and spread of each engine and of the ratio."""
         columns = {name: figure.spread(self._values(figure.name, name)) for name in self._names}
         for label, name in self._over_last().items():
             columns[label] = RATIO.spread(self._ratios(figure.name, name))
         return columns
 
     def _over_last(self) -> dict[str, str]:
-        """The engines that have a ratio to the last one, by what the ratio is called."""
+        """The engines with a ratio to the last one, by the ratio's name."""
         *others, last = self._names
         return {"ratio" if others == [name] else f"{name} / {last}": name for name in others}
 
@@ -191,13 +191,13 @@ class Comparison:
         if self._subject not in self._names or (
             ratio and (len(self._names) != 2 or self._names[-1] == FORMER)
         ):
-            text = f"{about}: to be {wanted}, not judged in this run"
+            text = f"{about}: target {wanted}, not judged in this run"
             return {**asdict(claim), "wanted": wanted, "met": None, "text": text}
         value = statistics.median(
             self._ratios(figure.name, self._names[0]) if ratio else self._values(figure.name, self._names[0])
         )
         met = claim.met(value)
-        text = f"{about}: {shown(value)}, to be {wanted}: {'met' if met else 'NOT MET'}"
+        text = f"{about}: {shown(value)}, target {wanted}: {'met' if met else 'NOT MET'}"
         return {**asdict(claim), "wanted": wanted, "median": value, "met": met, "text": text}
 
     def _print_row(self, label: str, name: str, results: Mapping[str, Mapping[str, float]]) -> None:
@@ -215,7 +215,7 @@ class Comparison:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on besides the settings."""
+    """What the figures depend on, apart from the settings."""
     git = subprocess.run(
         ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
     )

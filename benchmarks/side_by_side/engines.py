@@ -1,12 +1,12 @@
-"""The two brokers as processes of their own, each in its folder on its port.
+"""The two brokers as separate processes, each with its own folder and port.
 
-Apache Kafka runs as its own start script starts it: the JVM flags of `kafka-server-start.sh` and
-`kafka-run-class.sh` (1 GiB of heap, G1 with their pause goal), the values of its `config/server.properties`.
-Formatting its storage is done before and never counted. The embedded broker runs as `headrace broker` with
-its defaults.
+Apache Kafka runs as its own start script starts it: with the JVM flags of `kafka-server-start.sh` and
+`kafka-run-class.sh` (1 GiB of heap, G1 with their pause goal) and the values of its
+`config/server.properties`. Its storage is formatted beforehand, which is never counted. The embedded broker
+runs as `headrace broker` with its defaults.
 
-Invariants: a broker is killed by the kernel when the benchmark dies; only processes started here are ever
-signalled; what a broker prints is in `<folder>/output.log`.
+Invariants: the kernel kills a broker when the benchmark dies; only processes started here are ever signalled;
+a broker's output is in `<folder>/output.log`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ START_TIMEOUT: Final = 120.0
 STOP_TIMEOUT: Final = 120.0
 NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
-# KAFKA_JVM_PERFORMANCE_OPTS of kafka-run-class.sh, for servers and tools alike.
+# KAFKA_JVM_PERFORMANCE_OPTS of kafka-run-class.sh, for servers and tools.
 RUN_CLASS_FLAGS: Final = (
     "-server",
     "-XX:+UseG1GC",
@@ -59,7 +59,7 @@ JMX_FLAGS: Final = (
     "-Dcom.sun.management.jmxremote.authenticate=false",
     "-Dcom.sun.management.jmxremote.ssl=false",
 )
-# config/server.properties of the distribution, without what names its host, ports and folder.
+# The distribution's config/server.properties, without host, ports and folder.
 SERVER_PROPERTIES: Final[Mapping[str, str]] = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -85,7 +85,7 @@ SERVER_PROPERTIES: Final[Mapping[str, str]] = {
 
 
 class Broker(ABC):
-    """One broker: `start`, `wait_ready`, then `stop` or `kill`; it can be started again on its folder."""
+    """One broker: `start`, `wait_ready`, then `stop` or `kill`; it can be restarted on its folder."""
 
     def __init__(self, name: str, folder: Path, *, ready_line: str) -> None:
         self.name = name
@@ -107,7 +107,7 @@ class Broker(ABC):
         return self._child.pid
 
     def start(self) -> None:
-        """Start the process and note when; does not wait."""
+        """Start the process and record when; does not wait."""
         self._ready.clear()
         command = [sys.executable, "-I", "-S", exec_with_parent.__file__, str(os.getpid()), *self._command()]
         self.started_at = time.monotonic()
@@ -123,7 +123,7 @@ class Broker(ABC):
         threading.Thread(target=self._read_output, args=(self._process,), daemon=True).start()
 
     def wait_ready(self) -> None:
-        """Return when it has said that it is ready, and answers."""
+        """Return once it has reported that it is ready, and answers."""
         deadline = time.monotonic() + START_TIMEOUT
         while not self._ready.wait(0.05):
             self._check_alive()
@@ -140,7 +140,7 @@ class Broker(ABC):
         self._end(signal.SIGKILL)
 
     def erase(self) -> None:
-        """Leave nothing of its data, so that the next start is one on an empty folder."""
+        """Delete all its data, so that the next start is on an empty folder."""
         shutil.rmtree(self.folder / "data", ignore_errors=True)
 
     @abstractmethod
@@ -166,7 +166,7 @@ class Broker(ABC):
     def _check_alive(self) -> None:
         if self._child.poll() is not None:
             said = (self.folder / "output.log").read_text(encoding="utf-8", errors="replace")[-2000:]
-            raise RuntimeError(f"{self.name} ended with {self._child.returncode}:\n{said}")
+            raise RuntimeError(f"{self.name} exited with code {self._child.returncode}:\n{said}")
 
     def _read_output(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -249,12 +249,12 @@ class ApacheKafka(Broker):
 
 
 def _environment() -> dict[str, str]:
-    """This process's, but for another allocator: that is for the client, which is in this process."""
+    """This process's environment without another allocator, which is meant for the client in this process."""
     return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
 def java(main_class: str, *arguments: str, flags: tuple[str, ...] = ()) -> list[str]:
-    """A command line of Kafka's classes as `kafka-run-class.sh` makes it."""
+    """A command line for Kafka's classes as `kafka-run-class.sh` builds it."""
     executable, classpath = _java_and_classpath()
     return [executable, *flags, *RUN_CLASS_FLAGS, "-cp", classpath, main_class, *arguments]
 

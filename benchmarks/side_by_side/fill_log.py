@@ -1,7 +1,7 @@
 """A program: fills a partition of the embedded broker's log without the network, then waits to be killed.
 
-Appends to the log as the broker does, with a checkpoint as often, which makes a log of millions of tiny
-batches in minutes. Prints `filled END_OFFSET` when it is done; who started it ends it, by SIGKILL.
+Appends to the log like the broker, with checkpoints as often, which creates a log of millions of tiny batches
+in minutes. Prints `filled END_OFFSET` when done; the parent then ends it with SIGKILL.
 
     python benchmarks/side_by_side/fill_log.py FOLDER TOPIC LARGE_BYTES SMALL_BYTES
 """
@@ -42,11 +42,11 @@ def batch(*, records: int, size: int) -> bytearray:
 
 
 def fill(logs: DataFolder, log: PartitionLog, content: bytearray, size: float) -> None:
-    """Append the batch until so many bytes are written."""
+    """Append the batch until this many bytes are written."""
     now_ms = int(time.time() * 1000)
     next_checkpoint = time.monotonic() + CHECKPOINT_SECONDS
     for _ in range(int(size / len(content))):
-        content[:8] = NO_OFFSET  # the log put its own there
+        content[:8] = NO_OFFSET  # the log has written its own
         log.append(content, now_ms=now_ms)
         if time.monotonic() >= next_checkpoint:
             logs.checkpoint(int(time.time() * 1000))

@@ -1,6 +1,6 @@
-"""The embedded broker with a log that takes every batch and keeps none: what the client can do at most.
+"""The embedded broker with a log that accepts every batch and stores none: shows the client's maximum.
 
-Run as `headrace broker` is. Only for producing: there is nothing to fetch.
+Run like `headrace broker`. Only for producing: there is nothing to fetch.
 """
 
 from __future__ import annotations

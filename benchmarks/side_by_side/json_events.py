@@ -18,7 +18,7 @@ TYPES: Final = ("ListingView", "Search", "AddToCart", "Checkout", "Purchase")
 
 
 def event(number: int) -> bytes:
-    """About 190 bytes; a fifth of the events has each type."""
+    """About 190 bytes; each type is a fifth of the events."""
     return json.dumps(
         {
             "Event_Type": TYPES[number % len(TYPES)],
@@ -32,14 +32,14 @@ def event(number: int) -> bytes:
 
 
 def stream_of(topic: str) -> str:
-    """The statement that makes a stream, named as its topic, of such events."""
+    """The statement that creates a stream of such events, named after its topic."""
     return f"""CREATE STREAM {topic} (user_key VARCHAR KEY, event_type VARCHAR, event_version VARCHAR,
       user_id VARCHAR, listing_id VARCHAR, server_time VARCHAR, device_type VARCHAR)
       WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = 'JSON');"""
 
 
 def fill(bootstrap: str, topic: str, *, records: int, partitions: int = PARTITIONS) -> None:
-    """Make the topic and write that many events, in turn over its partitions."""
+    """Create the topic and write this many events, round-robin over its partitions."""
     TopicDirectory(bootstrap).ensure(topic, partitions=partitions)
     producer = Producer(
         {
@@ -62,7 +62,7 @@ def fill(bootstrap: str, topic: str, *, records: int, partitions: int = PARTITIO
         if number % 10_000 == 0:
             producer.poll(0)
     if left := producer.flush(_WAIT):
-        raise RuntimeError(f"{left} events could not be written to {topic}")
+        raise RuntimeError(f"cannot write {left} events to {topic}")
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
@@ -71,7 +71,7 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
 
 class TopicEnd:
-    """How many records a topic has, told by its end offsets."""
+    """How many records a topic has, by its end offsets."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int = PARTITIONS) -> None:
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "benchmark", "log_level": 0})

@@ -1,9 +1,8 @@
-"""Apache Kafka's log cleaner as a program: its own classes in a JVM with the flags of its server, on a
-folder.
+"""Apache Kafka's log cleaner as a program: its own classes in a JVM with its server's flags, on a folder.
 
-Reached through py4j, which comes with PySpark: one call for a whole round of cleaning, so that nothing but
-Kafka's code is measured. The cleaner has the sizes that a broker gives it by default: 128 MiB for keys,
-buffers of half a MiB, no limit on reading and writing.
+Driven through py4j, which comes with PySpark: one call per round of cleaning, so that only Kafka's code is
+measured. The cleaner has the sizes that a broker gives it by default: 128 MiB for keys, buffers of half a
+MiB, no limit on reading and writing.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ UNLIMITED: Final = 1.7976931348623157e308
 
 
 class _NeverStops:
-    """Java's `Consumer<TopicPartition>`, by which a cleaning can be told to stop."""
+    """Java's `Consumer<TopicPartition>`, through which cleaning can be stopped."""
 
     def accept(self, partition: object) -> None: ...
 
@@ -103,7 +102,7 @@ class KafkaCleaner:
         )
 
     def clean(self, log: Any, end_offset: int, now_ms: int) -> int:
-        """One round over all before `end_offset`; the offset before which the log is clean."""
+        """One round over everything before `end_offset`; returns the offset up to which the log is clean."""
         cleaned: int = self._cleaner.doClean(self._log.LogToClean(log, 0, end_offset, False), now_ms).getKey()
         return cleaned
 

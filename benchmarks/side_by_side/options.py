@@ -1,4 +1,4 @@
-"""The command line that all these benchmarks share, and the engines that it asks for."""
+"""The command line that all these benchmarks share, and the engines it selects."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def parser(description: str | None, *, rounds: int = 5, warm_up: int = 1) -> arg
     )
     result.add_argument("--rounds", type=int, default=rounds, help=f"measured rounds (default {rounds})")
     result.add_argument("--warm-up", type=int, default=warm_up, help=f"rounds before (default {warm_up})")
-    result.add_argument("--json", type=Path, metavar="FILE", help="write settings, rounds and verdicts there")
+    result.add_argument("--json", type=Path, metavar="FILE", help="write settings, rounds and verdicts here")
     result.add_argument("--dir", type=Path, help="where the brokers keep their data (default: a new folder)")
     which = result.add_mutually_exclusive_group()
-    which.add_argument("--only", choices=("embedded", "kafka"), help="leave the other engine out")
+    which.add_argument("--only", choices=("embedded", "kafka"), help="omit the other engine")
     which.add_argument(
-        "--control", action="store_true", help="Apache Kafka against itself: how far from 1 chance alone gets"
+        "--control", action="store_true", help="Apache Kafka against itself: how far chance alone is from 1"
     )
     which.add_argument(
         "--former",
         metavar="COMMAND",
-        help="`headrace broker` of another checkout as the peer: has a change made it slower?",
+        help="compare with `headrace broker` of another checkout: has a change made it slower?",
     )
     result.add_argument(
         "--embedded-command", default="", help="a program to run instead of `headrace broker`"
@@ -48,9 +48,9 @@ def parser(description: str | None, *, rounds: int = 5, warm_up: int = 1) -> arg
 def engines(
     arguments: argparse.Namespace, properties: Mapping[str, str] = NO_PROPERTIES
 ) -> Iterator[Sequence[Broker]]:
-    """The engines that are asked for, not started; ended at last, with their folders, on SIGTERM too.
+    """The selected engines, not started; stopped at the end, with their folders removed, on SIGTERM too.
 
-    `properties` are broker configs that both of them get.
+    `properties` are broker configs for both.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with ExitStack() as stack:
@@ -92,7 +92,7 @@ def engines(
 def started_engines(
     arguments: argparse.Namespace, properties: Mapping[str, str] = NO_PROPERTIES
 ) -> Iterator[Sequence[Broker]]:
-    """The engines that are asked for, all serving."""
+    """The selected engines, all serving."""
     with engines(arguments, properties) as brokers:
         for broker in brokers:
             broker.start()

@@ -1,6 +1,6 @@
 """Kafka's own tools as clients, with the JVM flags of their scripts, and what they report.
 
-producer-perf-test, consumer-perf-test, and the copier of its system tests, which copies a partition in
+producer-perf-test, consumer-perf-test, and the copier from its system tests, which copies a partition in
 transactions.
 """
 
@@ -28,7 +28,7 @@ SUMMARY: Final = re.compile(
     r"(?P<p50>\d+) ms 50th, (?P<p95>\d+) ms 95th, (?P<p99>\d+) ms 99th",
     re.MULTILINE,
 )
-# The copier says between two transactions how far it is, and when.
+# Between transactions the copier reports how far it is, and when.
 COPIER_TIME: Final = "%Y/%m/%d %H:%M:%S:%f"
 
 
@@ -58,7 +58,7 @@ class ConsumerReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """What a tool printed, and the CPU seconds that went by."""
+    """A tool's output, and the CPU seconds it used."""
 
     output: str
     broker_cpu: float
@@ -76,9 +76,9 @@ def produce(
     throughput: int = -1,
     warm_up_records: int = 0,
 ) -> ProducerReport:
-    """Run the tool to its end: as fast as it goes, or so many records a second.
+    """Run the tool to its end: as fast as it can, or at this many records per second.
 
-    Of the records, the first `warm_up_records` are sent but not counted.
+    The first `warm_up_records` are sent but not counted.
     """
     payload = ["--payload-file", str(payload_file)] if payload_file else ["--record-size", str(record_size)]
     settings = {"bootstrap.servers": broker.bootstrap, **properties}
@@ -93,7 +93,7 @@ def produce(
     )
     found = list(SUMMARY.finditer(run.output))
     if not found:
-        raise RuntimeError(f"producer-perf-test gave no summary:\n{run.output[-2000:]}")
+        raise RuntimeError(f"producer-perf-test printed no summary:\n{run.output[-2000:]}")
     last = found[-1]
     return ProducerReport(
         records=int(last["records"]),
@@ -106,7 +106,7 @@ def produce(
 
 
 def consume(broker: Broker, topic: str, *, group: str, records: int) -> ConsumerReport:
-    """Run the tool as one member of a new group, from the start of the topic."""
+    """Run the tool as the only member of a new group, from the start of the topic."""
     run = _run(
         broker,
         "ConsumerPerformance",
@@ -131,10 +131,9 @@ def consume(broker: Broker, topic: str, *, group: str, records: int) -> Consumer
 def copy_in_transactions(
     broker: Broker, source: str, target: str, *, name: str, records: int, records_each: int
 ) -> float:
-    """Copy from one topic to another, the offsets in the transactions too; records a second.
+    """Copy from one topic to another, with the offsets in the transactions; returns records per second.
 
-    `name` is the transactional id and the group. The first quarter, while the tool is warming up, is left
-    out of the rate.
+    `name` is the transactional id and the group. The first quarter, while the tool warms up, is not counted.
     """
     run = _run(
         broker,
@@ -150,21 +149,21 @@ def copy_in_transactions(
         if each.get("stage") == "ProcessLoop" and each["totalProcessed"] >= records // 4
     ]
     if said[-1]["remaining"] != 0 or len(steps) < 2:
-        raise RuntimeError(f"the copier has not copied all:\n{run.output[-2000:]}")
+        raise RuntimeError(f"the copier has not copied everything:\n{run.output[-2000:]}")
     (first, began), (last, ended) = steps[0], steps[-1]
     rate: float = (last - first) / (ended - began)
     return rate
 
 
 def create_topic(broker: Broker, topic: str, *, partitions: int = 1) -> None:
-    # It says at its end what it did not get to; nobody needs to know.
+    # At its end the client prints what it did not finish, which does not matter here.
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 3})
     future = admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])[topic]
     future.result(60)
 
 
 def _run(broker: Broker, tool: str, *arguments: str) -> _Run:
-    """Raises RuntimeError if the tool says that anything failed."""
+    """Raises RuntimeError if the tool reports any failure."""
     command = java(
         f"org.apache.kafka.tools.{tool}",
         *arguments,
@@ -174,7 +173,7 @@ def _run(broker: Broker, tool: str, *arguments: str) -> _Run:
     answer = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
-    # A record that failed shows as an exception only; the tool itself ends well.
+    # A failed record shows only as an exception; the tool itself exits normally.
     if answer.returncode or "Exception" in answer.stderr + answer.stdout:
         raise RuntimeError(f"{tool} failed:\n{answer.stdout[-2000:]}\n{answer.stderr[-4000:]}")
     return _Run(
@@ -185,6 +184,6 @@ def _run(broker: Broker, tool: str, *arguments: str) -> _Run:
 
 
 def _children_cpu() -> float:
-    """Of children that have ended: brokers run on, so between two calls it is the tool's."""
+    """CPU of children that have ended: brokers keep running, so between two calls it is the tool's."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime

@@ -1,7 +1,7 @@
-"""A client that commits offsets and does nothing else: what a broker can take where a real one would be busy.
+"""A client that only commits offsets: shows what a broker can handle where a real client would be busy.
 
-OffsetCommit version 7, the last one that is not flexible, outside of a group's generations, as a consumer
-commits that was assigned its partitions by hand. All requests are sent without waiting for answers.
+OffsetCommit version 7, the last that is not flexible, outside of a group's generations, like a consumer with
+manually assigned partitions. All requests are sent without waiting for answers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RECEIVED_AT_ONCE: Final = 256 * 1024
 
 
 def commit_all(port: int, group: str, topic: str, commits: int) -> None:
-    """Commit the offsets from 0 on, one a request, and wait for all answers."""
+    """Commit the offsets from 0 on, one per request, and wait for all answers."""
     requests = b"".join(_request(group, topic, offset) for offset in range(commits))
     # Size, correlation id, throttling, one topic, its name, one partition, its number, the error.
     answer_size = 4 + 4 + 4 + 4 + 2 + len(topic.encode()) + 4 + 4 + 2
@@ -32,7 +32,7 @@ def commit_all(port: int, group: str, topic: str, commits: int) -> None:
         while len(answers) < commits * answer_size:
             data = connection.recv(RECEIVED_AT_ONCE)
             if not data:
-                raise RuntimeError(f"the broker hung up after {len(answers) // answer_size} commits")
+                raise RuntimeError(f"the broker disconnected after {len(answers) // answer_size} commits")
             answers += data
         sender.join()
     for end in range(answer_size, len(answers) + 1, answer_size):

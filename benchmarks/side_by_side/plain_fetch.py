@@ -1,8 +1,8 @@
-"""Reads a partition with Fetch requests over a plain socket and looks at nothing but batch headers.
+"""Reads a partition with Fetch requests over a plain socket and looks only at batch headers.
 
-It does next to no work for a record, so what it reads in a second is what the broker can serve, where a real
-client would be busy with records. Fetch version 4, the oldest that Apache Kafka 4 takes, because it names
-topics, and one request at a time, as librdkafka does.
+It does almost no work per record, so its rate is what the broker can serve, while a real client would be busy
+with records. Uses Fetch version 4, the oldest that Apache Kafka 4 accepts, because it names topics, and sends
+one request at a time, like librdkafka.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from side_by_side.engines import HOST
 
 VERSION: Final = 4
 MAX_BYTES: Final = 1024 * 1024  # librdkafka's fetch.message.max.bytes
-ROOM: Final = MAX_BYTES + 4096  # for what stands before the records
+ROOM: Final = MAX_BYTES + 4096  # for what precedes the records
 # Base offset, length, leader epoch, magic, CRC, attributes, last offset delta: the start of a batch.
 BATCH_START: Final = struct.Struct(">qiibIhi")
 LENGTH_END: Final = 12
@@ -28,9 +28,9 @@ class PlainFetcher:
         name = topic.encode()
         body = struct.pack(">iiiibih", -1, 500, 1, MAX_BYTES, 0, 1, len(name)) + name
         header = struct.pack(">hhih", 1, VERSION, 7, -1)
-        # Behind it: the partition, the offset, the most bytes of it.
+        # Followed by the partition, the offset, the maximum number of bytes.
         self._request = header + body + struct.pack(">ii", 1, 0)
-        # Behind it: high-water mark, last stable offset, aborted transactions, size of the records.
+        # Followed by high-water mark, last stable offset, aborted transactions, size of the records.
         self._answer_start = 4 + 4 + 4 + 2 + len(name) + 4
         self._buffer = bytearray(ROOM)
         self._socket = socket.create_connection((HOST, port))
@@ -43,7 +43,7 @@ class PlainFetcher:
         self._socket.close()
 
     def read_until(self, end: int) -> int:
-        """Fetch from offset 0 until `end`; how many bytes of batches that took."""
+        """Fetch from offset 0 until `end`; returns how many bytes of batches that took."""
         offset = size = 0
         while offset < end:
             offset, more = self._fetch(offset)
@@ -51,7 +51,7 @@ class PlainFetcher:
         return size
 
     def _fetch(self, offset: int) -> tuple[int, int]:
-        """The offset after the last whole batch, and the bytes up to there."""
+        """The offset after the last complete batch, and the bytes up to there."""
         request = self._request + struct.pack(">qi", offset, MAX_BYTES)
         self._socket.sendall(struct.pack(">i", len(request)) + request)
         (length,) = struct.unpack(">i", self._receive(4))
@@ -70,7 +70,7 @@ class PlainFetcher:
 
     def _receive(self, size: int) -> memoryview:
         if size > len(self._buffer):
-            raise RuntimeError(f"an answer of {size} bytes, {len(self._buffer)} were expected at most")
+            raise RuntimeError(f"a response of {size} bytes; at most {len(self._buffer)} were expected")
         view = memoryview(self._buffer)[:size]
         received = 0
         while received < size:

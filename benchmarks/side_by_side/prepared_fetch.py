@@ -1,10 +1,10 @@
-"""A go-between that answers Fetch itself with the least work there can be, and passes everything else on.
+"""A proxy that answers Fetch itself with as little work as possible, and forwards everything else.
 
-It stands in front of an embedded broker and reads the segment file of one of its partitions. Where batches
-begin is known beforehand, and so are the answers, all but their correlation id. Each connection has a thread
-with blocking sockets, which looks up the offset, then sends what stands before the records, the records by
-`sendfile`, and what stands behind them. What it does not expect (the end of the partition, another request)
-goes to the broker, in whose answers it puts its own port.
+It sits in front of an embedded broker and reads the segment file of one of its partitions. The starts of all
+batches are known in advance, and so are the answers, except for their correlation ids. Each connection has a
+thread with blocking sockets, which looks up the offset, then sends what precedes the records, the records by
+`sendfile`, and what follows them. Whatever it does not expect (the end of the partition, another request)
+goes to the broker, in whose answers it substitutes its own port.
 
     python benchmarks/side_by_side/prepared_fetch.py PORT BROKER_PORT SEGMENT_FILE
 """
@@ -38,7 +38,7 @@ MARK: Final = 0x0123456789ABCDEF
 
 
 class Answer(NamedTuple):
-    """A reply: before the correlation id, behind it, the place of the records in the file, behind them."""
+    """A reply: before the correlation id, after it, the records' place in the file, after the records."""
 
     size_of_frame: bytes
     head: bytes
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Fetch requests that are alike but for correlation id and offset, with the answers to all of them."""
+    """Fetch requests that differ only in correlation id and offset, with the answers to all of them."""
 
     example: bytes
     offset_at: int
@@ -65,7 +65,7 @@ class Kind(NamedTuple):
 
 
 class Partition:
-    """The file, and where its batches begin."""
+    """The file, and where its batches start."""
 
     def __init__(self, file: Path) -> None:
         self.descriptor = os.open(file, os.O_RDONLY)
@@ -82,7 +82,7 @@ class Partition:
             position += LENGTH_END + length
 
     def answers(self, request: FetchRequest, version: int) -> dict[int, Answer]:
-        """To a request like this one, from each batch on."""
+        """The answers to requests like this one, for each batch."""
         ((topic, (fetch,)),) = request.topics
         most = min(request.max_bytes, fetch.max_bytes)
         aborted = () if request.isolation_level == READ_COMMITTED else None
@@ -94,20 +94,20 @@ class Partition:
             head, _, tail = write_reply([(topic, [reply])], version)
             length = len(head) + size + len(tail)
             header = reply_header(0, length, flexible=version >= FLEXIBLE_FROM)
-            # The header begins with the size and the correlation id.
+            # The header starts with the size and the correlation id.
             found[offset] = Answer(header[:4], header[8:] + head, position, size, bytes(tail))
         return found
 
 
 class GoBetween:
-    """One connection of a client, and one to the broker."""
+    """A client's connection, and one to the broker."""
 
     def __init__(self, client: socket.socket, partition: Partition, port: int, broker_port: int) -> None:
         self._client = client
         self._client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._broker = socket.create_connection((HOST, broker_port))
         self._partition = partition
-        # An address in a reply is a host and a port behind it, in every version.
+        # In every version, an address in a reply is a host followed by a port.
         self._addresses = (address(broker_port), address(port))
 
     def run(self) -> None:
@@ -144,10 +144,10 @@ class GoBetween:
         self._client.sendall(SIZE.pack(size) + reply.replace(*self._addresses))
 
     def _kind(self, frame: bytes) -> Kind | None:
-        """Learnt from the first request of a kind.
+        """Learned from the first request of a kind.
 
-        Where the offset stands is where a mark that is put there is read as the offset. A session is not
-        begun: the client is told of none, and names its partition in every request.
+        To find the position of the offset, a marker is tried at each position until it is read as the offset.
+        No session is started: the client is offered none, and names its partition in every request.
         """
         kinds = self._partition.kinds
         for kind in kinds:
@@ -168,7 +168,7 @@ class GoBetween:
 
 
 def read(frame: bytes, header: RequestHeader) -> FetchRequest | None:
-    """The request if it is one, and for one partition."""
+    """The request, if it is one and has a single partition."""
     flexible = header.version >= FLEXIBLE_FROM
     try:
         request = read_request(body_of(memoryview(frame), header, flexible=flexible), header.version)
@@ -184,7 +184,7 @@ def address(port: int) -> bytes:
 def main(port: int, broker_port: int, file: Path) -> None:
     partition = Partition(file)
     with socket.create_server((HOST, port)) as listener:
-        # What the embedded broker and Apache Kafka have: how the bytes come matters to librdkafka.
+        # As in the embedded broker and Apache Kafka: how the bytes arrive matters to librdkafka.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         print("ready", flush=True)
         while True:

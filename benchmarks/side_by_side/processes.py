@@ -1,4 +1,4 @@
-"""What the kernel knows of a process: memory and CPU time, from /proc (Linux).
+"""What the kernel knows about a process: memory and CPU time, from /proc (Linux).
 
 Never changes anything about the process.
 """
@@ -17,7 +17,7 @@ MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuTime:
-    """Seconds of CPU that a process has used, all threads together."""
+    """Seconds of CPU that a process has used, in all threads."""
 
     user: float
     system: float
@@ -31,7 +31,7 @@ class CpuTime:
 
 
 def cpu_time(pid: int) -> CpuTime:
-    # The name of the program, in brackets, may hold anything, blanks too: fields count from behind it.
+    # The program's name, in brackets, may contain anything, even spaces: count fields from after it.
     fields = (
         Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     )
@@ -39,11 +39,11 @@ def cpu_time(pid: int) -> CpuTime:
 
 
 def resident_bytes(pid: int) -> int:
-    """VmRSS: what of the process is in memory now, mapped files included."""
+    """VmRSS: how much of the process is in memory now, including mapped files."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
-    raise RuntimeError(f"/proc/{pid}/status tells no VmRSS")
+    raise RuntimeError(f"/proc/{pid}/status has no VmRSS")
 
 
 class MemorySampler:
@@ -72,7 +72,7 @@ class MemorySampler:
 
 
 def thread_cpu_seconds(name: str) -> float:
-    """CPU time of the threads of this process whose names begin so; librdkafka names its threads."""
+    """CPU time of this process's threads whose names start with this; librdkafka names its threads."""
     total = 0.0
     for task in Path("/proc/self/task").iterdir():
         try:

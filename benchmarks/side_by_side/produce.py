@@ -1,4 +1,4 @@
-"""What the produce benchmarks have in common: each round, Kafka's tool fills a new partition."""
+"""What the produce benchmarks share: in each round, Kafka's tool fills a new partition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CPU: Final = (
 
 def parser(description: str | None, *, records: int) -> argparse.ArgumentParser:
     result = options.parser(description)
-    result.add_argument("--records", type=int, default=records, help=f"a round (default {records:,})")
+    result.add_argument("--records", type=int, default=records, help=f"per round (default {records:,})")
     result.add_argument("--record-size", type=int, default=200, help="bytes of a record (default 200)")
     profiling.add_option(result)
     return result

@@ -1,7 +1,7 @@
-"""Where the embedded broker's time goes: one more round under py-spy, not counted.
+"""Where the embedded broker spends its time: one extra round under py-spy, which is not counted.
 
-Needs the program `py-spy` (`pip install py-spy`) on the PATH or beside the Python that runs this. The share
-of `epoll_pwait` is about the time in which the broker waited for its clients: where it is large, they limit.
+Needs the program `py-spy` (`pip install py-spy`) on the PATH or next to the Python that runs this. The share
+of `epoll_pwait` is roughly the time spent waiting for clients: if it is large, they are the limit.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ LINE_NUMBER: Final = re.compile(r":\d+\)$")
 
 def add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--profile", type=Path, metavar="FILE", help="profile the embedded broker in one more round (py-spy)"
+        "--profile", type=Path, metavar="FILE", help="profile the embedded broker in an extra round (py-spy)"
     )
 
 
 def profile(
     arguments: argparse.Namespace, engines: Sequence[Broker], work: Callable[[Broker], object]
 ) -> None:
-    """If asked for: run the work on the embedded broker, print its hottest functions, keep the stacks."""
+    """If requested, run the work on the embedded broker, print its hottest functions and save the stacks."""
     if arguments.profile is None:
         return
     broker = next((engine for engine in engines if isinstance(engine, EmbeddedBroker)), None)
@@ -63,7 +63,7 @@ def profile(
             recorder.wait(120)
         if not arguments.profile.exists():
             said.seek(0)
-            raise SystemExit("py-spy gave no profile:\n" + said.read().decode(errors="replace"))
+            raise SystemExit("py-spy wrote no profile:\n" + said.read().decode(errors="replace"))
     print(
         f"\nprofile of the embedded broker: {used.user:.2f} s in its code, {used.system:.2f} s in the kernel"
     )
@@ -72,12 +72,12 @@ def profile(
 
 
 def hottest(stacks: str) -> str:
-    """The functions with most samples of their own, and those below which most samples lie."""
+    """The functions with the most samples of their own, and those with the most including calls."""
     own: Counter[str] = Counter()
     below: Counter[str] = Counter()
     for line in stacks.splitlines():
         stack, _, count = line.rpartition(" ")
-        # Without line numbers: functions are asked for, and only the stacks in the file know their lines.
+        # Without line numbers, since this is about functions; only the stacks in the file have lines.
         frames = [LINE_NUMBER.sub(")", frame) for frame in stack.split(";")]
         own[frames[-1]] += int(count)
         for frame in set(frames):

@@ -1,6 +1,6 @@
-"""The command line of the benchmarks of statements, and the two engines that it asks for.
+"""The command line of the statement benchmarks, and the two engines it selects.
 
-Both write to the platform's broker; the stock Spark starts when the platform is up, and both run to the end.
+Both write to the platform's broker; stock Spark starts once the platform is up, and both run to the end.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def parser(description: str | None, *, rounds: int, warm_up: int = 1) -> argpars
     )
     result.add_argument("--rounds", type=int, default=rounds, help=f"measured rounds (default {rounds})")
     result.add_argument("--warm-up", type=int, default=warm_up, help=f"rounds before (default {warm_up})")
-    result.add_argument("--json", type=Path, metavar="FILE", help="write settings, rounds and verdicts there")
-    result.add_argument("--only", choices=("headrace", "stock"), help="leave the other out")
+    result.add_argument("--json", type=Path, metavar="FILE", help="write settings, rounds and verdicts here")
+    result.add_argument("--only", choices=("headrace", "stock"), help="omit the other")
     return result
 
 
 @contextmanager
 def engines(platform: Platform, only: str | None) -> Iterator[list[StatementEngine]]:
-    """The platform, and a stock Spark beside it, unless one is to be left out."""
+    """The platform and a stock Spark, unless one is omitted."""
     with ExitStack() as stack:
         found: list[StatementEngine] = []
         if only != "stock":
@@ -44,5 +44,5 @@ def engines(platform: Platform, only: str | None) -> Iterator[list[StatementEngi
 
 
 def label(engine: StatementEngine, number: int) -> str:
-    """Part of a topic's name that no other engine and round has; warm-up rounds are numbered below zero."""
+    """A part of a topic's name, unique to engine and round; warm-up rounds have numbers below zero."""
     return f"{engine.name.partition(' ')[0]}_{number + 100}"

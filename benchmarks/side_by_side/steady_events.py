@@ -1,7 +1,7 @@
-"""Events posted over HTTP at a steady pace, and when each is readable in a derived topic.
+"""Events posted over HTTP at a steady rate, and when each is readable in a derived topic.
 
-The latency of an event counts from the moment at which it was *due*, so a stalled sender cannot hide a stall
-(no coordinated omission).
+The latency of an event counts from the moment at which it was *due*, so that a stalled sender cannot hide a
+stall (no coordinated omission).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PATIENCE: Final = 180.0
 
 
 class Reader:
-    """Notes when each event, told by its key, is readable in the topic."""
+    """Records when each event, identified by its key, becomes readable in the topic."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = Consumer(
@@ -52,7 +52,7 @@ class Reader:
         return sorted((self._seen[key] - moment) * 1000 for key, moment in due.items())
 
     def has_any(self, prefix: str) -> bool:
-        """Whether an event whose key begins so has come."""
+        """Whether an event whose key starts with this has arrived."""
         return any(key.startswith(prefix) for key in list(self._seen))
 
     def stop(self) -> None:
@@ -69,7 +69,7 @@ class Reader:
 
 
 class Sender:
-    """Posts single events at a steady pace from several connections."""
+    """Posts single events at a steady rate over several connections."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -77,7 +77,7 @@ class Sender:
         self._pool = ThreadPoolExecutor(_SENDERS)
 
     def send(self, prefix: str, count: int, rate: float) -> dict[str, float]:
-        """When each event was due, by its key."""
+        """Returns when each event was due, by its key."""
         began = time.monotonic() + 0.1
         due = {f"{prefix}-{number}": began + number / rate for number in range(count)}
         list(self._pool.map(self._post, due.items()))
@@ -106,7 +106,7 @@ class Sender:
         response = connection.getresponse()
         answer = response.read()
         if response.status != http.client.OK:
-            raise RuntimeError(f"POST /events answered {response.status}: {answer!r}")
+            raise RuntimeError(f"POST /events returned {response.status}: {answer!r}")
 
     def close(self) -> None:
         self._pool.shutdown()

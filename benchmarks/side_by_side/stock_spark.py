@@ -1,11 +1,11 @@
-"""A program: JSON to Avro on stock Spark Structured Streaming, as one writes it by hand; and how to drive it.
+"""A program: hand-written JSON to Avro on stock Spark Structured Streaming; and a class to drive it.
 
-`from_json` with the events' schema, `SUBSTRING`, `to_avro` with Confluent's five bytes in front, Kafka in
-and out, Spark's defaults for everything that is not named here: the trigger, the checkpoints, the consumer
-and the producer. As many task slots as cores (`local[*]`), the heap that the platform gives its Spark.
-Records that cannot be read become nulls: no dead letters, no coordinates.
+It uses `from_json` with the events' schema, `SUBSTRING`, `to_avro` with Confluent's five-byte prefix, Kafka
+in and out, and Spark's defaults for everything not mentioned here: the trigger, the checkpoints, the consumer
+and the producer. It has as many task slots as cores (`local[*]`) and the heap that the platform gives its
+Spark. Records that cannot be read become nulls: no dead letters, no coordinates.
 
-One line of JSON in for each command, one out for each answer:
+Each command is a line of JSON in, each answer a line out:
 
     {"start": NAME, "source": TOPIC, "sink": TOPIC, "starting": "earliest", "only": ""}   {"started": NAME}
     {"stop": NAME}                                               {"progress": [...]}
@@ -40,7 +40,7 @@ AVRO_SCHEMA: Final = json.dumps(
 
 
 class StockSpark:
-    """The program as a process: stock Spark in a JVM of its own, on the platform's broker."""
+    """The program as a process: stock Spark in its own JVM, on the platform's broker."""
 
     name = STOCK
 
@@ -56,11 +56,11 @@ class StockSpark:
         self._answer()
 
     def start(self, name: str, *, source: str, sink: str, starting: str, only: str = "") -> None:
-        """`only`: a type of events; the others are left out."""
+        """`only`: the one event type to select."""
         self._ask({"start": name, "source": source, "sink": sink, "starting": starting, "only": only})
 
     def stop(self, name: str) -> list[dict[str, Any]]:
-        """Stop a query; what Spark says of its last batches."""
+        """Stop a query; returns what Spark reports about its last batches."""
         progress: list[dict[str, Any]] = self._ask({"stop": name})["progress"]
         return progress
 
@@ -86,7 +86,7 @@ class StockSpark:
     def _answer(self) -> dict[str, Any]:
         line = self._stream(self._process.stdout).readline()
         if not line:
-            raise RuntimeError("stock Spark ended; what it said is in stock-spark.log of its folder")
+            raise RuntimeError("stock Spark exited; its output is in stock-spark.log in its folder")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -144,7 +144,7 @@ def main(bootstrap: str, folder: str, memory: str) -> None:
         return {"started": name}
 
     def stop(command: dict[str, Any]) -> dict[str, Any]:
-        # Not `processAllAvailable` before: while records keep coming that never returns.
+        # Without `processAllAvailable` first, which never returns while records keep arriving.
         query = queries.pop(command["stop"])
         query.stop()
         return {"progress": [json.loads(each.json) for each in query.recentProgress]}

@@ -1,4 +1,4 @@
-"""Clients (librdkafka) that run before the broker does and try to reach it every few milliseconds."""
+"""Clients (librdkafka) that start before the broker and try to reach it every few milliseconds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PATIENCE: Final = 180.0
 def settings(broker: Broker) -> dict[str, Any]:
     return {
         "bootstrap.servers": broker.bootstrap,
-        # Librdkafka itself lets 11 ms pass between two attempts.
+        # librdkafka itself waits 11 ms between two attempts.
         "reconnect.backoff.ms": 2,
         "reconnect.backoff.max.ms": 5,
         "topic.metadata.refresh.fast.interval.ms": 5,
         "retry.backoff.ms": 5,
         "retry.backoff.max.ms": 10,
         "socket.connection.setup.timeout.ms": 1000,
-        # Refused connections are what these clients wait through.
+        # These clients expect refused connections.
         "log_level": 0,
         "error_cb": lambda _: None,
     }
@@ -38,7 +38,7 @@ class WaitingProducer:
         self._producer.produce(topic, b"first", on_delivery=self._delivered)
 
     def acknowledged_at(self) -> float:
-        """Wait until it is acknowledged; when that was."""
+        """Wait until it is acknowledged; returns when."""
         deadline = time.monotonic() + PATIENCE
         while not self._acknowledged_at:
             self._producer.poll(0.1)
@@ -68,7 +68,7 @@ class WaitingConsumer:
         self._consumer.assign([TopicPartition(topic, 0, offset)])
 
     def received_at(self) -> float:
-        """Wait until it is there; when that was."""
+        """Wait until it has arrived; returns when."""
         try:
             deadline = time.monotonic() + PATIENCE
             while time.monotonic() < deadline:
@@ -79,6 +79,6 @@ class WaitingConsumer:
                 if message.error() is not None or message.offset() != self._offset:
                     raise RuntimeError(f"offset {self._offset}: {message.error()}, {message.offset()}")
                 return now
-            raise RuntimeError(f"the record at offset {self._offset} did not come")
+            raise RuntimeError(f"the record at offset {self._offset} did not arrive")
         finally:
             self._consumer.close()

@@ -1,7 +1,7 @@
-"""The whole platform in a folder of its own, as `headrace up` starts it, and its statements over REST.
+"""The whole platform in its own folder, as `headrace up` starts it, and its statements over REST.
 
 Invariants: free ports, an empty folder, everything ended with the block; only the platform's own processes
-are looked at or signalled.
+are examined or signalled.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Platform:
         )
 
     def run(self, statements: str, **properties: str) -> list[dict[str, Any]]:
-        """POST /ksql; the answers, one for each statement."""
+        """POST /ksql; returns the answers, one per statement."""
         answer = self._client.post("/ksql", json={"ksql": statements, "streamsProperties": properties})
         if answer.status_code != httpx.codes.OK:
-            raise RuntimeError(f"{statements} fails: {answer.text}")
+            raise RuntimeError(f"{statements} failed: {answer.text}")
         content: list[dict[str, Any]] = answer.json()
         return content
 
     def start_query(self, statement: str, **properties: str) -> str:
-        """Run a statement that makes a query; its id."""
+        """Run a statement that creates a query; returns its id."""
         status = self.run(statement, **properties)[-1]["commandStatus"]
         query_id: str | None = status["queryId"]
         if query_id is None:
@@ -59,9 +59,9 @@ class Platform:
         return query_id
 
     def cpu(self, process: str = PIPELINE) -> CpuTime:
-        """CPU time of a process of the platform and of all that it started, such as Spark's JVM."""
+        """CPU time of one of the platform's processes and everything it started, such as Spark's JVM."""
         pid = next(state.pid for state in self._supervisor.states() if state.name == process)
-        assert pid is not None, f"{process} does not run"
+        assert pid is not None, f"{process} is not running"
         return cpu_of_family(pid)
 
     def close(self) -> None:
@@ -69,9 +69,9 @@ class Platform:
 
 
 def cpu_of_family(pid: int) -> CpuTime:
-    """CPU time of a process and of what it started and still runs.
+    """CPU time of a process and of its running descendants.
 
-    Stock Hadoop starts a `chmod` for each file: such a child may end while it is looked at.
+    Stock Hadoop starts a `chmod` for each file: such a child may end while it is being examined.
     """
     times = [cpu_time(pid)]
     for child in psutil.Process(pid).children(recursive=True):
@@ -82,9 +82,7 @@ def cpu_of_family(pid: int) -> CpuTime:
 
 @contextmanager
 def started_platform(**changed: Any) -> Iterator[Platform]:
-    """A platform on an empty folder with these settings changed; gone with its folder at the end, on
-    SIGTERM too.
-    """
+    """A platform on an empty folder with these settings changed; removed at the end, on SIGTERM too."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="headrace-benchmark-"))

@@ -190,7 +190,7 @@ def test_of_two_processes_at_once_one_fetches(machine: Path, repository: MavenRe
     said = [process.communicate(timeout=60)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], said
     assert set(repository.served.values()) == {1}
-    assert sorted(said) == ["", "Fetching 30 Java artifacts (group, 3 MB)\n"], (
+    assert sorted(said) == ["", "Downloading 30 Java artifacts (group, 3 MB)\n"], (
         "one plain line without a terminal"
     )
 

@@ -174,7 +174,7 @@ def test_a_duplicate_is_allowed_for_who_is_not_idempotent(run: Telling) -> None:
     run.finds()
     assert check(run.events).allowed == {"duplicate": 1}
     run.final({0: "a", 1: "b", 2: "b", 3: "a"})
-    assert run.finds("duplicate") == ["'a' stands in orders/0 at the offsets 0, 3"]
+    assert run.finds("duplicate") == ["'a' is in orders/0 at the offsets 0, 3"]
 
 
 def test_order_is_kept_for_who_is_idempotent(run: Telling) -> None:

@@ -133,7 +133,7 @@ def _serve_apache_kafka(settings: Settings, stop: _StopSignal) -> None:
         java = find_java(settings.java_home)
         artifacts = Artifacts(settings.cache_dir)
         if missing := artifacts.missing("kafka"):
-            announce(settings, NAME, state="starting", detail=f"fetching {missing} Java artifacts")
+            announce(settings, NAME, state="starting", detail=f"downloading {missing} Java artifacts")
         jars = artifacts.jars("kafka", progress=True)
     engine = ApacheKafka(
         _folder(settings, "kafka"),
