@@ -1,4 +1,4 @@
-# Two commands do everything on a fresh machine: `make demo` and `make test`. Each does its own set-up first.
+# Two commands do everything on a fresh machine: `make demo` and `make test`. Each sets up what it needs first.
 
 PYTHON ?= python3
 SECONDS ?=
@@ -13,11 +13,11 @@ STAMP := $(VENV)/.installed
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## Virtual environment, the package, the console's assets, Spark's Java artifacts
+setup: $(STAMP) ## Install the package in .venv, build the console's assets, download Spark's Java artifacts
 	@$(BIN)/python -m headrace.console.build_assets
 	@$(BIN)/headrace artifacts fetch spark
 
-# Only for what compares with Apache Kafka, or starts it: the platform's own log needs no Java.
+# Only for targets that start Apache Kafka or compare with it: the embedded log needs no Java.
 setup-kafka: setup
 	@$(BIN)/headrace artifacts fetch kafka
 
@@ -28,40 +28,40 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-demo: setup ## Start everything, send events, show them arrive; SECONDS=60 ends by itself
+demo: setup ## Start everything, send events, show them arriving; SECONDS=60 stops by itself
 	@$(BIN)/headrace demo $(if $(SECONDS),--seconds $(SECONDS))
 
-test: setup-kafka lint ## All tests that belong to every change
+test: setup-kafka lint ## Run the tests that every change must pass
 	$(BIN)/pytest -m "not long" --numprocesses 2
 
-test-all: setup-kafka lint ## The long tests too
+test-all: setup-kafka lint ## Run all tests, including the long ones
 	$(BIN)/pytest
 
-load: setup ## A mixed load with kills, its history checked for anomalies; MINUTES=10
+load: setup ## Run a mixed load with kills and check its history for anomalies; MINUTES=10
 	$(BIN)/python -m tests.load --minutes $(MINUTES)
 
-lint: setup ## Style, types, layers
+lint: setup ## Check style, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: setup ## Write the generated pages anew
+docs: setup ## Regenerate the generated pages
 	$(BIN)/python -m headrace.cli.settings_page docs/settings.md
 	$(BIN)/python -m headrace.cli.compatibility_page docs/compatibility.md
 	$(BIN)/python -m tests.architecture_page
 
-bench: setup-kafka ## Measure what the README claims
+bench: setup-kafka ## Run the benchmarks behind the README's figures
 	$(BIN)/python benchmarks/avro_latency.py
 	$(BIN)/python benchmarks/statement_throughput.py
 	$(BIN)/python benchmarks/statements_shared.py
 	$(BIN)/python benchmarks/statement_start.py
 	$(BIN)/python benchmarks/broker_benchmarks.py
 
-lock: setup ## Resolve the dependencies anew into requirements.lock
+lock: setup ## Resolve the dependencies again into requirements.lock
 	$(BIN)/uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url --no-header \
 	    --upgrade --quiet --output-file requirements.lock pyproject.toml
 
-clean: ## Remove what the other targets made here (not the artifact cache, not the data folder)
+clean: ## Remove what the other targets created here (not the artifact cache or the data folder)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build \
 	    src/headrace/console/node_modules src/headrace/console/static/vendor
