@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from headrace.broker.broker import Broker
 from headrace.broker.configs import ConfigStore, static_log_config
-from headrace.broker.coordinators.timers import Timers
+from headrace.broker.coordinators.timers import EventLoopClock, Timers
 from headrace.broker.errors import ApiError
 from headrace.broker.group_commit import GroupCommit
 from headrace.broker.settings import BrokerSettings, FsyncPolicy
@@ -266,7 +266,7 @@ async def test_timers_fire_once_at_the_last_time_that_was_set() -> None:
         if key == ("last",):
             all_fired.set()
 
-    timers = Timers(due, lambda: clock[0])
+    timers = Timers(due, EventLoopClock(lambda: clock[0]))
     timers.set([Timer(key=("moved",), at_ms=1_010), Timer(key=("cancelled",), at_ms=1_001)])
     timers.set([Timer(key=("moved",), at_ms=1_020), Timer(key=("cancelled",), at_ms=None)])
     # The wall clock stands still: nobody hears of a time before the one that was asked for.

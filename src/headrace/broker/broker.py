@@ -6,6 +6,7 @@ waiting fetches learn of it. Never touches a socket.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 from collections.abc import Mapping
@@ -82,6 +83,13 @@ class Broker:
     def wake(self, log: PartitionLog, appended_bytes: int = 0) -> None:
         """Say that there is more to read, or something else to know, in a partition."""
         self.waiting.wake(log, appended_bytes)
+
+    def appended(self, log: PartitionLog, last_offset: int, size: int = 0) -> asyncio.Future[None] | None:
+        """Records were appended: a future if they must reach the disk first, or None and they can be read."""
+        written = self.group_commit.appended(log, last_offset)
+        if written is None:
+            self.wake(log, size)
+        return written
 
     def create_topic(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
         """Make a topic. Names, counts and configs are the caller's to check. Raises LogError."""

@@ -7,7 +7,9 @@ consumer protocol is answered by the machine of the latter (KIP-848). Never: I/O
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -18,34 +20,75 @@ from headrace.coordination.classic.rebalance import ClassicSettings
 from headrace.coordination.consumer.groups import ConsumerGroups
 from headrace.coordination.consumer.records import CONSUMER_GROUP_KEYS
 from headrace.coordination.consumer.requests import ConsumerSettings, MigrationPolicy
-from headrace.coordination.decision import Decision, TimerKey
+from headrace.coordination.decision import Decision, TimerKey, WaitingId
 from headrace.coordination.fields import CorruptRecordError, record_type
 from headrace.coordination.group import CONSUMER, Groups
 from headrace.coordination.offsets import MACHINE as OFFSETS
 from headrace.coordination.offsets import Offsets, OffsetSettings
+from headrace.coordination.replies import HeartbeatReply, JoinReply, LeaveReply, SyncReply
+from headrace.coordination.requests import HeartbeatRequest, JoinRequest, LeaveRequest, SyncRequest
 from headrace.coordination.topics import Topics
+from headrace.log.folder.topic_catalogue import encode_id
 
 _OFFSET_KEYS: Final = (0, 1)
 _CLASSIC_KEY: Final = 2
 _CLASSIC: Final = "classic"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    """The settings of all machines of groups."""
+
+    classic: ClassicSettings = field(default_factory=ClassicSettings)
+    consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
+    offsets: OffsetSettings = field(default_factory=OffsetSettings)
+
+
 class GroupMachines:
     """All about the groups of one partition of `__consumer_offsets`."""
 
-    def __init__(self, configs: ConfigStore, topics: Topics, shard: int) -> None:
+    def __init__(self, settings: GroupSettings, topics: Topics, shard: int) -> None:
         self.groups: Final[Groups] = {}
-        classic_settings = _classic_settings(configs)
-        consumer_settings = _consumer_settings(configs)
-        self.classic: Final = ClassicGroups(self.groups, classic_settings)
+        self.classic: Final = ClassicGroups(self.groups, settings.classic)
         self.consumer: Final = ConsumerGroups(
             self.groups,
             topics,
             self.classic,
-            settings=lambda _group_id: consumer_settings,
-            classic_settings=classic_settings,
+            settings=lambda _group_id: settings.consumer,
+            classic_settings=settings.classic,
         )
-        self.offsets: Final = Offsets(self.groups, _offset_settings(configs), shard=shard)
+        self.offsets: Final = Offsets(self.groups, settings.offsets, shard=shard)
+
+    # Requests of the classic protocol, whichever kind the group is of.
+
+    def decide_join(
+        self, request: JoinRequest, *, waiting_id: WaitingId, unique: uuid.UUID, now_ms: int
+    ) -> Decision[JoinReply]:
+        """JoinGroup. `unique` becomes part of the id of somebody new, in the form of the group's kind."""
+        if self.is_consumer_group(request.group_id):
+            return self.consumer.decide_join(
+                request, waiting_id=waiting_id, unique=encode_id(unique), now_ms=now_ms
+            )
+        return self.classic.decide_join(request, waiting_id=waiting_id, unique=str(unique), now_ms=now_ms)
+
+    def decide_sync(self, request: SyncRequest, *, waiting_id: WaitingId, now_ms: int) -> Decision[SyncReply]:
+        """SyncGroup. Only members of a classic group may have to wait."""
+        if self.is_consumer_group(request.group_id):
+            return self.consumer.decide_sync(request, now_ms=now_ms)
+        return self.classic.decide_sync(request, waiting_id=waiting_id, now_ms=now_ms)
+
+    def decide_heartbeat(self, request: HeartbeatRequest, *, now_ms: int) -> Decision[HeartbeatReply]:
+        """Heartbeat."""
+        return self._machine(request.group_id).decide_heartbeat(request, now_ms=now_ms)
+
+    def decide_leave(self, request: LeaveRequest, *, now_ms: int) -> Decision[LeaveReply]:
+        """LeaveGroup."""
+        return self._machine(request.group_id).decide_leave(request, now_ms=now_ms)
+
+    def _machine(self, group_id: str) -> ClassicGroups | ConsumerGroups:
+        return self.consumer if self.is_consumer_group(group_id) else self.classic
+
+    # What the runtime asks.
 
     def is_consumer_group(self, group_id: str) -> bool:
         group = self.groups.get(group_id)
@@ -77,10 +120,18 @@ class GroupMachines:
         return self.consumer.timed_out(key, now_ms)
 
     def write_failed(
-        self, group_id: str, decision: Decision[Any], error: ErrorCode, now_ms: int
+        self, about: str, decision: Decision[Any], error: ErrorCode, now_ms: int
     ) -> Decision[Any]:
-        """What happens in place of a decision about a group whose records could not be written."""
-        return self.consumer.write_failed(group_id, decision, error, now_ms)
+        return self.consumer.write_failed(about, decision, error, now_ms)
+
+
+def group_settings(configs: ConfigStore) -> GroupSettings:
+    """The settings as the broker is configured."""
+    return GroupSettings(
+        classic=_classic_settings(configs),
+        consumer=_consumer_settings(configs),
+        offsets=_offset_settings(configs),
+    )
 
 
 def _classic_settings(configs: ConfigStore) -> ClassicSettings:

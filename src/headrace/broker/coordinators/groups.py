@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.coordinators.group_machines import GroupMachines
-from headrace.broker.coordinators.shard import OnFailure, Shard
+from headrace.broker.coordinators.group_machines import GroupMachines, group_settings
+from headrace.broker.coordinators.shard import Shard
 from headrace.broker.coordinators.shards import Shards
 from headrace.broker.coordinators.topics import BrokerTopics
 from headrace.broker.errors import ApiError, kafka_code
@@ -31,7 +31,6 @@ from headrace.coordination.consumer.requests import (
     ConsumerHeartbeatRequest,
     DescribedConsumerGroup,
 )
-from headrace.coordination.decision import Decision, TimerKey
 from headrace.coordination.replies import (
     CommitReply,
     DeleteGroupsReply,
@@ -77,8 +76,7 @@ class GroupCoordinator:
         self.shards: Final = Shards(
             broker,
             CONSUMER_OFFSETS,
-            lambda number: GroupMachines(broker.configs, topics, number),
-            self._due,
+            lambda number: GroupMachines(group_settings(broker.configs), topics, number),
         )
 
     def partition_of(self, group_id: str) -> int:
@@ -90,47 +88,34 @@ class GroupCoordinator:
     def join(self, request: JoinRequest) -> Answer[JoinReply]:
         """JoinGroup."""
         shard = self.shards.of(request.group_id)
-        machines, now_ms = shard.machines, self._broker.now_ms()
-        consumer = machines.is_consumer_group(request.group_id)
-        unique = encode_id(uuid.uuid4()) if consumer else str(uuid.uuid4())
-        machine = machines.consumer if consumer else machines.classic
+        unique, now_ms = uuid.uuid4(), self._broker.now_ms()
         return shard.ask(
-            lambda waiting_id: machine.decide_join(
+            lambda waiting_id: shard.machines.decide_join(
                 request, waiting_id=waiting_id, unique=unique, now_ms=now_ms
             ),
-            _if_unwritten(shard, request.group_id),
+            request.group_id,
         )
 
     def sync(self, request: SyncRequest) -> Answer[SyncReply]:
         """SyncGroup."""
         shard = self.shards.of(request.group_id)
-        machines, now_ms = shard.machines, self._broker.now_ms()
-        if machines.is_consumer_group(request.group_id):
-            return _now(self._decided(shard, request, machines.consumer.decide_sync(request, now_ms=now_ms)))
+        now_ms = self._broker.now_ms()
         return shard.ask(
-            lambda waiting_id: machines.classic.decide_sync(request, waiting_id=waiting_id, now_ms=now_ms),
-            _if_unwritten(shard, request.group_id),
+            lambda waiting_id: shard.machines.decide_sync(request, waiting_id=waiting_id, now_ms=now_ms),
+            request.group_id,
         )
 
     def heartbeat(self, request: HeartbeatRequest) -> Answer[HeartbeatReply]:
         """Heartbeat of the classic protocol."""
         shard = self.shards.of(request.group_id)
-        machines = shard.machines
-        consumer = machines.is_consumer_group(request.group_id)
-        machine = machines.consumer if consumer else machines.classic
-        return _now(
-            self._decided(shard, request, machine.decide_heartbeat(request, now_ms=self._broker.now_ms()))
-        )
+        decision = shard.machines.decide_heartbeat(request, now_ms=self._broker.now_ms())
+        return _now(shard.carry_out(decision, request.group_id))
 
     def leave(self, request: LeaveRequest) -> Answer[LeaveReply]:
         """LeaveGroup."""
         shard = self.shards.of(request.group_id)
-        machines = shard.machines
-        consumer = machines.is_consumer_group(request.group_id)
-        machine = machines.consumer if consumer else machines.classic
-        return _now(
-            self._decided(shard, request, machine.decide_leave(request, now_ms=self._broker.now_ms()))
-        )
+        decision = shard.machines.decide_leave(request, now_ms=self._broker.now_ms())
+        return _now(shard.carry_out(decision, request.group_id))
 
     def consumer_heartbeat(self, request: ConsumerHeartbeatRequest) -> Answer[ConsumerHeartbeatReply]:
         """ConsumerGroupHeartbeat (KIP-848)."""
@@ -138,7 +123,7 @@ class GroupCoordinator:
         decision = shard.machines.consumer.decide_consumer_heartbeat(
             request, unique=encode_id(uuid.uuid4()), now_ms=self._broker.now_ms()
         )
-        return _now(self._decided(shard, request, decision))
+        return _now(shard.carry_out(decision, request.group_id))
 
     # Offsets.
 
@@ -280,19 +265,6 @@ class GroupCoordinator:
         shard = self.shards.at(partition)
         if shard is not None and shard.loaded:
             shard.machines.replay_marker(producer_id, committed=committed)
-
-    def _due(self, shard: Shard[GroupMachines], key: TimerKey, now_ms: int) -> None:
-        decision = shard.machines.timed_out(key, now_ms)
-        about_a_group = isinstance(key[2], str)
-        shard.carry_out(decision, _if_unwritten(shard, str(key[2])) if about_a_group else None)
-
-    @staticmethod
-    def _decided(shard: Shard[GroupMachines], request: Any, decision: Decision[Any]) -> Any:
-        return shard.carry_out(decision, _if_unwritten(shard, request.group_id))
-
-
-def _if_unwritten(shard: Shard[GroupMachines], group_id: str) -> OnFailure:
-    return lambda decision, error, now_ms: shard.machines.write_failed(group_id, decision, error, now_ms)
 
 
 def _now(reply: Answer[_Said] | None) -> Answer[_Said]:

@@ -7,7 +7,8 @@ machine says what is to happen in place of it (see `coordination.decision`).
 Invariants: nothing else happens between deciding and replaying, so a decision is never about a state that
 is gone. What was asked is carried out to its end whether or not the client is still there; only the reply
 is dropped. A waiting id is answered once, and forgotten with its connection.
-Never: decides anything, knows what is in a record.
+Never: decides anything, knows what is in a record, knows the broker: it needs a log, a clock, and somebody
+who says when records are durable (`confirmation`).
 """
 
 from __future__ import annotations
@@ -16,21 +17,18 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
 from headrace.broker.connection import CloseConnectionError
-from headrace.broker.coordinators.timers import Timers
+from headrace.broker.coordinators.timers import Clock, Timers
 from headrace.coordination.decision import Decision, Reply, TimerKey, WaitingId
 from headrace.log.errors import BatchTooLargeError, LogError, RecordTooLargeError
+from headrace.log.partition.partition_log import Appended
 from headrace.log.producers.verification import Coordinator, Guard
 from headrace.wire.record_batch import NO_PRODUCER
 from headrace.wire.records import Record, build_batch
-
-if TYPE_CHECKING:
-    from headrace.broker.broker import Broker
-    from headrace.log.partition.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
 
@@ -46,12 +44,50 @@ class Machines(Protocol):
 
     def loaded(self, now_ms: int) -> Iterable[Decision[Any]]:
         """All records have been replayed."""
+        ...
+
+    def timed_out(self, key: TimerKey, now_ms: int) -> Decision[Any]:
+        """A timer is due."""
+        ...
+
+    def write_failed(
+        self, about: str, decision: Decision[Any], error: ErrorCode, now_ms: int
+    ) -> Decision[Any]:
+        """What happens in place of a decision about this group or id whose records could not be written."""
+        ...
+
+
+class ShardLog(Protocol):
+    """The partition of a shard: a `PartitionLog`, or a log in memory."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def durable(self) -> bool: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def high_water_mark(self) -> int: ...
+
+    def append(self, records: bytearray, *, now_ms: int, permission: Coordinator) -> Appended: ...
+
+    def begin_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, epoch_bump: bool, now_ms: int
+    ) -> Guard | None: ...
 
 
 SomeMachines = TypeVar("SomeMachines", bound=Machines)
 SomeReply = TypeVar("SomeReply", bound=Reply)
-OnFailure = Callable[[Decision[Any], ErrorCode, int], Decision[Any]]
-Due = Callable[["Shard[Any]", TimerKey, int], None]
+Due = Callable[["Shard[SomeMachines]", TimerKey, int], None]
+Confirmation = Callable[[int, int], asyncio.Future[None] | None]
+"""Called with the last offset that was appended and the number of bytes: when they are as durable as promised
+(None: now)."""
 
 
 class Carried(NamedTuple):
@@ -65,14 +101,24 @@ class Shard(Generic[SomeMachines]):
     """One partition with its machines. `loaded` once all that is in the partition was replayed."""
 
     def __init__(
-        self, broker: Broker, number: int, log: PartitionLog, machines: SomeMachines, due: Due
+        self,
+        number: int,
+        log: ShardLog,
+        machines: SomeMachines,
+        *,
+        clock: Clock,
+        confirmation: Confirmation,
+        due: Due[SomeMachines] | None = None,
     ) -> None:
-        self._broker: Final = broker
+        """`due` is called when a timer is; without it, what `timed_out` leads to is all that happens."""
+        self._clock: Final = clock
+        self._confirmation: Final = confirmation
         self.number: Final = number
         self.log: Final = log
         self.machines: Final = machines
         self.loaded = False
-        self._timers: Final = Timers(lambda key, now_ms: due(self, key, now_ms), broker.now_ms)
+        self._due: Final = due
+        self._timers: Final = Timers(self._on_timer, clock)
         self._waiting: dict[WaitingId, asyncio.Future[Any]] = {}
         self._ids: Final = itertools.count()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -80,7 +126,7 @@ class Shard(Generic[SomeMachines]):
     def become_loaded(self) -> None:
         """Everything was replayed: from now on it decides."""
         self.loaded = True
-        for decision in self.machines.loaded(self._broker.now_ms()):
+        for decision in self.machines.loaded(self._clock.now_ms()):
             self.carry_out(decision)
 
     def close(self) -> None:
@@ -100,14 +146,14 @@ class Shard(Generic[SomeMachines]):
     # Decisions.
 
     def ask(
-        self, decide: Callable[[WaitingId], Decision[SomeReply]], failed: OnFailure
+        self, decide: Callable[[WaitingId], Decision[SomeReply]], about: str
     ) -> SomeReply | asyncio.Future[SomeReply]:
         """Carry out a decision whose reply may have to wait for a later one."""
         waiting_id = next(self._ids)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         # Before anything is decided: the answer may be among the replies of the same decision.
         self._waiting[waiting_id] = future
-        reply = self.carry_out(decide(waiting_id), failed)
+        reply = self.carry_out(decide(waiting_id), about)
         if reply is not None:
             del self._waiting[waiting_id]
             return reply
@@ -118,17 +164,20 @@ class Shard(Generic[SomeMachines]):
         return future
 
     def carry_out(
-        self, decision: Decision[SomeReply], failed: OnFailure | None = None, guard: Guard | None = None
+        self, decision: Decision[SomeReply], about: str | None = None, guard: Guard | None = None
     ) -> SomeReply | asyncio.Future[SomeReply] | None:
-        """Do what was decided; the reply, now or later, or None if somebody else's decision will bring it."""
-        reply, written = self.commit(decision, failed, guard)
+        """Do what was decided; the reply, now or later, or None if somebody else's decision will bring it.
+
+        `about` is the group or id whose machine wants to know if the records cannot be written.
+        """
+        reply, written = self.commit(decision, about, guard)
         if written is None or reply is None:
             answer: SomeReply | None = reply
             return answer
         return asyncio.shield(self.own(_after(written, reply)))
 
     def commit(
-        self, decision: Decision[Any], failed: OnFailure | None = None, guard: Guard | None = None
+        self, decision: Decision[Any], about: str | None = None, guard: Guard | None = None
     ) -> Carried:
         """As `carry_out`, for who has more to do once the records are durable."""
         written: asyncio.Future[None] | None = None
@@ -138,8 +187,10 @@ class Shard(Generic[SomeMachines]):
             except LogError as error:
                 _log.warning("a decision could not be written to %s: %s", self.log.name, error)
                 code = coordinator_code(error)
-                now_ms = self._broker.now_ms()
-                decision = decision.failed(code) if failed is None else failed(decision, code, now_ms)
+                if about is None:
+                    decision = decision.failed(code)
+                else:
+                    decision = self.machines.write_failed(about, decision, code, self._clock.now_ms())
         self._timers.set(decision.timers)
         if written is not None:
             written.add_done_callback(_heard)
@@ -148,6 +199,16 @@ class Shard(Generic[SomeMachines]):
         elif decision.replies:
             self.own(self._answer_after(written, decision.replies))
         return Carried(decision.reply, written)
+
+    def timed_out(self, key: TimerKey, now_ms: int) -> Carried:
+        """Carry out what a timer leads to."""
+        return self.commit(self.machines.timed_out(key, now_ms), subject(key))
+
+    def _on_timer(self, key: TimerKey, now_ms: int) -> None:
+        if self._due is None:
+            self.timed_out(key, now_ms)
+        else:
+            self._due(self, key, now_ms)
 
     def own(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
         """A task that ends with the shard, not with the connection that led to it."""
@@ -162,12 +223,12 @@ class Shard(Generic[SomeMachines]):
         log = self.log
         if log.high_water_mark >= log.end_offset:
             return None
-        return self._broker.group_commit.appended(log, log.end_offset - 1)
+        return self._confirmation(log.end_offset - 1, 0)
 
     def _write(self, decision: Decision[Any], guard: Guard | None) -> asyncio.Future[None] | None:
         """Raises LogError; nothing was written or replayed then."""
         producer = decision.producer
-        now_ms = self._broker.now_ms()
+        now_ms = self._clock.now_ms()
         batch = build_batch(
             [Record(number, 0, each.key, each.value) for number, each in enumerate(decision.records)],
             base_timestamp=now_ms,
@@ -180,10 +241,7 @@ class Shard(Generic[SomeMachines]):
         producer_id = NO_PRODUCER if producer is None else producer.producer_id
         for record in decision.records:
             replay(record.key, record.value, producer_id)
-        written = self._broker.group_commit.appended(self.log, appended.last_offset)
-        if written is None:
-            self._broker.wake(self.log, len(batch))
-        return written
+        return self._confirmation(appended.last_offset, len(batch))
 
     # Replies.
 
@@ -197,6 +255,11 @@ class Shard(Generic[SomeMachines]):
         self, written: asyncio.Future[None], replies: Iterable[tuple[WaitingId, Reply]]
     ) -> None:
         self._answer([(waiting_id, await _after(written, reply)) for waiting_id, reply in replies])
+
+
+def subject(key: TimerKey) -> str | None:
+    """The group or transactional id that a timer is about; None for one that is about all of a shard."""
+    return key[2] if isinstance(key[2], str) else None
 
 
 def _heard(written: asyncio.Future[None]) -> None:

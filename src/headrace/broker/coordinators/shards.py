@@ -11,13 +11,15 @@ The topic is made when the first key is asked about. Never decides anything.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Generic
 
 from kio.schema.errors import ErrorCode
 
 from headrace.broker.coordinators.shard import Due, Machines, Shard, SomeMachines
+from headrace.broker.coordinators.timers import EventLoopClock
 from headrace.broker.errors import ApiError
 from headrace.broker.new_topics import create_automatically
 from headrace.coordination.fields import CorruptRecordError
@@ -38,9 +40,15 @@ SLICE_BYTES: Final = 256 << 10
 
 
 class Shards(Generic[SomeMachines]):
-    """`make` gives the machines of a shard, `due` is told of their timers."""
+    """`make` gives the machines of a shard; for `due` see there."""
 
-    def __init__(self, broker: Broker, topic: str, make: Callable[[int], SomeMachines], due: Due) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        topic: str,
+        make: Callable[[int], SomeMachines],
+        due: Due[SomeMachines] | None = None,
+    ) -> None:
         self._broker: Final = broker
         self.topic: Final = topic
         self._make: Final = make
@@ -63,13 +71,21 @@ class Shards(Generic[SomeMachines]):
         topic = self._broker.logs.topics.get(self.topic)
         if topic is None or self._shards:
             return
+        clock = EventLoopClock(self._broker.now_ms)
         self._shards = [
-            Shard(self._broker, number, log, self._make(number), self._due)
+            Shard(
+                number,
+                log,
+                self._make(number),
+                clock=clock,
+                confirmation=functools.partial(self._broker.appended, log),
+                due=self._due,
+            )
             for number, log in enumerate(topic.partitions)
         ]
-        if any(shard.log.end_offset > shard.log.start_offset for shard in self._shards):
+        if any(log.end_offset > log.start_offset for log in topic.partitions):
             self._loading = asyncio.get_running_loop().create_task(
-                self._load_all(), name=f"load {self.topic}"
+                self._load_all(topic.partitions), name=f"load {self.topic}"
             )
         else:
             for shard in self._shards:
@@ -129,10 +145,10 @@ class Shards(Generic[SomeMachines]):
         """The shard of a partition, if it is there."""
         return self._shards[number] if number < len(self._shards) else None
 
-    async def _load_all(self) -> None:
-        for shard in self._shards:
+    async def _load_all(self, logs: Iterable[PartitionLog]) -> None:
+        for shard, log in zip(self._shards, logs, strict=True):
             try:
-                await load(shard.log, shard.machines)
+                await load(log, shard.machines)
             except (LogError, OSError, WireError):
                 # Its clients are told to come again; deciding on half of what was written would be worse.
                 _log.exception("%s cannot be loaded; its clients will be refused", shard.log.name)

@@ -1,4 +1,4 @@
-"""Timers of the machines, by key, on the event loop.
+"""Timers of the machines, by key.
 
 Invariants: a key has one timer at most; one that was cancelled or set anew never fires for its earlier time.
 A machine is never told that it is earlier than the moment it asked for, whatever the wall clock does.
@@ -8,20 +8,50 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Protocol
 
 from headrace.coordination.decision import Timer, TimerKey
+
+
+class Cancellable(Protocol):
+    """A call that is scheduled."""
+
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    """What time it is, and calls at a later time. Tests turn one by hand."""
+
+    def now_ms(self) -> int: ...
+
+    def call_later(
+        self, seconds: float, call: Callable[[TimerKey, int], None], key: TimerKey, at_ms: int, /
+    ) -> Cancellable: ...
+
+
+class EventLoopClock:
+    """The broker's clock, with the timers of the event loop that runs."""
+
+    __slots__ = ("now_ms",)
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.now_ms: Final = now_ms
+
+    def call_later(
+        self, seconds: float, call: Callable[[TimerKey, int], None], key: TimerKey, at_ms: int, /
+    ) -> Cancellable:
+        return asyncio.get_running_loop().call_later(seconds, call, key, at_ms)
 
 
 class Timers:
     """`due` is called with a timer's key and the time in milliseconds."""
 
-    __slots__ = ("_due", "_handles", "_now_ms")
+    __slots__ = ("_clock", "_due", "_handles")
 
-    def __init__(self, due: Callable[[TimerKey, int], None], now_ms: Callable[[], int]) -> None:
+    def __init__(self, due: Callable[[TimerKey, int], None], clock: Clock) -> None:
         self._due: Final = due
-        self._now_ms: Final = now_ms
-        self._handles: dict[TimerKey, asyncio.TimerHandle] = {}
+        self._clock: Final = clock
+        self._handles: dict[TimerKey, Cancellable] = {}
 
     def __len__(self) -> int:
         return len(self._handles)
@@ -33,10 +63,8 @@ class Timers:
             if handle is not None:
                 handle.cancel()
             if timer.at_ms is not None:
-                seconds = max(0, timer.at_ms - self._now_ms()) / 1000
-                self._handles[timer.key] = asyncio.get_running_loop().call_later(
-                    seconds, self._fire, timer.key, timer.at_ms
-                )
+                seconds = max(0, timer.at_ms - self._clock.now_ms()) / 1000
+                self._handles[timer.key] = self._clock.call_later(seconds, self._fire, timer.key, timer.at_ms)
 
     def stop(self) -> None:
         """Cancel all."""
@@ -46,4 +74,4 @@ class Timers:
 
     def _fire(self, key: TimerKey, at_ms: int) -> None:
         del self._handles[key]
-        self._due(key, max(at_ms, self._now_ms()))
+        self._due(key, max(at_ms, self._clock.now_ms()))

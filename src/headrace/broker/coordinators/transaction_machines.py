@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from kio.schema.errors import ErrorCode
+
 from headrace.broker.configs.store import ConfigStore
-from headrace.coordination.decision import Decision
+from headrace.coordination.decision import Decision, TimerKey
 from headrace.coordination.transactions.machine import Transactions, TransactionSettings
 
 
 class TransactionMachines:
     """The transactions of one partition of `__transaction_state`."""
 
-    def __init__(self, configs: ConfigStore, shard: int) -> None:
-        self.transactions: Final = Transactions(_settings(configs), shard=shard)
+    def __init__(self, settings: TransactionSettings, shard: int) -> None:
+        self.transactions: Final = Transactions(settings, shard=shard)
 
     def replay(self, key: bytes, value: bytes | None, _producer_id: int) -> None:
         """Raises CorruptRecordError."""
@@ -26,8 +28,17 @@ class TransactionMachines:
     def loaded(self, now_ms: int) -> Iterable[Decision[Any]]:
         return (self.transactions.loaded(now_ms),)
 
+    def timed_out(self, key: TimerKey, now_ms: int) -> Decision[Any]:
+        return self.transactions.timed_out(key, now_ms)
 
-def _settings(configs: ConfigStore) -> TransactionSettings:
+    def write_failed(
+        self, about: str, decision: Decision[Any], error: ErrorCode, now_ms: int
+    ) -> Decision[Any]:
+        return self.transactions.write_failed(about, decision, error, now_ms)
+
+
+def transaction_settings(configs: ConfigStore) -> TransactionSettings:
+    """The settings as the broker is configured."""
     return TransactionSettings(
         max_timeout_ms=configs.number("transaction.max.timeout.ms"),
         id_expiration_ms=configs.number("transactional.id.expiration.ms"),

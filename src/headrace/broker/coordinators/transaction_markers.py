@@ -83,7 +83,4 @@ class MarkerWriter:
         )
         if place.topic == CONSUMER_OFFSETS:
             broker.groups.transaction_ended(place.partition, producer_id, committed=end.marker.committed)
-        written = broker.group_commit.appended(log, appended.last_offset)
-        if written is None:
-            broker.wake(log)
-        return written
+        return broker.appended(log, appended.last_offset)

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 from kio.schema.errors import ErrorCode
 
 from headrace.broker.coordinators.groups import Answer
-from headrace.broker.coordinators.shard import Carried, OnFailure, Shard
+from headrace.broker.coordinators.shard import Carried, Shard, subject
 from headrace.broker.coordinators.shards import Shards
-from headrace.broker.coordinators.transaction_machines import TransactionMachines
+from headrace.broker.coordinators.transaction_machines import TransactionMachines, transaction_settings
 from headrace.broker.coordinators.transaction_markers import MarkerWriter
 from headrace.broker.errors import ApiError
 from headrace.broker.topic_names import TRANSACTION_STATE
-from headrace.coordination.decision import Decision, TimerKey
+from headrace.coordination.decision import TimerKey
 from headrace.coordination.transactions.requests import (
     AddPartitions,
     AddPartitionsReply,
@@ -59,7 +59,7 @@ class TransactionCoordinator:
         self.shards: Final = Shards(
             broker,
             TRANSACTION_STATE,
-            lambda number: TransactionMachines(broker.configs, number),
+            lambda number: TransactionMachines(transaction_settings(broker.configs), number),
             self._due,
         )
         # Ids whose transactions are being brought to their end.
@@ -86,17 +86,19 @@ class TransactionCoordinator:
     def _init(
         self, shard: _TransactionShard, request: InitProducer
     ) -> tuple[Carried, asyncio.Task[None] | None]:
+        """What came of it, and the end of an open transaction if that takes longer."""
         machine = shard.machines.transactions
         new_id = self._new_producer_id() if machine.init_needs_producer_id(request) else None
         decision = machine.decide_init(request, now_ms=self._broker.now_ms(), new_producer_id=new_id)
-        return self._commit(shard, request.transactional_id, decision)
+        carried = shard.commit(decision, request.transactional_id)
+        return carried, self._end(shard, request.transactional_id, carried.written)
 
     def add_partitions(self, request: AddPartitions) -> Answer[AddPartitionsReply]:
         """AddPartitionsToTxn, AddOffsetsToTxn, and what Produce and TxnOffsetCommit ask."""
         shard = self.shards.of(request.transactional_id)
         machine = shard.machines.transactions
         decision = machine.decide_add_partitions(request, now_ms=self._broker.now_ms())
-        carried = shard.commit(decision, _if_unwritten(shard, request.transactional_id))
+        carried = shard.commit(decision, request.transactional_id)
         return _answer(shard, carried, None)
 
     def end(self, request: EndTransaction) -> Answer[EndReply]:
@@ -105,7 +107,7 @@ class TransactionCoordinator:
         machine = shard.machines.transactions
         new_id = self._new_producer_id() if machine.end_needs_producer_id(request) else None
         decision = machine.decide_end(request, now_ms=self._broker.now_ms(), new_producer_id=new_id)
-        carried = shard.commit(decision, _if_unwritten(shard, request.transactional_id))
+        carried = shard.commit(decision, request.transactional_id)
         if carried.written is None and not shard.log.durable:
             # What is called soon is called before the next request is read, and after the reply is sent.
             asyncio.get_running_loop().call_soon(self._end_if_loaded, shard, request.transactional_id)
@@ -127,9 +129,8 @@ class TransactionCoordinator:
             found = listed if found is None else found.with_more(listed)
         if found is None:
             # Nothing was ever written; what is wrong with the request is said all the same.
-            found = TransactionMachines(self._broker.configs, 0).transactions.list_transactions(
-                request, now_ms=now_ms
-            )
+            settings = transaction_settings(self._broker.configs)
+            found = TransactionMachines(settings, 0).transactions.list_transactions(request, now_ms=now_ms)
         return found
 
     def _new_producer_id(self) -> int:
@@ -140,13 +141,6 @@ class TransactionCoordinator:
             raise ApiError(ErrorCode.coordinator_not_available, str(error)) from error
 
     # The way to the end.
-
-    def _commit(
-        self, shard: _TransactionShard, transactional_id: str, decision: Decision[Any]
-    ) -> tuple[Carried, asyncio.Task[None] | None]:
-        """Carry out a decision, and what follows if it ends a transaction; a task if that takes longer."""
-        carried = shard.commit(decision, _if_unwritten(shard, transactional_id))
-        return carried, self._end(shard, transactional_id, carried.written)
 
     def _end_if_loaded(self, shard: _TransactionShard, transactional_id: str) -> None:
         """Not if the broker stops right now: then it is done after the next load."""
@@ -192,11 +186,9 @@ class TransactionCoordinator:
             await asyncio.sleep(RETRY_SECONDS)
 
     def _due(self, shard: _TransactionShard, key: TimerKey, now_ms: int) -> None:
-        decision = shard.machines.transactions.timed_out(key, now_ms)
-        if isinstance(key[2], str):
-            self._commit(shard, key[2], decision)
-        else:
-            shard.carry_out(decision)
+        carried = shard.timed_out(key, now_ms)
+        if (transactional_id := subject(key)) is not None:
+            self._end(shard, transactional_id, carried.written)
 
 
 async def _succeeds(written: asyncio.Future[None]) -> bool:
@@ -211,11 +203,6 @@ async def _succeeds(written: asyncio.Future[None]) -> bool:
 def _was_in_use(carried: Carried) -> bool:
     reply = carried.reply
     return isinstance(reply, InitProducerReply) and reply.error is ErrorCode.concurrent_transactions
-
-
-def _if_unwritten(shard: _TransactionShard, transactional_id: str) -> OnFailure:
-    machine = shard.machines.transactions
-    return lambda decision, error, now_ms: machine.write_failed(transactional_id, decision, error, now_ms)
 
 
 def _answer(shard: _TransactionShard, carried: Carried, ending: asyncio.Task[None] | None) -> Answer[Any]:
