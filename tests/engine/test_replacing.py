@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.pipeline.catalogue.catalogue import Catalogue
-from headrace.pipeline.query_plan import QueryPlan
+from headrace.pipeline.plan import QueryPlan
 from headrace.pipeline.rules.planning import plan_query, plan_source
 from headrace.pipeline.serving.errors import StatementFailedError
 from headrace.pipeline.serving.replacing import check_replacement, check_upgrade

@@ -20,13 +20,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.client.topics import TopicDirectory
 from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Encoding, Source
-from headrace.pipeline.query_plan import QueryPlan
+from headrace.pipeline.plan import QueryPlan
 from headrace.pipeline.rules.planning import plan_query, plan_source
 from headrace.pipeline.serving.inferring import inferred_columns
 from headrace.pipeline.spark.formats.avro_format import new_schema_id
 from headrace.pipeline.spark.formats.choosing import schema_to_register
 from headrace.pipeline.spark.plan_query import PlanQuery
-from headrace.pipeline.spark.queries import RunningQuery
+from headrace.pipeline.spark.running_query import RunningQuery
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateAs, CreateSource, CreateType, InsertSelect, Parsed
 from tests.pipeline.case_records import expected_text, raw_text, to_bytes, to_text
@@ -291,7 +291,7 @@ class _RunningCase:
         )
 
     def _read_dead(self) -> list[Any]:
-        topics = {topic for query in self._queries for topic in query.dead_letter_topics.values()}
+        topics = {topic for query in self._queries for topic in query.query.dead_letter_topics.values()}
         return [message for topic in sorted(topics) for message in self._read(topic)]
 
     def _read(self, topic: str) -> list[Any]:

@@ -13,7 +13,7 @@ from headrace.pipeline import marketplace
 from headrace.pipeline.spark.stateless import projected, value_schema
 from tests.pipeline.records import POSTED, Record, decoded, frame
 
-PLAN = marketplace.plan("events")
+PLAN = marketplace.avro_plan("events")
 SCHEMA = value_schema(PLAN)
 SOURCE = TopicIdentity(name="events", topic_id="sourceid", partitions=4)
 SINK = TopicIdentity(name="events_avro", topic_id="sinkid", partitions=3)

@@ -10,7 +10,7 @@ from headrace.client.topics import TopicDirectory, TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.status import QueryStatus, SparkPlan
 from headrace.pipeline.spark.keeper import QueryKeeper
-from headrace.pipeline.spark.queries import RunningQuery
+from headrace.pipeline.spark.running_query import RunningQuery
 
 TOPICS = {"in": TopicIdentity(name="in", topic_id="i", partitions=3)}
 

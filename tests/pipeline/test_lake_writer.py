@@ -9,16 +9,19 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headrace.client.topics import TopicDirectory, TopicIdentity, largest_message
 from headrace.core.settings import Settings
 from headrace.lake.coordinates import SourceCoordinates
 from headrace.lake.writer import WrittenBatch
-from headrace.pipeline.flows import lake_flow
-from headrace.pipeline.plan import LakeFlow, avro_schema
+from headrace.pipeline import marketplace
+from headrace.pipeline.spark.formats.avro_format import new_schema_id, writer_schemas
 from headrace.pipeline.spark.lake_rows import lake_rows
-from headrace.pipeline.spark.lake_writer import DeltaLakeWriter, SchemaLearned
+from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
+from headrace.pipeline.spark.stateless import GivenRecords, value_schema
+from headrace.pipeline.spark.steps.building import built
 from headrace.testing import EmbeddedBroker
 from tests.pipeline.records import Record, avro, frame
 
@@ -29,41 +32,48 @@ SCHEMA_ID = 7
 class Lake:
     """A table, its writer, and the records of its topic."""
 
-    def __init__(self, spark: SparkSession, flow: LakeFlow, bootstrap: str) -> None:
+    query = "events-to-lake"
+
+    def __init__(self, spark: SparkSession, settings: Settings, dead_letter_topic: str) -> None:
         self.spark = spark
-        self.flow = flow
-        self.bootstrap = bootstrap
-        self.settings = dataclasses.replace(Settings(), engine="external", bootstrap_servers=bootstrap)
-        self.schemas = {SCHEMA_ID: flow.reader_schema}
-        self.registry: dict[int, str] = {}
+        self.settings = settings
+        self.bootstrap = settings.bootstrap
+        plan = marketplace.lake_plan(settings)
+        assert plan.lake_table is not None
+        self.plan, self.table = plan, plan.lake_table
+        self.dead_letter_topic = dead_letter_topic
+        self.schemas = {SCHEMA_ID: _SCHEMA}
+        self.absent: set[int] = set()
         self.restart()
 
     def restart(self, topic: TopicIdentity = TOPIC) -> None:
         self.topic = topic
         self.writer = DeltaLakeWriter(
-            self.spark, self.flow, topic=topic, settings=self.settings, learn_schema=self._learn
+            self.spark,
+            self.table,
+            query=self.query,
+            topic=topic,
+            dead_letter_topic=self.dead_letter_topic,
+            settings=self.settings,
         )
 
     def write(self, *records: Record) -> WrittenBatch:
-        rows = lake_rows(frame(self.spark, list(records)), self.flow, topic=self.topic, schemas=self.schemas)
-        return self.writer.write(rows)
+        schemas = writer_schemas(self.schemas, absent=self.absent)
+        inputs = GivenRecords(frame(self.spark, list(records)), self.query, self.topic, schemas)
+        return self.writer.write(lake_rows(built(self.plan.root, inputs), self.table, topic=self.topic))
 
     def users(self) -> list[str]:
         """The USER_ID of every row, sorted."""
-        rows = self.spark.read.format("delta").load(str(self.flow.table.path)).collect()
+        rows = self.spark.read.format("delta").load(str(self.table.path)).collect()
         return sorted(row["USER_ID"] for row in rows)
-
-    def _learn(self, schema_id: int) -> bool:
-        if schema_id in self.schemas or schema_id not in self.registry:
-            return False
-        self.schemas[schema_id] = self.registry[schema_id]
-        return True
 
 
 @pytest.fixture
 def lake(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, topic_name: str) -> Lake:
-    flow = lake_flow(dataclasses.replace(Settings(), data_dir=tmp_path))
-    return Lake(spark, dataclasses.replace(flow, dead_letter_topic=topic_name), broker.bootstrap)
+    settings = dataclasses.replace(
+        Settings(), data_dir=tmp_path, engine="external", bootstrap_servers=broker.bootstrap
+    )
+    return Lake(spark, settings, topic_name)
 
 
 def _event(
@@ -90,7 +100,7 @@ def _event(
     )
 
 
-_SCHEMA = lake_flow(Settings()).reader_schema
+_SCHEMA = value_schema(marketplace.avro_plan("events"))
 
 
 def json_names() -> list[str]:
@@ -101,14 +111,14 @@ def test_rows_carry_values_partitions_and_coordinates(lake: Lake) -> None:
     written = lake.write(_event(3, offset=90), _event(4, offset=91))
     assert (written.rows, written.repeated, written.dead_letters) == (2, 0, 0)
     assert len(written.latency_quantiles_ms) == 101
-    first = lake.spark.read.format("delta").load(str(lake.flow.table.path)).orderBy("_TOPIC_OFFSET").first()
+    first = lake.spark.read.format("delta").load(str(lake.table.path)).orderBy("_TOPIC_OFFSET").first()
     assert first is not None
     assert (first["USER_ID"], first["EVENT_TYPE"], first["DEVICE_TYPE"]) == ("src-3", "View", None)
     assert (first["_QUERY"], first["_SOURCE_TOPIC_ID"], first["_SOURCE_PARTITION"]) == ("q", "src", 0)
     assert (first["_SOURCE_OFFSET"], first["_SOURCE_ORDINAL"]) == (3, 0)
     assert (first["_TOPIC_PARTITION"], first["_TOPIC_OFFSET"]) == (0, 90)
     assert first["_POSTED_AT"].timestamp() == 1773489600.0
-    files = DeltaTable(str(lake.flow.table.path)).file_uris()
+    files = DeltaTable(str(lake.table.path)).file_uris()
     assert all("EVENT_TYPE=View/SERVER_DATE=2026-03-14/" in file for file in files)
 
 
@@ -136,9 +146,9 @@ def test_a_topic_made_again_is_another_source(lake: Lake) -> None:
 
 def test_after_a_restore_the_rows_are_the_truth(lake: Lake) -> None:
     lake.write(_event(0), _event(1))
-    version = DeltaTable(str(lake.flow.table.path)).version()
+    version = DeltaTable(str(lake.table.path)).version()
     lake.write(_event(2))
-    lake.spark.sql(f"RESTORE TABLE delta.`{lake.flow.table.path}` TO VERSION AS OF {version}")
+    lake.spark.sql(f"RESTORE TABLE delta.`{lake.table.path}` TO VERSION AS OF {version}")
     lake.restart()
     assert lake.write(_event(0), _event(1), _event(2)).rows == 1
     assert lake.users() == ["src-0", "src-1", "src-2"]
@@ -147,7 +157,7 @@ def test_after_a_restore_the_rows_are_the_truth(lake: Lake) -> None:
 def test_compaction_keeps_the_cached_marks(lake: Lake) -> None:
     lake.write(_event(0))
     lake.write(_event(1))
-    lake.spark.sql(f"OPTIMIZE delta.`{lake.flow.table.path}`")
+    lake.spark.sql(f"OPTIMIZE delta.`{lake.table.path}`")
     before = lake.writer.marks
     lake.restart()
     assert lake.writer.marks == before
@@ -175,18 +185,21 @@ def test_records_of_other_writers_count_with_their_own_coordinates(lake: Lake) -
 
 
 def test_an_unknown_schema_is_learned_and_evolved_fields_are_read(lake: Lake) -> None:
-    older = avro_schema(("EVENT_TYPE", "USER_ID", "GONE_SINCE"))
+    fields = [{"name": name, "type": ["null", "string"]} for name in ("EVENT_TYPE", "USER_ID", "GONE_SINCE")]
+    older = json.dumps({"type": "record", "name": "Older", "fields": fields})
     value = avro(older, {"EVENT_TYPE": "View", "USER_ID": "old", "GONE_SINCE": "x"}, schema_id=3)
-    lake.registry[3] = older
-    with pytest.raises(SchemaLearned, match="3"):
+    with pytest.raises(PySparkException) as ended:
         lake.write(Record(value=value, offset=0))
+    assert new_schema_id(str(ended.value)) == 3, "the query ends, and its next start asks for that schema"
+    lake.schemas[3] = older
     assert lake.write(Record(value=value, offset=0)).rows == 1
     assert lake.users() == ["old"]
 
 
 def test_what_cannot_be_read_goes_to_the_dead_letters_and_harms_no_other(lake: Lake) -> None:
+    lake.absent.add(99)
     room = {"max.message.bytes": largest_message(lake.settings)}
-    TopicDirectory(lake.bootstrap).ensure(lake.flow.dead_letter_topic, partitions=1, config=room)
+    TopicDirectory(lake.bootstrap).ensure(lake.dead_letter_topic, partitions=1, config=room)
     huge_string = b"\x00\x00\x00\x00\x07\x02\xfe\xff\xff\xff\x0f"
     bad = [
         (None, "null"),
@@ -204,11 +217,11 @@ def test_what_cannot_be_read_goes_to_the_dead_letters_and_harms_no_other(lake: L
     ]
     written = lake.write(*records, _event(50, offset=50))
     assert (written.rows, written.dead_letters) == (1, len(bad))
-    letters = _read_all(lake.bootstrap, lake.flow.dead_letter_topic, len(bad))
+    letters = _read_all(lake.bootstrap, lake.dead_letter_topic, len(bad))
     for number, (value, expected) in enumerate(bad):
         (headers,) = [headers for letter, headers in letters if letter == value]
         assert expected in headers["headrace-error"]
-        assert headers["headrace-query"] == lake.flow.query
+        assert headers["headrace-query"] == lake.query
         assert headers["headrace-read-from"] == f"{lake.topic.name}/{lake.topic.topic_id}/0/{number}"
         assert (headers["headrace-attempts"], headers["headrace-original-trace"]) == ("1", "t")
 

@@ -20,7 +20,7 @@ from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
 from headrace.pipeline.spark.formats.avro_format import writer_schemas
 from headrace.pipeline.spark.keeper import QueryKeeper
-from headrace.pipeline.spark.queries import RunningQuery
+from headrace.pipeline.spark.running_query import RunningQuery
 from headrace.registry.registry import Registry
 from headrace.testing import EmbeddedBroker
 from tests.pipeline.plans.harness import Plans

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from headrace.pipeline.catalogue.catalogue import Catalogue
-from headrace.pipeline.query_plan import Project, QueryPlan
+from headrace.pipeline.plan import Project, QueryPlan
 from headrace.pipeline.rules.planning import plan_query
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.parser import parse

@@ -13,7 +13,7 @@ from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Format, Sou
 from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.expressions.moments import milliseconds
 from headrace.pipeline.expressions.types_in_spark import spark_type
-from headrace.pipeline.query_plan import (
+from headrace.pipeline.plan import (
     Aggregate,
     PlanKind,
     QueryPlan,

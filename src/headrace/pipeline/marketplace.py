@@ -1,17 +1,25 @@
-"""The example `examples/marketplace/events.sql`: events as they are posted become Avro, by two statements."""
+"""The example's queries: events as they are posted become Avro, and Avro becomes rows of the lake.
+
+The first is that of the two statements in `examples/marketplace/events.sql`, which `headrace demo` runs. The
+second runs always, and has the columns of the first.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from importlib import resources
 from typing import Final
 
-from headrace.pipeline.catalogue.catalogue import Catalogue
-from headrace.pipeline.query_plan import QueryPlan
+from headrace.core.settings import Settings
+from headrace.lake.layout import TableLayout
+from headrace.pipeline.catalogue.catalogue import Catalogue, Encoding, Format
+from headrace.pipeline.plan import QueryPlan
 from headrace.pipeline.rules.planning import plan_query, plan_source
 from headrace.pipeline.statements.parser import parse
-from headrace.pipeline.statements.tree import CreateAs, CreateSource
+from headrace.pipeline.statements.tree import CreateAs, CreateSource, Query
 
 _DEFINITION: Final = "DEFINE events_topic = '{}';"
+_PARTITION_COLUMNS: Final = ("EVENT_TYPE", "SERVER_DATE")
 
 
 def statements(events_topic: str) -> str:
@@ -19,8 +27,8 @@ def statements(events_topic: str) -> str:
     return text.replace(_DEFINITION.format("events"), _DEFINITION.format(events_topic))
 
 
-def plan(events_topic: str) -> QueryPlan:
-    """What the statements ask for, without anybody having run them."""
+def avro_plan(events_topic: str) -> QueryPlan:
+    """The plan of the statements, without anybody having run them."""
     parsed = parse(statements(events_topic))
     (source,) = (each for each in parsed if isinstance(each.statement, CreateSource))
     (query,) = (each for each in parsed if isinstance(each.statement, CreateAs))
@@ -28,3 +36,19 @@ def plan(events_topic: str) -> QueryPlan:
     assert isinstance(query.statement, CreateAs)
     events = plan_source(source.statement, Catalogue(), text=source.text)
     return plan_query(query.statement, Catalogue(sources={events.name: events}), text=query.text)
+
+
+def lake_plan(settings: Settings) -> QueryPlan:
+    """All columns of the Avro records, as rows of the lake's table. Their keys are not looked at."""
+    avro = avro_plan(settings.events_topic).sink
+    source = dataclasses.replace(avro, key=(), key_encoding=Encoding(format=Format.NONE))
+    (parsed,) = parse(f"SELECT * FROM {source.name} EMIT CHANGES;")
+    assert isinstance(parsed.statement, Query)
+    plan = plan_query(parsed.statement, Catalogue(sources={source.name: source}), text=parsed.text)
+    table = TableLayout(
+        name=settings.events_topic,
+        path=settings.lake_dir / settings.events_topic,
+        value_columns=tuple(column.name for column in plan.sink.value),
+        partition_columns=_PARTITION_COLUMNS,
+    )
+    return dataclasses.replace(plan, query_id=f"{settings.events_topic}-to-lake", lake_table=table)

@@ -20,9 +20,9 @@ from headrace.client.topics import TopicDirectory
 from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, Source
 from headrace.pipeline.expressions.computed import Computed
-from headrace.pipeline.query_plan import Named, Project, QueryPlan, Read, Step, reads_of
+from headrace.pipeline.plan import Named, Project, QueryPlan, Read, Step, reads_of
 from headrace.pipeline.spark.plan_query import PlanQuery
-from headrace.pipeline.spark.queries import RunningQuery
+from headrace.pipeline.spark.running_query import RunningQuery
 from headrace.pipeline.statements.position import Position
 from headrace.pipeline.statements.queries import Emit
 from headrace.pipeline.statements.tree import SourceKind

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Format, KeyWindow, Source
-from headrace.pipeline.query_plan import Aggregate, AggregateCall, Filter, Project, QueryPlan
+from headrace.pipeline.plan import Aggregate, AggregateCall, Filter, Project, QueryPlan
 from headrace.pipeline.statements.position import NOWHERE
 from headrace.pipeline.statements.queries import Duration, Emit, Window, WindowKind
 from headrace.pipeline.statements.tree import SourceKind

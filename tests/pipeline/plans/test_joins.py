@@ -10,7 +10,7 @@ import pytest
 
 from headrace.lake.coordinates import parse_source
 from headrace.pipeline.catalogue.catalogue import Source
-from headrace.pipeline.query_plan import Filter, Project, QueryPlan, StreamJoin, TableLookup
+from headrace.pipeline.plan import Filter, Project, QueryPlan, StreamJoin, TableLookup
 from headrace.pipeline.spark.steps.table_copy import TableCopy
 from headrace.pipeline.statements.queries import JoinKind
 from headrace.pipeline.statements.tree import SourceKind

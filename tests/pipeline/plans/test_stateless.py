@@ -7,7 +7,7 @@ import pytest
 from headrace.core.errors import HeadraceError
 from headrace.lake.coordinates import SourceCoordinates, parse_source
 from headrace.pipeline.catalogue.catalogue import Encoding, Format, HeaderColumn, TimestampColumn
-from headrace.pipeline.query_plan import Explode, Filter, Project, Rekey
+from headrace.pipeline.plan import Explode, Filter, Project, Rekey
 from headrace.pipeline.statements.tree import SourceKind
 from headrace.pipeline.statements.types import BIGINT, BYTES, DOUBLE, INTEGER, VARCHAR, ArrayType
 from tests.pipeline.plans.harness import Plans, columns, computed, everything, named, plan, read, source

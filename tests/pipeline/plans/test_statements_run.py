@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.pipeline.catalogue.catalogue import Catalogue
-from headrace.pipeline.query_plan import QueryPlan
+from headrace.pipeline.plan import QueryPlan
 from headrace.pipeline.rules.planning import plan_query, plan_source
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateAs, CreateSource, InsertSelect

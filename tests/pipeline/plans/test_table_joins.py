@@ -9,7 +9,7 @@ import pytest
 
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Source
-from headrace.pipeline.query_plan import (
+from headrace.pipeline.plan import (
     Aggregate,
     AggregateCall,
     Project,

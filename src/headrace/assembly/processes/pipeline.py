@@ -21,9 +21,8 @@ from headrace.pipeline import marketplace
 from headrace.pipeline.catalogue.push_wishes import PushWishes
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.catalogue.status import QueryStatus, StatusLog
-from headrace.pipeline.flows import lake_flow
 from headrace.pipeline.spark.keeper import QueryKeeper
-from headrace.pipeline.spark.queries import LakeQuery
+from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.registry_client import RegistryClient
 from headrace.pipeline.spark.session import create_session
 from headrace.pipeline.spark.statement_runner import StatementRunner
@@ -55,12 +54,15 @@ def run(settings: Settings) -> int:
     registry = RegistryClient(f"http://{settings.host}:{settings.registry_port}")
     directory = TopicDirectory(settings.bootstrap)
     statuses = StatusLog(settings.bootstrap, directory)
-    lake = lake_flow(settings)
+    lake = marketplace.lake_plan(settings)
+    assert lake.lake_table is not None
+    assert lake.query_id is not None
+    lake_query = lake.query_id
 
     def on_batch(batch: int, written: WrittenBatch) -> None:
         statuses.write(
             QueryStatus(
-                query=lake.query,
+                query=lake_query,
                 state="RUNNING",
                 mode="micro-batch",
                 message="",
@@ -72,15 +74,15 @@ def run(settings: Settings) -> int:
         )
 
     # Before the first event, so that an early question gets an empty answer instead of an error.
-    spark.sql(lake.table.definition())
+    spark.sql(lake.lake_table.definition())
     log = StatementLog(settings.bootstrap)
     log.start()
     if _nothing_waits(settings):
         announce(settings, "pipeline", state="starting", detail="warming up")
-        example = marketplace.plan(settings.events_topic)
+        example = marketplace.avro_plan(settings.events_topic)
         warm_up(spark, example, lake, settings=settings, stopping=stopping.is_set)
     filling = QueryKeeper(
-        LakeQuery(spark, lake, settings, registry, on_batch),
+        PlanQuery(spark, lake, settings, registry, query_id=lake_query, on_batch=on_batch),
         directory=directory,
         on_status=statuses.write,
         wall_clock_ms=_wall_clock_ms,

@@ -100,6 +100,16 @@ class Source:
     def columns(self) -> tuple[Column, ...]:
         return self.key + self.value
 
+    @property
+    def topic_config(self) -> dict[str, str]:
+        """How long the records of its topic stay, where the statement or the kind of source says so."""
+        policy = self.cleanup_policy
+        if policy is None and self.kind is SourceKind.TABLE:
+            # A windowed table's keys never end, so old windows have to go by their age as well.
+            policy = "compact" if self.window is None else "compact,delete"
+        config = {} if policy is None else {"cleanup.policy": policy}
+        return config if self.retention_ms is None else config | {"retention.ms": str(self.retention_ms)}
+
 
 class QueryKind(Enum):
     CREATE_STREAM = "CSAS"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from headrace.pipeline.catalogue.catalogue import Catalogue, Source
 from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.expressions.scope import Scope
-from headrace.pipeline.query_plan import PlanKind, Read, Repartition, Step
+from headrace.pipeline.plan import PlanKind, Read, Repartition, Step
 from headrace.pipeline.statements.expressions import Expression
 from headrace.pipeline.statements.queries import Select, SelectExpression
 from headrace.pipeline.statements.tree import CreateAs, InsertSelect, Query, SourceKind

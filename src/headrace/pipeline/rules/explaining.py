@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, KeyWindow, Source
 from headrace.pipeline.expressions.computed import Computed
-from headrace.pipeline.query_plan import (
+from headrace.pipeline.plan import (
     Aggregate,
     AggregateCall,
     Explode,

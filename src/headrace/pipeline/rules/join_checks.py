@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headrace.pipeline.catalogue.catalogue import KeyWindow
 from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.expressions.walking import columns_in
-from headrace.pipeline.query_plan import Read
+from headrace.pipeline.plan import Read
 from headrace.pipeline.rules.key_types import check_key_type
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import expression_text

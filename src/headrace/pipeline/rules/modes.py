@@ -7,23 +7,19 @@ Pure: knows plans and settings, no Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from headrace.core.settings import Settings
-from headrace.pipeline.query_plan import (
+from headrace.pipeline.plan import (
     Aggregate,
     QueryPlan,
     Step,
     StreamJoin,
     TableJoin,
     TableLookup,
-    inputs_of,
-    reads_of,
+    steps_of,
 )
-
-__all__ = ["MICRO_BATCH", "REAL_TIME", "SLOTS_FOR_BATCHES", "Mode", "mode_of", "reads_of", "steps_of"]
 
 REAL_TIME: Final = "real-time"
 MICRO_BATCH: Final = "micro-batch"
@@ -39,6 +35,8 @@ class Mode:
 
 def mode_of(plan: QueryPlan, *, partitions: int, free_slots: int, settings: Settings) -> Mode:
     """`partitions` of the source; `free_slots` are those that no real-time query holds."""
+    if plan.lake_table is not None:
+        return Mode(name=MICRO_BATCH, reason="a batch is one commit of the lake")
     obstacle = next((why for step in steps_of(plan.root) if (why := _obstacle(step))), None)
     if obstacle is not None:
         return Mode(name=MICRO_BATCH, reason=obstacle)
@@ -52,13 +50,6 @@ def mode_of(plan: QueryPlan, *, partitions: int, free_slots: int, settings: Sett
             f"{max(usable, 0)} are free; raise pipeline_slots",
         )
     return Mode(name=REAL_TIME, reason="it keeps no state, reads one topic and writes topics")
-
-
-def steps_of(root: Step) -> Iterator[Step]:
-    """Every step, from the result to the sources."""
-    yield root
-    for step in inputs_of(root):
-        yield from steps_of(step)
 
 
 def _obstacle(step: Step) -> str | None:

@@ -16,7 +16,7 @@ from functools import reduce
 from typing import Final
 
 from headrace.pipeline.catalogue.catalogue import Catalogue
-from headrace.pipeline.query_plan import QueryPlan
+from headrace.pipeline.plan import QueryPlan
 from headrace.pipeline.rules.draft import Draft, QueryStatement, Rule
 from headrace.pipeline.rules.properties import INSERT, Properties
 from headrace.pipeline.rules.rule_clauses import check_clauses

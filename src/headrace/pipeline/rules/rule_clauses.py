@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.pipeline.expressions.scope import SYSTEM_COLUMNS
-from headrace.pipeline.query_plan import PlanKind
+from headrace.pipeline.plan import PlanKind
 from headrace.pipeline.rules.draft import Draft
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import name as written

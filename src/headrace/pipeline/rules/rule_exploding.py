@@ -11,7 +11,7 @@ from headrace.pipeline.expressions.functions.function import FunctionKind
 from headrace.pipeline.expressions.scope import Visible
 from headrace.pipeline.expressions.types_in_spark import spark_name
 from headrace.pipeline.expressions.walking import walk
-from headrace.pipeline.query_plan import Explode, Named
+from headrace.pipeline.plan import Explode, Named
 from headrace.pipeline.rules.draft import Draft
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import expression_text

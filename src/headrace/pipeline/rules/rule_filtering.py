@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.expressions.compiling import condition
-from headrace.pipeline.query_plan import Filter
+from headrace.pipeline.plan import Filter
 from headrace.pipeline.rules.draft import Draft
 
 

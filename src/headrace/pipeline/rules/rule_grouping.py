@@ -16,7 +16,7 @@ from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.expressions.functions.function import FunctionKind
 from headrace.pipeline.expressions.scope import WINDOW_COLUMNS, Scope, Visible
 from headrace.pipeline.expressions.types_in_spark import spark_name
-from headrace.pipeline.query_plan import Aggregate, AggregateCall, Filter, Named, Repartition
+from headrace.pipeline.plan import Aggregate, AggregateCall, Filter, Named, Repartition
 from headrace.pipeline.rules.draft import Draft, Key
 from headrace.pipeline.rules.grouping_checks import check_grouping
 from headrace.pipeline.rules.key_types import check_key_type

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from headrace.pipeline.expressions.compiling import compiled
 from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.expressions.scope import Visible
-from headrace.pipeline.query_plan import (
+from headrace.pipeline.plan import (
     DEFAULT_GRACE_MS,
     Read,
     Repartition,

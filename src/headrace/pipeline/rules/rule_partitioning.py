@@ -8,7 +8,7 @@ from headrace.pipeline.expressions.compiling import compiled
 from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.expressions.scope import Visible
 from headrace.pipeline.expressions.types_in_spark import spark_name
-from headrace.pipeline.query_plan import Named, Rekey, Repartition
+from headrace.pipeline.plan import Named, Rekey, Repartition
 from headrace.pipeline.rules.draft import Draft, Key, StarColumn
 from headrace.pipeline.rules.key_types import check_key_type
 from headrace.pipeline.rules.names import Names

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from headrace.pipeline.expressions.compiling import compiled
 from headrace.pipeline.expressions.scope import WINDOW_COLUMNS
-from headrace.pipeline.query_plan import Named, Project
+from headrace.pipeline.plan import Named, Project
 from headrace.pipeline.rules.draft import Draft, Key
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import expression_text

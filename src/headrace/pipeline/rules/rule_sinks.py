@@ -7,7 +7,7 @@ from dataclasses import replace
 from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, KeyWindow, Source
 from headrace.pipeline.expressions.casts import cast
 from headrace.pipeline.expressions.coercion import can_widen
-from headrace.pipeline.query_plan import Named, Project
+from headrace.pipeline.plan import Named, Project
 from headrace.pipeline.rules.draft import Draft
 from headrace.pipeline.rules.formats import check_columns
 from headrace.pipeline.rules.properties import INSERT, SINK, Properties

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.expressions.scope import Scope
-from headrace.pipeline.query_plan import Read
+from headrace.pipeline.plan import Read
 from headrace.pipeline.rules.draft import Draft
 from headrace.pipeline.rules.source_columns import columns_of
 from headrace.pipeline.statements.errors import StatementError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.pipeline.expressions.compiling import compiled
 from headrace.pipeline.expressions.scope import PSEUDO_COLUMNS, WINDOW_COLUMNS, Scope, Visible
 from headrace.pipeline.expressions.types_in_spark import spark_name
-from headrace.pipeline.query_plan import Read
+from headrace.pipeline.plan import Read
 from headrace.pipeline.rules.draft import Key, StarColumn
 from headrace.pipeline.statements.expressions import ColumnReference
 from headrace.pipeline.statements.types import BIGINT, DataType

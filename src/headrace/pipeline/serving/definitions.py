@@ -138,15 +138,9 @@ class Definitions:
         effect = decision.effects[0]
         assert isinstance(effect, PutSource)
         source = effect.source
-        policy = source.cleanup_policy
-        if policy is None and source.kind is SourceKind.TABLE:
-            policy = "compact" if source.window is None else "compact,delete"
-        config = {"cleanup.policy": policy} if policy is not None else {}
-        if source.retention_ms is not None:
-            config["retention.ms"] = str(source.retention_ms)
         replicas = source.replicas if source.replicas is not None else DEFAULT
         self.cluster.create_topic(
-            source.topic, partitions=source.partitions, replicas=replicas, config=config
+            source.topic, partitions=source.partitions, replicas=replicas, config=source.topic_config
         )
 
     def _create_as(self, statement: CreateAs, text: str, session: Session) -> Definition:

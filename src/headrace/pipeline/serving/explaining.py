@@ -15,7 +15,7 @@ from typing import Final
 from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Catalogue, PersistentQuery
 from headrace.pipeline.catalogue.status import QueryStatus, SparkPlan
-from headrace.pipeline.query_plan import PlanKind, QueryPlan, reads_of
+from headrace.pipeline.plan import PlanKind, QueryPlan, reads_of
 from headrace.pipeline.rules.explaining import explain
 from headrace.pipeline.rules.modes import mode_of
 from headrace.pipeline.rules.planning import plan_again

@@ -23,7 +23,7 @@ from headrace.pipeline.catalogue.catalogue import (
     QueryKind,
     Source,
 )
-from headrace.pipeline.query_plan import (
+from headrace.pipeline.plan import (
     Aggregate,
     Explode,
     Filter,

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from headrace.client.topics import TopicDirectory, TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.status import LONGEST_PLAN, QueryState, QueryStatus, SparkPlan
 from headrace.pipeline.spark.formats.avro_format import new_schema_id
-from headrace.pipeline.spark.queries import Query, RunningQuery
+from headrace.pipeline.spark.running_query import RunningQuery
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +30,27 @@ _OUTDATED_PAUSE: Final = 5.0
 
 StatusListener = Callable[[QueryStatus], None]
 PlanListener = Callable[[SparkPlan], None]
+
+
+class Query(Protocol):
+    """Something that can be started on Spark once its topics are there (`plan_query.py`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def source_topics(self) -> tuple[str, ...]: ...
+
+    @property
+    def written_topics(self) -> tuple[str, ...]: ...
+
+    def make_topics(self, directory: TopicDirectory) -> None:
+        """Make the topics that it writes to, so that its lanes are fixed before its first record."""
+        ...
+
+    def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
+        """Start, with the topics as they are now."""
+        ...
 
 
 class QueryKeeper:

@@ -14,7 +14,6 @@ coordinates.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
@@ -26,27 +25,19 @@ from headrace.core.settings import Settings
 from headrace.lake import layout
 from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER
 from headrace.lake.history import cached_marks
+from headrace.lake.layout import TableLayout
 from headrace.lake.marks import Lane, Marks, Position, Source, marks_from_rows
 from headrace.lake.writer import WrittenBatch
-from headrace.pipeline.plan import LakeFlow
 from headrace.pipeline.spark.fault_headers import fault_headers, header
-from headrace.pipeline.spark.lake_rows import HEADERS, KEY, LATENCY, REASON, SCHEMA_ID, VALUE
+from headrace.pipeline.spark.lake_rows import LATENCY
 from headrace.pipeline.spark.marks_filter import IS_REPEATED, IS_SUSPECT, SOURCE_COLUMNS, with_marks
+from headrace.pipeline.spark.steps.rows import HEADERS, KEY, REASON, VALUE
 
 logger = logging.getLogger(__name__)
 
 _COORDINATES: Final = [*SOURCE_COLUMNS, layout.SOURCE_OFFSET, layout.SOURCE_ORDINAL]
 _LANE_COLUMNS: Final = [*SOURCE_COLUMNS, layout.TOPIC_PARTITION]
 _QUANTILES: Final = [step / 100 for step in range(101)]
-
-LearnSchema = Callable[[int], bool]
-
-
-class SchemaLearned(Exception):  # noqa: N818 - no error: the query starts again and knows more
-    """The batch holds records of schemas that were unknown until now."""
-
-    def __init__(self, schema_ids: list[int]) -> None:
-        super().__init__(f"starting again with the schemas {sorted(schema_ids)}")
 
 
 class DeltaLakeWriter:
@@ -55,19 +46,21 @@ class DeltaLakeWriter:
     def __init__(
         self,
         spark: SparkSession,
-        flow: LakeFlow,
+        table: TableLayout,
         *,
+        query: str,
         topic: TopicIdentity,
+        dead_letter_topic: str,
         settings: Settings,
-        learn_schema: LearnSchema,
     ) -> None:
         self._spark = spark
-        self._flow = flow
+        self._table = table
+        self._query = query
         self._topic = topic
+        self._dead_letter_topic = dead_letter_topic
         self._settings = settings
-        self._learn_schema = learn_schema
-        spark.sql(flow.table.definition())
-        marks = cached_marks(flow.table.path) or self._marks_of_rows()
+        spark.sql(table.definition())
+        marks = cached_marks(table.path) or self._marks_of_rows()
         self._marks = marks.for_layout(topic.layout)
 
     @property
@@ -75,14 +68,11 @@ class DeltaLakeWriter:
         return self._marks
 
     def write(self, batch: DataFrame) -> WrittenBatch:
-        """Write one batch of rows. Returns after the commit; raises SchemaLearned if the batch must be
-        decoded again.
-        """
+        """Write one batch of rows. Returns after the commit."""
         totals = Observation()
         kept = self._fresh_rows(batch, totals).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             summary, quantiles = self._summarise(kept)
-            self._learn_schemas(summary)
             fresh = kept
             if any(row["suspects"] for row in summary):
                 fresh = self._without_known_suspects(kept)
@@ -128,21 +118,10 @@ class DeltaLakeWriter:
                 F.max(_position()).alias("highest"),
                 F.count(F.lit(1)).alias("rows"),
                 F.count_if(F.col(IS_SUSPECT)).alias("suspects"),
-                F.collect_set(F.when(F.col(REASON).isNotNull(), F.col(SCHEMA_ID))).alias("schema_ids"),
             )
             .collect()
         )
         return summary, tuple(float(value) for value in latency.get["quantiles"] or ())
-
-    def _learn_schemas(self, summary: list[Row]) -> None:
-        """Rows that only lacked their schema are not bad: have them decoded again where the registry knows
-        it.
-        """
-        wanted = {schema_id for row in summary if row["is_bad"] for schema_id in row["schema_ids"]}
-        # A list, so that every schema of the batch is learned at once.
-        learned = [schema_id for schema_id in wanted if self._learn_schema(schema_id)]
-        if learned:
-            raise SchemaLearned(learned)
 
     def _without_known_suspects(self, fresh: DataFrame) -> DataFrame:
         """The batch without the suspects that the table already holds: the slow path after a change of
@@ -155,7 +134,7 @@ class DeltaLakeWriter:
         )
         known = (
             self._spark.read.format("delta")
-            .load(str(self._flow.table.path))
+            .load(str(self._table.path))
             .filter(F.col(layout.SOURCE_OFFSET).between(lowest, highest))
             .select(*_COORDINATES)
         )
@@ -167,11 +146,11 @@ class DeltaLakeWriter:
     def _commit(self, fresh: DataFrame, marks: Marks) -> None:
         (
             fresh.filter(F.col(REASON).isNull())
-            .select(*self._flow.table.columns)
+            .select(*self._table.columns)
             .write.format("delta")
             .mode("append")
             .option("userMetadata", marks.as_metadata())
-            .save(str(self._flow.table.path))
+            .save(str(self._table.path))
         )
         self._marks = marks
 
@@ -183,7 +162,7 @@ class DeltaLakeWriter:
         )
         place = (layout.TOPIC_PARTITION, layout.TOPIC_OFFSET)
         faults = fault_headers(
-            query=F.lit(self._flow.query),
+            query=F.lit(self._query),
             reason=F.col(REASON),
             read_from=F.concat_ws("/", F.lit(self._topic.name), F.lit(self._topic.topic_id), *place),
             original=F.col(HEADERS),
@@ -196,7 +175,7 @@ class DeltaLakeWriter:
             .write.format("kafka")
             .option("kafka.bootstrap.servers", self._settings.bootstrap)
             .option("kafka.max.request.size", largest_message(self._settings))
-            .option("topic", self._flow.dead_letter_topic)
+            .option("topic", self._dead_letter_topic)
             .save()
         )
 
@@ -204,7 +183,7 @@ class DeltaLakeWriter:
         """The truth, computed from the rows: needed after a restore, or when the cache is not there."""
         rows = (
             self._spark.read.format("delta")
-            .load(str(self._flow.table.path))
+            .load(str(self._table.path))
             .groupBy(*SOURCE_COLUMNS)
             .agg(F.max(_position()).alias("highest"))
             .collect()

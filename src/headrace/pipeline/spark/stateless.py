@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame
 
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.query_plan import Aggregate, QueryPlan, Read
-from headrace.pipeline.rules.modes import reads_of
+from headrace.pipeline.plan import Aggregate, QueryPlan, Read, reads_of
 from headrace.pipeline.spark.formats.avro_format import WriterSchemas
 from headrace.pipeline.spark.formats.choosing import schema_to_register, writer_of
 from headrace.pipeline.spark.formats.reading import BytesWriter
@@ -21,23 +20,29 @@ from headrace.pipeline.spark.steps.rows import Rows
 from headrace.pipeline.spark.steps.sink import sink_records
 
 
-class _Given:
-    """The records of the one source."""
+class GivenRecords:
+    """The records of the one source, as the plan's `Inputs`."""
 
-    def __init__(self, records: DataFrame, query: str, topic: TopicIdentity) -> None:
+    def __init__(
+        self,
+        records: DataFrame,
+        query: str,
+        topic: TopicIdentity,
+        value_schemas: WriterSchemas | None = None,
+    ) -> None:
         self._records = records
         self._query = query
         self._topic = topic
+        self._value_schemas = value_schemas or WriterSchemas()
 
     def changes(self, read: Read) -> Rows:
-        nothing = WriterSchemas()
         return read_rows(
             read,
             self._records,
             query=self._query,
             topic=self._topic,
-            key_schemas=nothing,
-            value_schemas=nothing,
+            key_schemas=WriterSchemas(),
+            value_schemas=self._value_schemas,
         )
 
     def standing(self, read: Read, *, is_global: bool) -> Rows:  # noqa: ARG002 - not needed
@@ -68,7 +73,7 @@ def projected(
 
     (read,) = reads_of(plan.root)
     return sink_records(
-        built(plan.root, _Given(records, query, source)),
+        built(plan.root, GivenRecords(records, query, source)),
         plan.sink,
         topic=sink,
         keys=writer("key"),

@@ -28,7 +28,8 @@ from headrace.pipeline.catalogue.push_wishes import PushWish, rows_sink
 from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.pipeline.rules.planning import plan_again
 from headrace.pipeline.spark.keeper import PlanListener, QueryKeeper, StatusListener
-from headrace.pipeline.spark.plan_query import PlanQuery, SchemaRegistry
+from headrace.pipeline.spark.plan_query import PlanQuery
+from headrace.pipeline.spark.query_schemas import SchemaRegistry
 
 logger = logging.getLogger(__name__)
 

@@ -21,12 +21,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.client.topics import TopicIdentity
 from headrace.core.settings import Settings
-from headrace.pipeline.plan import LakeFlow
-from headrace.pipeline.query_plan import QueryPlan
-from headrace.pipeline.rules.modes import reads_of
+from headrace.pipeline.plan import QueryPlan, reads_of
+from headrace.pipeline.spark.formats.avro_format import WriterSchemas
 from headrace.pipeline.spark.lake_rows import lake_rows
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
-from headrace.pipeline.spark.stateless import projected, value_schema
+from headrace.pipeline.spark.stateless import GivenRecords, projected, value_schema
+from headrace.pipeline.spark.steps.building import built
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ _SCHEMA_ID: Final = 1
 def warm_up(
     spark: SparkSession,
     events: QueryPlan,
-    lake: LakeFlow,
+    lake: QueryPlan,
     *,
     settings: Settings,
     stopping: Callable[[], bool],
@@ -47,13 +47,18 @@ def warm_up(
     began = time.monotonic()
     path = settings.data_dir / "pipeline" / "warm-up"
     shutil.rmtree(path, ignore_errors=True)
-    flow = dataclasses.replace(lake, table=dataclasses.replace(lake.table, path=path))
+    assert lake.lake_table is not None
+    table = dataclasses.replace(lake.lake_table, path=path)
     (read,) = reads_of(events.root)
     source = TopicIdentity(name=read.source.topic, topic_id="warm-up", partitions=1)
     sink = TopicIdentity(name=events.sink.topic, topic_id="warm-up", partitions=1)
     columns = [column.name for column in read.source.value]
-    schemas = {_SCHEMA_ID: value_schema(events)}
-    writer = DeltaLakeWriter(spark, flow, topic=sink, settings=settings, learn_schema=lambda _: False)
+    schemas = WriterSchemas(by_id={_SCHEMA_ID: value_schema(events)})
+    # Nothing is sent to the dead letters: all records are good.
+    nowhere = "warm-up"
+    writer = DeltaLakeWriter(
+        spark, table, query="warm-up", topic=sink, dead_letter_topic=nowhere, settings=settings
+    )
     for number in range(_ROUNDS):
         if stopping():
             break
@@ -64,9 +69,10 @@ def warm_up(
             source=source,
             sink=sink,
             schema_id=_SCHEMA_ID,
-            dead_letter_topic=lake.dead_letter_topic,
+            dead_letter_topic=nowhere,
         )
-        writer.write(lake_rows(_as_read(avro), flow, topic=sink, schemas=schemas))
+        rows = built(lake.root, GivenRecords(_as_read(avro), "warm-up", sink, schemas))
+        writer.write(lake_rows(rows, table, topic=sink))
     shutil.rmtree(path, ignore_errors=True)
     logger.info("warmed up in %.1f s", time.monotonic() - began)
 

@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.pipeline.query_plan import Aggregate, Filter, Read, Step
+from headrace.pipeline.plan import Aggregate, Filter, Read, Step
 from headrace.pipeline.spark.steps import rows as names
 from headrace.pipeline.spark.steps.rows import Rows, column, columns, good
 from headrace.pipeline.statements.queries import Window, WindowKind

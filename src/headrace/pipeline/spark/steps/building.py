@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.query_plan import (
+from headrace.pipeline.plan import (
     Aggregate,
     Explode,
     Filter,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.pipeline.query_plan import Explode
+from headrace.pipeline.plan import Explode
 from headrace.pipeline.spark.steps.rows import ORDINAL, REASON, Rows, column, columns
 
 _ELEMENTS = "__elements"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.pipeline.query_plan import Filter
+from headrace.pipeline.plan import Filter
 from headrace.pipeline.spark.steps.rows import DELETED, REASON, Rows, column, columns
 
 

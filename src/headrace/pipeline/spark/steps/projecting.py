@@ -7,7 +7,7 @@ from dataclasses import replace
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.pipeline.query_plan import Named, Project, Rekey
+from headrace.pipeline.plan import Named, Project, Rekey
 from headrace.pipeline.spark.steps.rows import Rows, columns
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from headrace.client.topics import TopicIdentity
 from headrace.lake.coordinates import POSTED_AT_HEADER, ROWTIME_HEADER
 from headrace.pipeline.catalogue.catalogue import HeaderColumn, Source
-from headrace.pipeline.query_plan import Read
+from headrace.pipeline.plan import Read
 from headrace.pipeline.spark.formats.avro_format import WriterSchemas
 from headrace.pipeline.spark.formats.choosing import reader_of
 from headrace.pipeline.spark.formats.kafka_format import whole_number_of
@@ -164,13 +164,14 @@ def _header_value(header: HeaderColumn) -> Column:
             F.coalesce(F.col("headers"), F.array()),
             lambda each: F.struct(each["key"].alias("KEY"), each["value"].alias("VALUE")),
         )
-    return _last_header(header.header)
+    return last_header(header.header)
 
 
-def _last_header(name: str) -> Column:
-    matching = F.filter("headers", lambda header: header["key"] == F.lit(name))
+def last_header(name: str, headers: str = "headers") -> Column:
+    """The value of the last header of that name, or null."""
+    matching = F.filter(headers, lambda header: header["key"] == F.lit(name))
     return F.try_element_at(matching, F.lit(-1))["value"]
 
 
 def _number_in_header(name: str) -> Column:
-    return _last_header(name).cast("string").try_cast("bigint")
+    return last_header(name).cast("string").try_cast("bigint")

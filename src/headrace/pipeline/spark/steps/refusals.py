@@ -7,8 +7,7 @@ Spark.
 from __future__ import annotations
 
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.query_plan import Aggregate, QueryPlan, StreamJoin
-from headrace.pipeline.rules.modes import steps_of
+from headrace.pipeline.plan import Aggregate, QueryPlan, StreamJoin, steps_of
 from headrace.pipeline.statements.queries import Emit, JoinKind, WindowKind
 
 

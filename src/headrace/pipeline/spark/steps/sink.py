@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from headrace.client.topics import TopicIdentity
 from headrace.lake.coordinates import POSTED_AT_HEADER, ROWTIME_HEADER, SOURCE_HEADER
 from headrace.pipeline.catalogue.catalogue import Source
-from headrace.pipeline.query_plan import Read
+from headrace.pipeline.plan import Read
 from headrace.pipeline.spark.fault_headers import fault_headers, header
 from headrace.pipeline.spark.formats.kafka_format import whole_number
 from headrace.pipeline.spark.formats.reading import BytesWriter

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.expressions.computed import Computed
-from headrace.pipeline.query_plan import StreamJoin
+from headrace.pipeline.plan import StreamJoin
 from headrace.pipeline.spark.steps import rows as names
 from headrace.pipeline.spark.steps.rows import Rows, column, columns, good
 from headrace.pipeline.statements.queries import JoinKind

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.pipeline.query_plan import Aggregate, Filter, Read, Step
+from headrace.pipeline.plan import Aggregate, Filter, Read, Step
 from headrace.pipeline.spark.steps import rows as names
 from headrace.pipeline.spark.steps.aggregating import aggregate_rows, aggregates_of_nothing
 from headrace.pipeline.spark.steps.filtering import filter_rows

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.pipeline.expressions.computed import Computed
-from headrace.pipeline.query_plan import Read, TableJoin
+from headrace.pipeline.plan import Read, TableJoin
 from headrace.pipeline.spark.steps import rows as names
 from headrace.pipeline.spark.steps.rows import Rows, column, columns, good
 from headrace.pipeline.spark.steps.stream_joining import SPARK_KINDS

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.pipeline.query_plan import TableLookup
+from headrace.pipeline.plan import TableLookup
 from headrace.pipeline.spark.steps import rows as names
 from headrace.pipeline.spark.steps.rows import Rows, column, columns
 from headrace.pipeline.statements.queries import JoinKind

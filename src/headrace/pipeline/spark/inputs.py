@@ -1,0 +1,197 @@
+"""Where a query's rows come from: its topics as they are now, read by Spark as streams or as they stand.
+
+`TopicInputs` is the plan's `Inputs` for one start. Brings what a start has to find out first: from where
+streams are read, what was passed on under a former id of the source, and copies of tables.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.client.topics import TopicIdentity
+from headrace.core.errors import HeadraceError
+from headrace.pipeline.catalogue.catalogue import Source
+from headrace.pipeline.plan import Aggregate, Read, StreamJoin, TableJoin, steps_of
+from headrace.pipeline.rules.modes import REAL_TIME, Mode
+from headrace.pipeline.spark.formats.choosing import can_fail
+from headrace.pipeline.spark.incarnations import TakenRange, taken_under_former_ids
+from headrace.pipeline.spark.planned_query import PlannedQuery
+from headrace.pipeline.spark.query_schemas import QuerySchemas
+from headrace.pipeline.spark.steps.notes import EARLIEST, noted, starting_offsets
+from headrace.pipeline.spark.steps.read import latest_rows, read_rows
+from headrace.pipeline.spark.steps.rows import OFFSET, PARTITION, Rows, column, good
+from headrace.pipeline.spark.steps.table_aggregating import aggregate_table
+from headrace.pipeline.spark.steps.table_copy import TableCopy
+from headrace.pipeline.statements.tree import SourceKind
+
+logger = logging.getLogger(__name__)
+
+_LARGEST_BATCH: Final = 200_000
+
+
+class TopicInputs:
+    def __init__(
+        self,
+        query: PlannedQuery,
+        schemas: QuerySchemas,
+        session: SparkSession,
+        topics: Mapping[str, TopicIdentity],
+        mode: Mode,
+    ) -> None:
+        self.topics = topics
+        self.mode = mode
+        self.checkpoint = query.checkpoint(topics)
+        # Queries of Spark's that keep copies of tables up to date.
+        self.refreshers: list[StreamingQuery] = []
+        self._query = query
+        self._schemas = schemas
+        self.session = session
+        self._starting_offsets = starting_offsets(self.checkpoint, query.starting_offsets)
+        self._taken = self._taken_before()
+
+    def changes(self, read: Read) -> Rows:
+        is_table = read.source.kind is SourceKind.TABLE
+        starting = EARLIEST if is_table else self._starting_offsets
+        return self.rows(read, self.records(self.topics[read.source.topic], starting))
+
+    def standing(self, read: Read, *, is_global: bool) -> Rows:
+        topic = self.topics[read.source.topic]
+        if not is_global:
+            reader = self.session.read.format("kafka").option("subscribe", topic.name)
+            records = reader.options(**self._options()).option("endingOffsets", "latest").load()
+            return latest_rows(self.rows(read, records))
+        copy = self.copy(read)
+        self._keep_refreshed(copy, topic)
+        return self.rows(read, copy.records(self.session))
+
+    def table_groups(self, step: Aggregate) -> Rows:  # noqa: ARG002 - of the interface
+        raise HeadraceError(
+            "pipeline_failed",
+            "An aggregation of a table cannot stand behind another step of the same query.",
+            remedy="Write it to a table of its own (CREATE TABLE … AS SELECT), and go on from that.",
+        )
+
+    def copy(self, read: Read) -> TableCopy:
+        topic = self.topics[read.source.topic]
+        folder = self.checkpoint.with_name(f"{self.checkpoint.name}-copy-{topic.topic_id}")
+        copy = TableCopy(folder, readable=lambda records: self._readable(read, records))
+        copy.make(self.session)
+        return copy
+
+    def _readable(self, read: Read, records: DataFrame) -> DataFrame:
+        """The records that can be read: the others change nothing."""
+        if not has_bad_records(read.source):
+            return records
+        rows = good(self.rows(read, records)).select(
+            column(PARTITION).alias("partition"), column(OFFSET).alias("offset")
+        )
+        return records.join(rows, ["partition", "offset"], "left_semi")
+
+    def rows(self, read: Read, records: DataFrame) -> Rows:
+        return read_rows(
+            read,
+            records,
+            query=self._query.name,
+            topic=self.topics[read.source.topic],
+            key_schemas=self._schemas.of_writers(read.source, "key"),
+            value_schemas=self._schemas.of_writers(read.source, "value"),
+        )
+
+    def records(self, topic: TopicIdentity, starting_offsets: str) -> DataFrame:
+        reader = self.session.readStream.format("kafka").option("subscribe", topic.name)
+        reader = reader.options(**self._options()).option("startingOffsets", starting_offsets)
+        if self.mode.name != REAL_TIME:
+            reader = reader.option("maxOffsetsPerTrigger", str(_LARGEST_BATCH))
+        records = reader.load()
+        for taken in self._taken if topic.name == self._query.source_topics[0] else ():
+            in_range = F.col("offset").between(taken.first, taken.last)
+            records = records.filter(~((F.col("partition") == taken.partition) & in_range))
+        return records
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "kafka.bootstrap.servers": self._query.settings.bootstrap,
+            "kafka.isolation.level": "read_committed",
+            # A topic that was deleted is made again by whoever wants it, not by a reader.
+            "kafka.allow.auto.create.topics": "false",
+            "startingOffsets": EARLIEST,
+            # Data that is gone before it was read stops the query instead of passing unseen.
+            "failOnDataLoss": "true",
+            "includeHeaders": "true",
+        }
+
+    def _keep_refreshed(self, copy: TableCopy, topic: TopicIdentity) -> None:
+        """Bring the copy up to the topic's end, then keep it there."""
+        part = f"-refresh-{len(self.refreshers)}"
+        writer = (
+            self.session.readStream.format("kafka")
+            .option("subscribe", topic.name)
+            .options(**self._options())
+            .load()
+            .writeStream.queryName(self._query.name + part)
+            .foreachBatch(copy.refresh)
+            .option("checkpointLocation", str(self.checkpoint) + part)
+        )
+        writer.trigger(availableNow=True).start().awaitTermination()
+        self.refreshers.append(writer.trigger(processingTime="0 seconds").start())
+
+    def _taken_before(self) -> tuple[TakenRange, ...]:
+        """What was passed on under a former id of the source; found out once per incarnation."""
+        query = self._query
+        if query.plan.lake_table is not None:
+            return ()  # its marks tell
+        if any(
+            isinstance(step, Aggregate | StreamJoin | TableJoin) for step in steps_of(self._query.plan.root)
+        ):
+            return ()  # nothing in their results says which record they are of
+
+        def find_out() -> bytes:
+            taken = taken_under_former_ids(
+                self._query.settings.bootstrap,
+                query=query.name,
+                source=self.topics[query.source_topics[0]],
+                derived=[self.topics[name] for name in query.written_topics],
+            )
+            if taken:
+                logger.warning("Query %s leaves out what it took under a former id: %s", query.name, taken)
+            return msgspec.json.encode(taken)
+
+        note = noted(Path(f"{self.checkpoint}.taken.json"), find_out)
+        return msgspec.json.decode(note, type=tuple[TakenRange, ...])
+
+
+class TableBatch:
+    """The `Inputs` of one batch of a table that is aggregated."""
+
+    def __init__(self, inputs: TopicInputs, *, before: DataFrame, after: DataFrame, batch: DataFrame) -> None:
+        self._inputs = inputs
+        self._before = before
+        self._after = after
+        self._batch = batch
+
+    def changes(self, read: Read) -> Rows:
+        return self._inputs.changes(read)
+
+    def standing(self, read: Read, *, is_global: bool) -> Rows:
+        return self._inputs.standing(read, is_global=is_global)
+
+    def table_groups(self, step: Aggregate) -> Rows:
+        return aggregate_table(
+            step, before=self._before, after=self._after, batch=self._batch, decode=self._inputs.rows
+        )
+
+
+def has_bad_records(source: Source) -> bool:
+    return (
+        can_fail(source.key_encoding, source.key)
+        or can_fail(source.value_encoding, source.value)
+        or source.timestamp is not None
+    )

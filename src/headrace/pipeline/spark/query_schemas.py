@@ -1,0 +1,80 @@
+"""The Avro schemas of one query: those it reads with, those it lacks, and those it writes with.
+
+A record of a schema that was not known at the start ends the query; the next start knows it
+(`formats/avro_format.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headrace.core.errors import HeadraceError
+from headrace.pipeline.catalogue.catalogue import Format, Source
+from headrace.pipeline.spark.formats.avro_format import WriterSchemas, new_schema_id, writer_schemas
+from headrace.pipeline.spark.formats.choosing import schema_to_register, writer_of
+from headrace.pipeline.spark.formats.reading import BytesWriter
+
+
+class SchemaRegistry(Protocol):
+    """What a query asks of a registry; `registry_client.py` has it."""
+
+    def register(self, subject: str, schema: str) -> int: ...
+
+    def schema_by_id(self, schema_id: int) -> str | None: ...
+
+    def schemas_of(self, subject: str) -> dict[int, str]: ...
+
+
+class QuerySchemas:
+    def __init__(self, registry: SchemaRegistry) -> None:
+        self._registry = registry
+        self._learned: dict[int, str] = {}
+        self._absent: set[int] = set()
+
+    def learn(self, error: object) -> None:
+        """Look up the schema for want of which the query ended, and again those that were not there."""
+        wanted = new_schema_id(str(error)) if error is not None else None
+        asked = self._absent | ({wanted} if wanted is not None else set())
+        self._absent = set()
+        for schema_id in asked:
+            schema = self._registry.schema_by_id(schema_id)
+            if schema is None:
+                self._absent.add(schema_id)
+            else:
+                self._learned[schema_id] = schema
+
+    def outdated(self) -> str:
+        """A schema that was not in the registry when it was asked for may be there now."""
+        for schema_id in sorted(self._absent):
+            if self._registry.schema_by_id(schema_id) is not None:
+                return f"starts again to read records of schema {schema_id}, which the registry has by now"
+        return ""
+
+    def of_writers(self, source: Source, side: str) -> WriterSchemas:
+        encoding = source.key_encoding if side == "key" else source.value_encoding
+        if encoding.format is not Format.AVRO:
+            return WriterSchemas()
+        known = dict(self._registry.schemas_of(f"{source.topic}-{side}"))
+        if encoding.schema_id is not None:
+            schema = self._registry.schema_by_id(encoding.schema_id)
+            known |= {encoding.schema_id: schema} if schema is not None else {}
+        return writer_schemas(known | self._learned, absent=self._absent)
+
+    def writer(self, sink: Source, side: str) -> BytesWriter:
+        """Registers the schema of what is to be written, if that has one."""
+        encoding = sink.key_encoding if side == "key" else sink.value_encoding
+        columns = sink.key if side == "key" else sink.value
+        schema: tuple[int, str] | None = None
+        text = schema_to_register(encoding, columns, side=side)
+        if text is not None:
+            schema = (self._registry.register(f"{sink.topic}-{side}", text), text)
+        elif encoding.schema_id is not None:
+            found = self._registry.schema_by_id(encoding.schema_id)
+            if found is None:
+                raise HeadraceError(
+                    "schema_not_found",
+                    f"The registry has no schema with id {encoding.schema_id}, which {sink.name} is to be "
+                    "written with.",
+                )
+            schema = (encoding.schema_id, found)
+        return writer_of(encoding, columns, side=side, schema=schema)
