@@ -18,7 +18,7 @@ from headrace.client.cluster import Cluster
 from headrace.pipeline.catalogue.push_wishes import PushWish
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.catalogue.status import QueryStatus, StatusLog
-from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.service import StatementService
 from headrace.pipeline.serving.session import Session
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.statement_runner import StatementRunner
@@ -47,7 +47,7 @@ class RunningStatements:
         self._statuses: dict[str, QueryStatus] = {}
         self._told = StatusLog(plans.bootstrap, plans.directory)
         schemas: Any = plans.registry
-        self.engine = Engine(
+        self.service = StatementService(
             log=log,
             cluster=self._cluster,
             schemas=schemas,
@@ -68,7 +68,7 @@ class RunningStatements:
 
     def execute(self, text: str, *, begin: str = "earliest") -> list[dict[str, Any]]:
         session = Session(properties={"auto.offset.reset": begin})
-        return self.engine.execute(text.replace("{p}", self.prefix), session)
+        return self.service.execute(text.replace("{p}", self.prefix), session)
 
     def query_id(self, sink: str) -> str:
         return self.log.catalogue.writers_of(sink)[0].id

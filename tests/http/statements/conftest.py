@@ -1,4 +1,4 @@
-"""The door on an engine of its own, served by hypercorn on the embedded broker."""
+"""The door on a statement service of its own, served by hypercorn on the embedded broker."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from headrace.client.cluster import Cluster
 from headrace.http.statements.app import create_statements_app
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
-from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.service import StatementService
 from headrace.registry.registry import Registry
 from headrace.testing import EmbeddedBroker
 from tests.http.registry.serving import served
 
 
 @pytest.fixture(scope="module")
-def engine(broker: EmbeddedBroker) -> Iterator[Engine]:
+def service(broker: EmbeddedBroker) -> Iterator[StatementService]:
     """One for a module: tests keep apart by names."""
     registry = Registry(broker.bootstrap, topic=f"_schemas_{uuid.uuid4().hex}")
     registry.start()
     log = StatementLog(broker.bootstrap, topic=f"_statements_{uuid.uuid4().hex}")
     log.start()
     cluster = Cluster(broker.bootstrap)
-    made = Engine(log=log, cluster=cluster, schemas=RegistrySchemas(registry))
+    made = StatementService(log=log, cluster=cluster, schemas=RegistrySchemas(registry))
     made.start()
     yield made
     made.stop()
@@ -36,8 +36,8 @@ def engine(broker: EmbeddedBroker) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="module")
-def address(engine: Engine) -> Iterator[str]:
-    with served(create_statements_app(engine)) as url:
+def address(service: StatementService) -> Iterator[str]:
+    with served(create_statements_app(service)) as url:
         yield url
 
 

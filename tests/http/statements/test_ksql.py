@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.service import StatementService
 
 
 def ksql(client: httpx.Client, text: str, **fields: Any) -> list[dict[str, Any]]:
@@ -30,7 +30,7 @@ def stream(name: str, **properties: object) -> str:
     return f"CREATE STREAM {name} (id VARCHAR KEY, v BIGINT) WITH ({listed});"
 
 
-def test_creating_a_stream(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_creating_a_stream(client: httpx.Client, service: StatementService, name: str) -> None:
     (created,) = ksql(client, stream(name, PARTITIONS=3))
     sequence = created.pop("commandSequenceNumber")
     assert created == {
@@ -40,25 +40,29 @@ def test_creating_a_stream(client: httpx.Client, engine: Engine, name: str) -> N
         "commandStatus": {"status": "SUCCESS", "message": "Stream created", "queryId": None},
         "warnings": [],
     }
-    topic = engine.cluster.topic(name.lower())
+    topic = service.cluster.topic(name.lower())
     assert topic is not None
     assert topic.partitions == 3
-    assert engine.log.catalogue.sources[name].partitions == 3
+    assert service.log.catalogue.sources[name].partitions == 3
     assert ksql(client, "SHOW STREAMS;", commandSequenceNumber=sequence)
     for path in (f"/status/stream/`{name}`/create", f"/status/stream/{name}/create"):
         assert client.get(path).json() == {"status": "SUCCESS", "message": "Stream created", "queryId": None}
     assert client.get("/status").json()["commandStatuses"][f"stream/`{name}`/create"] == "SUCCESS"
 
 
-def test_a_topic_that_is_not_there_is_made_and_told(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_a_topic_that_is_not_there_is_made_and_told(
+    client: httpx.Client, service: StatementService, name: str
+) -> None:
     (created,) = ksql(client, stream(name, PARTITIONS=None))
     assert "did not exist" in created["warnings"][0]["message"]
-    topic = engine.cluster.topic(name.lower())
+    topic = service.cluster.topic(name.lower())
     assert topic is not None
-    assert engine.log.catalogue.sources[name].partitions == topic.partitions
+    assert service.log.catalogue.sources[name].partitions == topic.partitions
 
 
-def test_a_stream_of_a_query_has_ksqldbs_ids(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_a_stream_of_a_query_has_ksqldbs_ids(
+    client: httpx.Client, service: StatementService, name: str
+) -> None:
     text = f"CREATE STREAM {name}_out WITH (PARTITIONS=2) AS SELECT id, v FROM {name};"
     made = ksql(client, stream(name) + text, streamsProperties={"ksql.streams.auto.offset.reset": "earliest"})
     assert [answer["statementText"] for answer in made] == [stream(name), text]
@@ -69,7 +73,7 @@ def test_a_stream_of_a_query_has_ksqldbs_ids(client: httpx.Client, engine: Engin
         "message": f"Created query with ID {query_id}",
         "queryId": query_id,
     }
-    query = engine.log.catalogue.queries[query_id]
+    query = service.log.catalogue.queries[query_id]
     assert query.properties == (("auto.offset.reset", "earliest"),)
     assert (query.sink, query.sources) == (f"{name}_OUT", (name,))
     queries = ksql(client, "SHOW QUERIES;")[0]
@@ -85,13 +89,13 @@ def test_a_stream_of_a_query_has_ksqldbs_ids(client: httpx.Client, engine: Engin
     } in queries["queries"]
 
     ksql(client, f"PAUSE {query_id};")
-    assert engine.log.catalogue.queries[query_id].paused
+    assert service.log.catalogue.queries[query_id].paused
     (described,) = ksql(client, f"DESCRIBE {name};")
     readers = described["sourceDescription"]["readQueries"]
     assert [(reader["id"], reader["state"]) for reader in readers] == [(query_id, "PAUSED:1")]
     (resumed,) = ksql(client, f"RESUME {query_id};")
     assert resumed["commandId"] == f"resume/{query_id}/execute"
-    assert not engine.log.catalogue.queries[query_id].paused
+    assert not service.log.catalogue.queries[query_id].paused
 
     in_the_way = refused(client, f"DROP STREAM {name};")
     assert in_the_way["message"].endswith(
@@ -103,14 +107,14 @@ def test_a_stream_of_a_query_has_ksqldbs_ids(client: httpx.Client, engine: Engin
     (dropped,) = ksql(client, f"DROP STREAM {name}_OUT DELETE TOPIC;")
     assert dropped["commandId"] == f"stream/{name}_OUT/drop"
     assert dropped["commandStatus"]["message"] == f"Source `{name}_OUT` (topic: {name}_OUT) was dropped."
-    assert query_id not in engine.log.catalogue.queries
-    assert engine.cluster.topic(f"{name}_OUT") is None
+    assert query_id not in service.log.catalogue.queries
+    assert service.cluster.topic(f"{name}_OUT") is None
     ksql(client, f"DROP STREAM {name};")
-    assert name not in engine.log.catalogue.sources
-    assert engine.cluster.topic(name.lower()) is not None
+    assert name not in service.log.catalogue.sources
+    assert service.cluster.topic(name.lower()) is not None
 
 
-def test_insert_into_and_terminate(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_insert_into_and_terminate(client: httpx.Client, service: StatementService, name: str) -> None:
     ksql(client, stream(name) + stream(f"{name}_2"))
     (made,) = ksql(client, f"INSERT INTO {name}_2 SELECT * FROM {name};")
     query_id = f"INSERTQUERY_{made['commandSequenceNumber']}"
@@ -118,7 +122,7 @@ def test_insert_into_and_terminate(client: httpx.Client, engine: Engine, name: s
     assert query_id in refused(client, f"DROP STREAM {name}_2;")["message"]
     (ended,) = ksql(client, f"TERMINATE {query_id};")
     assert ended["commandStatus"]["message"] == "Query terminated."
-    assert query_id not in engine.log.catalogue.queries
+    assert query_id not in service.log.catalogue.queries
     assert f"Unknown queryId: {query_id}" in refused(client, f"TERMINATE {query_id};")["message"]
 
 
@@ -162,21 +166,21 @@ def test_show_and_describe(client: httpx.Client, name: str) -> None:
     assert plan["queryDescription"]["executionPlan"]
 
 
-def test_types_and_alter(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_types_and_alter(client: httpx.Client, service: StatementService, name: str) -> None:
     (made,) = ksql(client, f"CREATE TYPE T_{name} AS STRUCT<a INT, b ARRAY<VARCHAR>>;")
     assert made["commandId"] == f"type/T_{name}/create"
     (types,) = ksql(client, "SHOW TYPES;")
     assert types["types"][f"T_{name}"]["type"] == "STRUCT"
     assert types["types"][f"T_{name}"]["fields"][1]["schema"]["memberSchema"]["type"] == "STRING"
     ksql(client, stream(name) + f"ALTER STREAM {name} ADD COLUMN w T_{name};")
-    assert [column.name for column in engine.log.catalogue.sources[name].value] == ["V", "W"]
+    assert [column.name for column in service.log.catalogue.sources[name].value] == ["V", "W"]
     twice = refused(client, f"ALTER STREAM {name} ADD COLUMN w INT;")
     assert "A column with the same name already exists." in twice["message"]
     ksql(client, f"DROP TYPE T_{name};")
     assert "does not exist" in refused(client, f"DROP TYPE T_{name};")["message"]
 
 
-def test_if_exists_and_or_replace(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_if_exists_and_or_replace(client: httpx.Client, service: StatementService, name: str) -> None:
     ksql(client, stream(name))
     again = refused(client, stream(name))
     assert "with the same name already exists" in again["message"]
@@ -186,37 +190,37 @@ def test_if_exists_and_or_replace(client: httpx.Client, engine: Engine, name: st
     assert warned["@type"] == "warning_entity"
     wider = stream(name).replace("v BIGINT", "v BIGINT, w INT").replace("STREAM", "OR REPLACE STREAM", 1)
     ksql(client, wider)
-    assert [column.name for column in engine.log.catalogue.sources[name].value] == ["V", "W"]
+    assert [column.name for column in service.log.catalogue.sources[name].value] == ["V", "W"]
     narrower = refused(client, stream(name).replace("STREAM", "OR REPLACE STREAM", 1))
     assert "Cannot upgrade data source" in narrower["message"]
 
 
-def test_replacing_a_query_keeps_its_id(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_replacing_a_query_keeps_its_id(client: httpx.Client, service: StatementService, name: str) -> None:
     text = f"STREAM {name}_O AS SELECT id, v FROM {name};"
     made = ksql(client, stream(name) + f"CREATE {text}")
     query_id = made[1]["commandStatus"]["queryId"]
     (replaced,) = ksql(client, f"CREATE OR REPLACE {text}")
     assert replaced["commandStatus"]["queryId"] == query_id
-    assert [query for query in engine.log.catalogue.queries if name in query] == [query_id]
+    assert [query for query in service.log.catalogue.queries if name in query] == [query_id]
 
 
-def test_what_comes_before_an_error_stays(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_what_comes_before_an_error_stays(client: httpx.Client, service: StatementService, name: str) -> None:
     error = refused(client, stream(name) + f"DROP STREAM no_{name}; " + stream(f"{name}_2"))
     assert error["@type"] == "statement_error"
     assert error["error_code"] == 40001
     assert error["statementText"] == f"DROP STREAM no_{name};"
     assert [entity["commandId"] for entity in error["entities"]] == [f"stream/`{name}`/create"]
-    assert name in engine.log.catalogue.sources
-    assert f"{name}_2" not in engine.log.catalogue.sources
+    assert name in service.log.catalogue.sources
+    assert f"{name}_2" not in service.log.catalogue.sources
 
 
 def test_a_text_that_cannot_be_parsed_changes_nothing(
-    client: httpx.Client, engine: Engine, name: str
+    client: httpx.Client, service: StatementService, name: str
 ) -> None:
     error = refused(client, stream(name) + "SHOW STREEMS;")
     assert (error["error_code"], error["entities"]) == (40001, [])
     assert "STREAMS" in error["message"]
-    assert name not in engine.log.catalogue.sources
+    assert name not in service.log.catalogue.sources
 
 
 @pytest.mark.parametrize(
@@ -240,10 +244,10 @@ def test_statements_that_fail(client: httpx.Client, text: str, code: int) -> Non
     assert error["statementText"] == text
 
 
-def test_asserting(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_asserting(client: httpx.Client, service: StatementService, name: str) -> None:
     ksql(client, stream(name))
     subject = f"{name}-value"
-    schema_id = engine.schemas.register(subject, '"string"')
+    schema_id = service.schemas.register(subject, '"string"')
     topic, missing, schema = ksql(
         client,
         f"ASSERT TOPIC '{name.lower()}' WITH (PARTITIONS=1); ASSERT NOT EXISTS TOPIC 'no';"
@@ -272,10 +276,10 @@ def test_prohibited_properties_are_refused(client: httpx.Client) -> None:
     assert client.get("/is_valid_property/auto.offset.reset").json() is True
 
 
-def test_the_small_endpoints(client: httpx.Client, engine: Engine) -> None:
+def test_the_small_endpoints(client: httpx.Client, service: StatementService) -> None:
     info = client.get("/info").json()["KsqlServerInfo"]
     assert set(info) == {"version", "kafkaClusterId", "ksqlServiceId", "serverStatus"}
-    assert info["kafkaClusterId"] == engine.cluster.id()
+    assert info["kafkaClusterId"] == service.cluster.id()
     assert client.get("/", follow_redirects=False).headers["location"] == "/info"
     health = client.get("/healthcheck").json()
     assert (health["isHealthy"], health["details"]["kafka"]) == (True, {"isHealthy": True})

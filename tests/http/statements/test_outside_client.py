@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.service import StatementService
 from tests.http.statements.test_ksql import stream
 from tests.http.statements.test_queries import running_side
 
@@ -19,7 +19,7 @@ def outside(address: str) -> Any:
     return ksqldb.KSQLdbClient(address)
 
 
-def test_statements_inserts_and_queries(outside: Any, engine: Engine, name: str) -> None:
+def test_statements_inserts_and_queries(outside: Any, service: StatementService, name: str) -> None:
     (made,) = outside.ksql(stream(name))
     assert made["commandStatus"]["status"] == "SUCCESS"
     assert outside.get_properties()
@@ -32,7 +32,7 @@ def test_statements_inserts_and_queries(outside: Any, engine: Engine, name: str)
         text = f"SELECT * FROM {name} EMIT CHANGES LIMIT 2;"
         return [row async for row in outside.query_async(text, timeout=30)]
 
-    with running_side(engine.cluster, [{"ID": "c", "V": 3}, {"ID": "d", "V": 4}]):
+    with running_side(service.cluster, [{"ID": "c", "V": 3}, {"ID": "d", "V": 4}]):
         header, *rows = asyncio.run(pushed())
     assert rows == [["c", 3], ["d", 4]]
     assert not outside.close_query(header["queryId"])

@@ -15,7 +15,7 @@ import pytest
 from headrace.client.cluster import Cluster
 from headrace.http.statements.answers import DELIMITED, JSON, KSQL_JSON
 from headrace.pipeline.catalogue.push_wishes import WISHES_TOPIC, PushWish, PushWishes
-from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.service import StatementService
 from tests.http.statements.duplex import Duplex
 from tests.http.statements.test_ksql import ksql, stream
 
@@ -109,14 +109,14 @@ def test_a_pull_query_in_every_format(either: httpx.Client, name: str) -> None:
 
 
 def test_pull_queries_see_what_was_written_before_them(
-    client: httpx.Client, engine: Engine, name: str
+    client: httpx.Client, service: StatementService, name: str
 ) -> None:
     ksql(client, table(name))
     for number in range(20):
         insert(client, name, f"'k{number % 3}', {number}")
         assert pulled(client, f"SELECT v FROM {name} WHERE id = 'k{number % 3}';") == [[number]]
     # A record without value deletes the row.
-    engine.cluster.produce(name.lower(), b"k0", None)
+    service.cluster.produce(name.lower(), b"k0", None)
     assert sorted(pulled(client, f"SELECT id, v FROM {name};")) == [["k1", 19], ["k2", 17]]
     assert pulled(client, f"SELECT * FROM {name} WHERE id = 'k0';") == []
 
@@ -152,12 +152,12 @@ def test_a_topic_made_again_is_another_table(client: httpx.Client, name: str) ->
         ksql(client, f"DROP TABLE {name} DELETE TOPIC;")
 
 
-def test_windowed_tables(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_windowed_tables(client: httpx.Client, service: StatementService, name: str) -> None:
     ksql(client, table(name, WINDOW_TYPE="'TUMBLING'", WINDOW_SIZE="'1 SECONDS'"))
     for start in (0, 1000, 2000):
         key = b"a" + struct.pack(">q", start)
-        engine.cluster.produce(name.lower(), key, json.dumps({"V": start}).encode())
-    engine.cluster.produce(name.lower(), b"b" + struct.pack(">q", 0), b'{"v": 7}')
+        service.cluster.produce(name.lower(), key, json.dumps({"V": start}).encode())
+    service.cluster.produce(name.lower(), b"b" + struct.pack(">q", 0), b'{"v": 7}')
     assert sorted(pulled(client, f"SELECT id, v FROM {name} WHERE id = 'a';")) == [
         ["a", 0],
         ["a", 1000],
@@ -198,12 +198,12 @@ def test_queries_that_fail(client: httpx.Client, name: str, text: str) -> None:
 
 
 def test_a_push_query_gives_rows_as_they_come_until_its_limit(
-    either: httpx.Client, engine: Engine, name: str
+    either: httpx.Client, service: StatementService, name: str
 ) -> None:
     ksql(either, stream(name))
     rows = [{"ID": "a", "V": 1}, {"ID": "b", "V": 2}, {"ID": "c", "V": None}]
     text = f"SELECT id, v FROM {name} EMIT CHANGES LIMIT 2;"
-    with running_side(engine.cluster, rows) as current:
+    with running_side(service.cluster, rows) as current:
         answer = either.post(
             "/query-stream", json={"sql": text, "properties": {"auto.offset.reset": "earliest"}}
         )
@@ -215,32 +215,34 @@ def test_a_push_query_gives_rows_as_they_come_until_its_limit(
         assert old[0]["header"]["schema"] == "`ID` STRING, `V` BIGINT"
         assert old[-1] == {"finalMessage": "Limit Reached"}
         # The wish is taken back, and the topic of its rows is gone.
-        wait_until(lambda: not current and not engine.push.ids())
+        wait_until(lambda: not current and not service.push.ids())
         wait_until(
-            lambda: not [topic for topic in engine.cluster.topics() if topic.startswith("_push_rows_")]
+            lambda: not [topic for topic in service.cluster.topics() if topic.startswith("_push_rows_")]
         )
 
 
-def test_a_push_query_that_fails_says_why(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_a_push_query_that_fails_says_why(client: httpx.Client, service: StatementService, name: str) -> None:
     ksql(client, stream(name))
-    with running_side(engine.cluster, [{"ID": "a", "V": 1}], end="no slots are free"):
+    with running_side(service.cluster, [{"ID": "a", "V": 1}], end="no slots are free"):
         answer = client.post("/query", json={"ksql": f"SELECT id, v FROM {name} EMIT CHANGES;"}).json()
     assert answer[1] == {"row": {"columns": ["a", 1]}}
     assert answer[2]["errorMessage"]["message"] == "no slots are free"
 
 
-def test_a_push_query_that_ends_by_itself(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_a_push_query_that_ends_by_itself(client: httpx.Client, service: StatementService, name: str) -> None:
     ksql(client, stream(name))
-    with running_side(engine.cluster, [], end=""):
+    with running_side(service.cluster, [], end=""):
         answer = client.post("/query", json={"ksql": f"SELECT id, v FROM {name} EMIT CHANGES;"}).json()
     assert answer[1:] == [{"finalMessage": "Query Completed"}]
 
 
-def test_closing_a_push_query(either: httpx.Client, engine: Engine, name: str, address: str) -> None:
+def test_closing_a_push_query(
+    either: httpx.Client, service: StatementService, name: str, address: str
+) -> None:
     ksql(either, stream(name))
     text = f"SELECT id, v FROM {name} EMIT CHANGES;"
     with (
-        running_side(engine.cluster, [{"ID": "a", "V": 1}]) as current,
+        running_side(service.cluster, [{"ID": "a", "V": 1}]) as current,
         either.stream("POST", "/query-stream", json={"sql": text}) as answer,
     ):
         lines = answer.iter_lines()
@@ -256,11 +258,13 @@ def test_closing_a_push_query(either: httpx.Client, engine: Engine, name: str, a
         assert (unknown.status_code, unknown.json()["message"]) == (400, f"No query with id {query_id}")
 
 
-def test_push_queries_are_shown_and_terminated(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_push_queries_are_shown_and_terminated(
+    client: httpx.Client, service: StatementService, name: str
+) -> None:
     ksql(client, stream(name))
     text = f"SELECT id, v FROM {name} EMIT CHANGES;"
     with (
-        running_side(engine.cluster, [{"ID": "a", "V": 1}]),
+        running_side(service.cluster, [{"ID": "a", "V": 1}]),
         client.stream("POST", "/query-stream", json={"sql": text}) as answer,
     ):
         lines = answer.iter_lines()
@@ -274,9 +278,11 @@ def test_push_queries_are_shown_and_terminated(client: httpx.Client, engine: Eng
         assert [json.loads(line) for line in lines] in ([], [["a", 1]])
 
 
-def test_a_client_that_goes_takes_its_wish_with_it(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_a_client_that_goes_takes_its_wish_with_it(
+    client: httpx.Client, service: StatementService, name: str
+) -> None:
     ksql(client, stream(name))
-    with running_side(engine.cluster, [{"ID": "a", "V": 1}]) as current:
+    with running_side(service.cluster, [{"ID": "a", "V": 1}]) as current:
         with client.stream(
             "POST", "/query-stream", json={"sql": f"SELECT id, v FROM {name} EMIT CHANGES;"}
         ) as answer:
@@ -284,24 +290,24 @@ def test_a_client_that_goes_takes_its_wish_with_it(client: httpx.Client, engine:
             assert next(lines)
             assert next(lines)
             assert current
-        wait_until(lambda: not current and not engine.push.ids())
+        wait_until(lambda: not current and not service.push.ids())
 
 
-def test_a_wish_that_is_not_renewed_counts_no_more(engine: Engine) -> None:
-    wishes = PushWishes(engine.cluster)
+def test_a_wish_that_is_not_renewed_counts_no_more(service: StatementService) -> None:
+    wishes = PushWishes(service.cluster)
     wish = PushWish(id="dead", statement="…", properties=(), topic="t", alive_until=1000)
     value = json.dumps({"id": "dead", "statement": "…", "properties": [], "topic": "t", "alive_until": 1000})
-    engine.cluster.produce(WISHES_TOPIC, b"dead", value.encode())
-    engine.cluster.produce(WISHES_TOPIC, b"odd", b"no wish")
+    service.cluster.produce(WISHES_TOPIC, b"dead", value.encode())
+    service.cluster.produce(WISHES_TOPIC, b"odd", b"no wish")
     wait_until(lambda: wishes.poll(0.05, now_ms=999) == {"dead": wish})
     assert wishes.poll(0, now_ms=1000) == {}
     wishes.close()
 
 
-def test_printing_a_topic(client: httpx.Client, engine: Engine, name: str) -> None:
+def test_printing_a_topic(client: httpx.Client, service: StatementService, name: str) -> None:
     ksql(client, stream(name))
-    engine.cluster.produce(name.lower(), b"k", b'{"v": 1}', timestamp_ms=1_700_000_000_123)
-    engine.cluster.produce(name.lower(), None, None, timestamp_ms=1_700_000_000_124)
+    service.cluster.produce(name.lower(), b"k", b'{"v": 1}', timestamp_ms=1_700_000_000_123)
+    service.cluster.produce(name.lower(), None, None, timestamp_ms=1_700_000_000_124)
     answer = client.post("/query", json={"ksql": f"PRINT '{name.lower()}' FROM BEGINNING LIMIT 2;"})
     assert answer.text.splitlines() == [
         "Key format: KAFKA_STRING",

@@ -17,7 +17,7 @@ import pytest
 
 from headrace.cli.sql_shell import Completer, SqlShell, first_word, pieces, run_file, run_shell
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.service import StatementService
 from tests.http.statements.test_ksql import stream
 from tests.http.statements.test_queries import running_side, table
 from tests.ports import free_port
@@ -196,7 +196,7 @@ class Terminal:
 
 
 def test_ctrl_c_ends_the_query_and_not_the_shell(
-    address: str, engine: Engine, name: str, tmp_path: Path
+    address: str, service: StatementService, name: str, tmp_path: Path
 ) -> None:
     history = tmp_path / "history"
     terminal = Terminal(address, history)
@@ -204,14 +204,14 @@ def test_ctrl_c_ends_the_query_and_not_the_shell(
         terminal.wait_for("sql> ")
         terminal.type(stream(name) + "\n")
         terminal.wait_for("Stream created")
-        with running_side(engine.cluster, [{"ID": "first", "V": 1}]) as current:
+        with running_side(service.cluster, [{"ID": "first", "V": 1}]) as current:
             terminal.type(f"SELECT id, v FROM {name} EMIT CHANGES;\n")
             terminal.wait_for("| first")
             assert current
             terminal.type("\x03")
             terminal.wait_for("Query terminated")
             deadline = time.monotonic() + SECONDS
-            while current or engine.push.ids():
+            while current or service.push.ids():
                 assert time.monotonic() < deadline
         terminal.wait_for("sql> ")
         terminal.type("SHOW STR\x03")

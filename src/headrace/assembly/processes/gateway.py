@@ -38,7 +38,7 @@ from headrace.http.registry.app import create_registry_app
 from headrace.http.statements.app import create_statements_app
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
-from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.service import StatementService
 from headrace.query.flow import FlowWatcher
 from headrace.query.sql import LakeQuery
 from headrace.query.topics import TopicBrowser
@@ -90,7 +90,7 @@ async def _run(settings: Settings) -> None:
     announce(settings, PROCESS, state="starting", detail=f"waiting for the log at {settings.bootstrap}")
     if not await _wait_for_log(settings.bootstrap, stopping):
         return
-    async with _parts(settings) as (registry, engine, services):
+    async with _parts(settings) as (registry, statements, services):
         live = LiveFlow(services.flow.snapshot)
         doors = (
             Door(
@@ -103,7 +103,7 @@ async def _run(settings: Settings) -> None:
             ),
             Door(
                 name="statements",
-                application=create_statements_app(engine),
+                application=create_statements_app(statements),
                 host=settings.host,
                 port=settings.statements_port,
                 setting="statements_port",
@@ -124,14 +124,14 @@ async def _run(settings: Settings) -> None:
         async def end_streams() -> None:
             # Streams do not end by themselves: without this the servers would wait for open ones forever.
             live.close()
-            await asyncio.to_thread(engine.stop)
+            await asyncio.to_thread(statements.stop)
             await asyncio.to_thread(services.flow.stop)
 
         await serve_all(settings, doors, stopping, end_streams)
 
 
 @contextlib.asynccontextmanager
-async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, Engine, QueryServices]]:
+async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, StatementService, QueryServices]]:
     """Start the services behind the doors; stop them in reverse order."""
     registry = Registry(settings.bootstrap)
     flow = FlowWatcher(settings.bootstrap, settings.lake_dir, settings.events_topic)
@@ -143,20 +143,20 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, Engine, Qu
         sql = LakeQuery(settings.lake_dir)
         stack.push_async_callback(asyncio.to_thread, sql.close)
         topics = TopicBrowser(settings.bootstrap, registry.schema_by_id)
-        statements = StatementLog(settings.bootstrap)
-        stack.push_async_callback(asyncio.to_thread, statements.stop)
-        await asyncio.to_thread(statements.start)
+        log = StatementLog(settings.bootstrap)
+        stack.push_async_callback(asyncio.to_thread, log.stop)
+        await asyncio.to_thread(log.start)
         cluster = Cluster(settings.bootstrap)
         stack.push_async_callback(asyncio.to_thread, cluster.close)
-        engine = Engine(
-            log=statements,
+        statements = StatementService(
+            log=log,
             cluster=cluster,
             schemas=RegistrySchemas(registry),
             settings=settings,
             statuses=lambda: flow.snapshot().queries,
         )
-        await asyncio.to_thread(engine.start)
-        yield registry, engine, QueryServices(sql=sql, topics=topics, flow=flow)
+        await asyncio.to_thread(statements.start)
+        yield registry, statements, QueryServices(sql=sql, topics=topics, flow=flow)
 
 
 async def serve_all(

@@ -2,7 +2,7 @@
 
 Invariants: every error has one of ksqlDB's two formats, and the first three digits of its code are the HTTP
 status; a statement is answered once it is in the statement log; the rows of a query are sent as they arrive.
-Decides nothing about statements: that is `headrace.pipeline`.
+Decides nothing about statements: that is `headrace.pipeline.serving`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from headrace.pipeline.serving.errors import (
     code_of,
 )
 from headrace.pipeline.serving.pull_queries import PullAnswer
-from headrace.pipeline.serving.service import Engine, prohibited_message
+from headrace.pipeline.serving.service import StatementService, prohibited_message
 from headrace.pipeline.serving.session import is_prohibited
 from headrace.pipeline.serving.topic_printing import PrintedTopic
 
@@ -58,10 +58,10 @@ SERVICE_ID: Final = "default_"
 _CATCH_UP_SECONDS: Final = 5.0
 
 
-def create_statements_app(engine: Engine) -> Litestar:
-    """The application; the caller starts the engine before and stops it after."""
+def create_statements_app(service: StatementService) -> Litestar:
+    """The application; the caller starts the service before and stops it after."""
     return Litestar(
-        route_handlers=[*_statements(engine), *_queries(engine), *_states(engine), *_about(engine)],
+        route_handlers=[*_statements(service), *_queries(service), *_states(service), *_about(service)],
         exception_handlers={
             StatementFailedError: _failed,
             RefusedError: _refused,
@@ -75,26 +75,26 @@ def create_statements_app(engine: Engine) -> Litestar:
     )
 
 
-def _statements(engine: Engine) -> Sequence[HTTPRouteHandler]:
+def _statements(service: StatementService) -> Sequence[HTTPRouteHandler]:
     @post("/ksql", status_code=200)
     async def ksql(request: Request[Any, Any, Any], body: RawBody) -> Response[bytes]:
         content = posted(body)
         text, session = text_field(content, "ksql", "sql"), session_of(content)
         wanted = content.get("commandSequenceNumber")
         if isinstance(wanted, int) and not await asyncio.to_thread(
-            engine.log.wait_for, wanted, _CATCH_UP_SECONDS
+            service.log.wait_for, wanted, _CATCH_UP_SECONDS
         ):
             raise RefusedError(
                 CATCH_UP_TIMEOUT,
                 "Timed out while waiting for a previous command to execute. "
                 f"command sequence number: {wanted}",
             )
-        return answer(await asyncio.to_thread(engine.execute, text, session), media_type=_media(request))
+        return answer(await asyncio.to_thread(service.execute, text, session), media_type=_media(request))
 
     return [ksql]
 
 
-def _queries(engine: Engine) -> Sequence[HTTPRouteHandler | ASGIRouteHandler]:
+def _queries(service: StatementService) -> Sequence[HTTPRouteHandler | ASGIRouteHandler]:
     async def begun(request: Request[Any, Any, Any], body: bytes, *, old_endpoint: bool) -> Stream:
         content = posted(body)
         text, session = (
@@ -102,13 +102,13 @@ def _queries(engine: Engine) -> Sequence[HTTPRouteHandler | ASGIRouteHandler]:
             session_of(content),
         )
         rows = chosen_format(request.headers.get("accept", ""), old_endpoint=old_endpoint)
-        found = await asyncio.to_thread(engine.begin, text, session)
+        found = await asyncio.to_thread(service.begin, text, session)
         if isinstance(found, PrintedTopic):
             return Stream(printed(found), media_type="text/plain; charset=utf-8")
         if isinstance(found, PullAnswer):
             query_id = f"query_{uuid.uuid4().hex}"
             return Stream(pulled(found, query_id, rows), media_type=rows.media_type)
-        return Stream(pushed(found, engine.push, rows), media_type=rows.media_type)
+        return Stream(pushed(found, service.push, rows), media_type=rows.media_type)
 
     @post("/query", status_code=200)
     async def query(request: Request[Any, Any, Any], body: RawBody) -> Stream:
@@ -121,29 +121,29 @@ def _queries(engine: Engine) -> Sequence[HTTPRouteHandler | ASGIRouteHandler]:
     @post("/close-query", status_code=200)
     async def close_query(body: RawBody) -> Response[bytes]:
         query_id = text_field(posted(body), "queryId")
-        if not engine.push.close(query_id):
+        if not service.push.close(query_id):
             raise RefusedError(BAD_REQUEST, f"No query with id {query_id}")
         return Response(b"", media_type=KSQL_JSON)
 
     @asgi("/inserts-stream", copy_scope=True)
     async def inserts_stream(scope: Scope, receive: Receive, send: Send) -> None:
-        await serve_inserts(engine, scope, receive, send)
+        await serve_inserts(service, scope, receive, send)
 
     return [query, query_stream, close_query, inserts_stream]
 
 
-def _states(engine: Engine) -> Sequence[HTTPRouteHandler]:
+def _states(service: StatementService) -> Sequence[HTTPRouteHandler]:
     @get("/status")
     async def statuses(request: Request[Any, Any, Any]) -> Response[bytes]:
-        listed = dict.fromkeys(engine.log.commands(), SUCCESS)
+        listed = dict.fromkeys(service.log.commands(), SUCCESS)
         return answer({"commandStatuses": listed}, media_type=_media(request))
 
     @get("/status/{kind:str}/{entity:str}/{action:str}")
     async def command_status(
         request: Request[Any, Any, Any], kind: FromPath[str], entity: FromPath[str], action: FromPath[str]
     ) -> Response[bytes]:
-        await asyncio.to_thread(engine.log.read_to_end)
-        commands = engine.log.commands()
+        await asyncio.to_thread(service.log.read_to_end)
+        commands = service.log.commands()
         # ksqlDB quotes the name in some of its command ids, and people omit the quotes.
         for name in (entity, f"`{entity}`", entity.strip("`")):
             outcome = commands.get(f"{kind}/{name}/{action}")
@@ -171,7 +171,7 @@ def _states(engine: Engine) -> Sequence[HTTPRouteHandler]:
     return [statuses, command_status, cluster_status, is_valid_property]
 
 
-def _about(engine: Engine) -> Sequence[HTTPRouteHandler]:
+def _about(service: StatementService) -> Sequence[HTTPRouteHandler]:
     @get("/")
     async def root() -> Redirect:
         return Redirect("/info", status_code=307)
@@ -180,7 +180,7 @@ def _about(engine: Engine) -> Sequence[HTTPRouteHandler]:
     async def info(request: Request[Any, Any, Any]) -> Response[bytes]:
         about = {
             "version": headrace.__version__,
-            "kafkaClusterId": await asyncio.to_thread(engine.cluster.id),
+            "kafkaClusterId": await asyncio.to_thread(service.cluster.id),
             "ksqlServiceId": SERVICE_ID,
             "serverStatus": "RUNNING",
         }
@@ -189,7 +189,7 @@ def _about(engine: Engine) -> Sequence[HTTPRouteHandler]:
     @get("/healthcheck")
     async def healthcheck(request: Request[Any, Any, Any]) -> Response[bytes]:
         try:
-            await asyncio.to_thread(engine.log.read_to_end)
+            await asyncio.to_thread(service.log.read_to_end)
             healthy = True
         except HeadraceError:
             healthy = False
@@ -201,18 +201,18 @@ def _about(engine: Engine) -> Sequence[HTTPRouteHandler]:
 
     @get("/v1/metadata")
     async def metadata(request: Request[Any, Any, Any]) -> Response[bytes]:
-        cluster = await _cluster_id(engine)
+        cluster = await _cluster_id(service)
         return answer({"version": headrace.__version__, "clusterId": cluster}, media_type=_media(request))
 
     @get("/v1/metadata/id")
     async def metadata_id(request: Request[Any, Any, Any]) -> Response[bytes]:
-        return answer(await _cluster_id(engine), media_type=_media(request))
+        return answer(await _cluster_id(service), media_type=_media(request))
 
     return [root, info, healthcheck, metadata, metadata_id]
 
 
-async def _cluster_id(engine: Engine) -> dict[str, Any]:
-    kafka = await asyncio.to_thread(engine.cluster.id)
+async def _cluster_id(service: StatementService) -> dict[str, Any]:
+    kafka = await asyncio.to_thread(service.cluster.id)
     return {
         "id": "",
         "scope": {"path": [], "clusters": {"kafka-cluster": kafka, "ksql-cluster": SERVICE_ID}},

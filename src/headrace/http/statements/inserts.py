@@ -29,7 +29,7 @@ from headrace.http.statements.answers import (
 )
 from headrace.pipeline.serving.errors import BAD_REQUEST, code_of
 from headrace.pipeline.serving.inserting import Inserter, target_of
-from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.service import StatementService
 
 _LONGEST_LINE: Final = 8 * 1024 * 1024
 
@@ -67,7 +67,7 @@ class _Answer:
         await self._send({"type": "http.response.body", "body": content, "more_body": more})
 
 
-async def serve_inserts(engine: Engine, scope: Scope, receive: Receive, send: Send) -> None:
+async def serve_inserts(service: StatementService, scope: Scope, receive: Receive, send: Send) -> None:
     accept = next((value for name, value in scope["headers"] if name == b"accept"), b"").decode("latin-1")
     out = _Answer(send, delimited=JSON not in accept or DELIMITED in accept)
     if scope.get("method") != "POST":
@@ -75,7 +75,7 @@ async def serve_inserts(engine: Engine, scope: Scope, receive: Receive, send: Se
         return
     lines = _lines(receive)
     try:
-        inserter = await _opened(engine, await anext(lines, b""))
+        inserter = await _opened(service, await anext(lines, b""))
     except RefusedError as error:
         await out.refuse(error.code, str(error))
         return
@@ -91,12 +91,12 @@ async def serve_inserts(engine: Engine, scope: Scope, receive: Receive, send: Se
     await out.end()
 
 
-async def _opened(engine: Engine, line: bytes) -> Inserter:
+async def _opened(service: StatementService, line: bytes) -> Inserter:
     target = text_field(posted(line), "target")
     name = target.strip("`") if target.startswith("`") else target.upper()
     try:
-        catalogue = await asyncio.to_thread(engine.log.read_to_end)
-        return engine.inserter(target_of(name, catalogue))
+        catalogue = await asyncio.to_thread(service.log.read_to_end)
+        return service.inserter(target_of(name, catalogue))
     except HeadraceError as error:
         raise RefusedError(code_of(error), error.message) from error
 

@@ -1,4 +1,4 @@
-"""The engine: statements in, answers out.
+"""The statement service: statements in, answers out.
 
 `execute` carries out a text of statements, one after the other. Invariants: a text that cannot be parsed
 changes nothing; what an earlier statement did stays when a later one fails, and the error carries the
@@ -73,7 +73,7 @@ from headrace.pipeline.statements.tree import (
 _log = logging.getLogger(__name__)
 
 
-class Engine:
+class StatementService:
     """Safe for several threads; every method may block."""
 
     def __init__(

@@ -13,7 +13,7 @@ from headrace.pipeline.plan import QueryPlan
 from headrace.pipeline.rules.planning import plan_query, plan_source
 from headrace.pipeline.serving.errors import StatementFailedError
 from headrace.pipeline.serving.replacing import check_replacement, check_upgrade
-from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.service import StatementService
 from headrace.pipeline.serving.session import Session
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.parser import parse
@@ -97,8 +97,8 @@ UNSOUND = [
 ]
 
 
-def run(engine: Engine, text: str) -> list[dict[str, Any]]:
-    return engine.execute(text, Session())
+def run(service: StatementService, text: str) -> list[dict[str, Any]]:
+    return service.execute(text, Session())
 
 
 def planned(query: str, catalogue: Catalogue) -> tuple[CreateAs, QueryPlan]:
@@ -108,7 +108,7 @@ def planned(query: str, catalogue: Catalogue) -> tuple[CreateAs, QueryPlan]:
 
 
 def replace(query: str, new: str) -> None:
-    """As the engine decides; raises StatementError."""
+    """As the service decides; raises StatementError."""
     catalogue = Catalogue()
     for parsed in parse(SOURCES.format(topic="a")):
         assert isinstance(parsed.statement, CreateSource)
@@ -174,28 +174,28 @@ def test_a_declared_stream_is_replaced_by_one_of_the_same_bytes(
         check_replacement(made[0], made[1], parsed.statement)
 
 
-def test_a_replaced_query_keeps_its_id_and_stays_paused(engine: Engine, topic_name: str) -> None:
-    run(engine, SOURCES.format(topic=topic_name))
-    (made,) = run(engine, f"CREATE {STREAM};")
+def test_a_replaced_query_keeps_its_id_and_stays_paused(service: StatementService, topic_name: str) -> None:
+    run(service, SOURCES.format(topic=topic_name))
+    (made,) = run(service, f"CREATE {STREAM};")
     query_id = made["commandStatus"]["queryId"]
-    run(engine, f"PAUSE {query_id};")
+    run(service, f"PAUSE {query_id};")
     text = "CREATE OR REPLACE STREAM o AS SELECT id, v, w, many FROM s WHERE v > 2;"
-    (made,) = run(engine, text)
+    (made,) = run(service, text)
     assert made["commandStatus"]["queryId"] == query_id
-    (query,) = engine.log.catalogue.queries.values()
+    (query,) = service.log.catalogue.queries.values()
     assert query.statement == text
     assert query.paused
-    assert [column.name for column in engine.log.catalogue.sources["O"].value] == ["V", "W", "MANY"]
+    assert [column.name for column in service.log.catalogue.sources["O"].value] == ["V", "W", "MANY"]
 
-    before = engine.log.catalogue
+    before = service.log.catalogue
     with pytest.raises(StatementFailedError, match="missing or changed: V BIGINT"):
-        run(engine, "CREATE OR REPLACE STREAM o AS SELECT id, w, many FROM s;")
+        run(service, "CREATE OR REPLACE STREAM o AS SELECT id, w, many FROM s;")
     with pytest.raises(StatementFailedError, match=f"query `{query_id}`: its sources cannot change"):
-        run(engine, "CREATE OR REPLACE STREAM o AS SELECT id, v, w, many FROM other;")
+        run(service, "CREATE OR REPLACE STREAM o AS SELECT id, v, w, many FROM other;")
     with pytest.raises(StatementFailedError, match="it is made by a query"):
         run(
-            engine,
+            service,
             "CREATE OR REPLACE STREAM o (id VARCHAR KEY, v BIGINT, w VARCHAR, many ARRAY<INT>, x INT) "
             "WITH (KAFKA_TOPIC='O', VALUE_FORMAT='JSON');",
         )
-    assert engine.log.catalogue == before
+    assert service.log.catalogue == before

@@ -1,4 +1,4 @@
-"""An engine on the embedded broker, with a statement log and a registry of its own for each test."""
+"""A statement service on the embedded broker, with its own statement log and registry for each test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from headrace.client.cluster import Cluster
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
-from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.service import StatementService
 from headrace.registry.registry import Registry
 from headrace.testing import EmbeddedBroker
 
@@ -44,5 +44,5 @@ def statement_log(broker: EmbeddedBroker, statement_topic: str) -> Iterator[Stat
 
 
 @pytest.fixture
-def engine(statement_log: StatementLog, cluster: Cluster, schemas: RegistrySchemas) -> Engine:
-    return Engine(log=statement_log, cluster=cluster, schemas=schemas)
+def service(statement_log: StatementLog, cluster: Cluster, schemas: RegistrySchemas) -> StatementService:
+    return StatementService(log=statement_log, cluster=cluster, schemas=schemas)

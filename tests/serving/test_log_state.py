@@ -32,7 +32,7 @@ from headrace.pipeline.catalogue.records import (
     key_of,
 )
 from headrace.pipeline.statements.types import BIGINT, VARCHAR
-from tests.engine.samples import catalogues, encodings, queries, sources
+from tests.serving.samples import catalogues, encodings, queries, sources
 
 names = st.sampled_from(["A", "B", "C"])
 

@@ -1,6 +1,4 @@
-"""The engine: what execution gave is what replay gives; the statements of the acceptance; rows that are
-inserted.
-"""
+"""The statement service: replay gives what execution gave; the acceptance statements; inserted rows."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.formats import avro_types
 from headrace.pipeline.serving.errors import StatementFailedError
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
-from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.service import StatementService
 from headrace.pipeline.serving.session import Session
 from headrace.pipeline.statements.types import (
     BIGINT,
@@ -39,8 +37,8 @@ from headrace.pipeline.statements.types import (
 from headrace.testing import EmbeddedBroker
 
 
-def run(engine: Engine, text: str, **properties: str) -> list[dict[str, Any]]:
-    return engine.execute(text, Session(properties=properties))
+def run(service: StatementService, text: str, **properties: str) -> list[dict[str, Any]]:
+    return service.execute(text, Session(properties=properties))
 
 
 def records(broker: EmbeddedBroker, topic: str, count: int) -> list[tuple[bytes | None, bytes | None, int]]:
@@ -100,13 +98,13 @@ def test_replay_of_any_prefix_gives_what_execution_gave(
     topic = f"_statements_{uuid.uuid4().hex}"
     log = StatementLog(broker.bootstrap, topic=topic, snapshot_every=snapshot_every)
     log.start()
-    engine = Engine(log=log, cluster=cluster, schemas=schemas)
+    service = StatementService(log=log, cluster=cluster, schemas=schemas)
     gave: dict[int, Catalogue] = {-1: Catalogue()}
     try:
         for text in statements:
             before = log.catalogue
             try:
-                run(engine, text)
+                run(service, text)
             except StatementFailedError:
                 assert log.catalogue == before
             gave[log.last] = log.catalogue
@@ -125,7 +123,7 @@ def test_replay_of_any_prefix_gives_what_execution_gave(
     assert state.catalogue == log.catalogue
 
 
-def test_the_statements_of_the_acceptance_run_as_they_stand(engine: Engine) -> None:
+def test_the_statements_of_the_acceptance_run_as_they_stand(service: StatementService) -> None:
     first = (
         "CREATE STREAM source_json (Event_Type VARCHAR, Event_Version VARCHAR, User_ID VARCHAR, Listing_ID "
         "VARCHAR, Server_Time VARCHAR, Device_Type VARCHAR) WITH (KAFKA_TOPIC='events', VALUE_FORMAT='JSON');"
@@ -134,21 +132,21 @@ def test_the_statements_of_the_acceptance_run_as_they_stand(engine: Engine) -> N
         "CREATE STREAM target_json WITH (KAFKA_TOPIC='events_avro',REPLICAS=1,PARTITIONS=1,"
         "VALUE_FORMAT='AVRO') AS SELECT *, SUBSTRING(Server_Time, 0, 10) as Server_Date FROM source_json;"
     )
-    made, query = run(engine, first) + run(engine, second)
+    made, query = run(service, first) + run(service, second)
     assert made["commandStatus"]["message"] == "Stream created"
     assert query["commandStatus"]["queryId"] == f"CSAS_TARGET_JSON_{query['commandSequenceNumber']}"
-    topic = engine.cluster.topic("events_avro")
+    topic = service.cluster.topic("events_avro")
     assert topic is not None
     assert topic.partitions == 1
-    sink = engine.log.catalogue.sources["TARGET_JSON"]
+    sink = service.log.catalogue.sources["TARGET_JSON"]
     assert [column.name for column in sink.value][-1] == "SERVER_DATE"
 
 
 def test_rows_are_written_in_the_formats_of_the_source(
-    engine: Engine, broker: EmbeddedBroker, topic_name: str
+    service: StatementService, broker: EmbeddedBroker, topic_name: str
 ) -> None:
     run(
-        engine,
+        service,
         f"""CREATE STREAM s (k BIGINT KEY, d DECIMAL(4, 2), t TIMESTAMP, a ARRAY<INT>, m MAP<VARCHAR, INT>,
             r STRUCT<x INT, y VARCHAR>, b BOOLEAN)
             WITH (KAFKA_TOPIC='{topic_name}', KEY_FORMAT='KAFKA', VALUE_FORMAT='JSON', PARTITIONS=1);
@@ -184,25 +182,27 @@ def test_rows_are_written_in_the_formats_of_the_source(
         ("(NULL, 1)", "is required for tables"),
     ],
 )
-def test_rows_that_do_not_fit_are_refused(engine: Engine, topic_name: str, values: str, reason: str) -> None:
+def test_rows_that_do_not_fit_are_refused(
+    service: StatementService, topic_name: str, values: str, reason: str
+) -> None:
     run(
-        engine,
+        service,
         f"CREATE TABLE t (k VARCHAR PRIMARY KEY, v BIGINT) "
         f"WITH (KAFKA_TOPIC='{topic_name}', VALUE_FORMAT='JSON', PARTITIONS=1);",
     )
     with pytest.raises(StatementFailedError) as caught:
-        run(engine, f"INSERT INTO t VALUES {values};")
+        run(service, f"INSERT INTO t VALUES {values};")
     assert reason in caught.value.message
-    assert engine.cluster.end_offsets(topic_name) == {0: 0}
+    assert service.cluster.end_offsets(topic_name) == {0: 0}
     for columns in ("(k, v, k)", "(k, no)", "(k, ROWOFFSET)"):
         with pytest.raises(StatementFailedError):
-            run(engine, f"INSERT INTO t {columns} VALUES {values};")
-    assert engine.cluster.end_offsets(topic_name) == {0: 0}
+            run(service, f"INSERT INTO t {columns} VALUES {values};")
+    assert service.cluster.end_offsets(topic_name) == {0: 0}
 
 
-def test_avro_rows_and_columns_from_the_registry(engine: Engine, topic_name: str) -> None:
+def test_avro_rows_and_columns_from_the_registry(service: StatementService, topic_name: str) -> None:
     run(
-        engine,
+        service,
         f"""CREATE TABLE a (k VARCHAR PRIMARY KEY, v BIGINT, d DECIMAL(4, 2), t TIMESTAMP, l ARRAY<INT>,
             m MAP<VARCHAR, INT>, r STRUCT<x INT>)
             WITH (KAFKA_TOPIC='{topic_name}', KEY_FORMAT='AVRO', VALUE_FORMAT='AVRO', PARTITIONS=1);
@@ -210,7 +210,7 @@ def test_avro_rows_and_columns_from_the_registry(engine: Engine, topic_name: str
         CREATE TABLE b (k VARCHAR PRIMARY KEY)
             WITH (KAFKA_TOPIC='{topic_name}', KEY_FORMAT='AVRO', VALUE_FORMAT='AVRO');""",
     )
-    inferred = engine.log.catalogue.sources["B"]
+    inferred = service.log.catalogue.sources["B"]
     assert inferred.value == (
         Column(name="V", type=BIGINT),
         Column(name="D", type=DecimalType(4, 2)),
@@ -219,15 +219,15 @@ def test_avro_rows_and_columns_from_the_registry(engine: Engine, topic_name: str
         Column(name="M", type=MapType(VARCHAR, INTEGER)),
         Column(name="R", type=StructType((StructField("X", INTEGER),))),
     )
-    answer = engine.begin("SELECT v, r->x AS x, m['a'] AS m, l[1] AS l FROM b WHERE k = 'k';", Session())
+    answer = service.begin("SELECT v, r->x AS x, m['a'] AS m, l[1] AS l FROM b WHERE k = 'k';", Session())
     assert getattr(answer, "rows", None) == ((5, 3, 2, 1),)
     with pytest.raises(StatementFailedError) as caught:
-        run(engine, "CREATE STREAM c WITH (KAFKA_TOPIC='no_schema', VALUE_FORMAT='AVRO', PARTITIONS=1);")
+        run(service, "CREATE STREAM c WITH (KAFKA_TOPIC='no_schema', VALUE_FORMAT='AVRO', PARTITIONS=1);")
     assert "does not exist in the Schema Registry" in caught.value.message
 
 
 def test_a_query_whose_schema_may_not_follow_that_of_its_topic_is_refused(
-    engine: Engine, schemas: RegistrySchemas, topic_name: str
+    service: StatementService, schemas: RegistrySchemas, topic_name: str
 ) -> None:
     source, sink = f"{topic_name}_in", f"{topic_name}_out"
     theirs = {
@@ -237,34 +237,35 @@ def test_a_query_whose_schema_may_not_follow_that_of_its_topic_is_refused(
     }
     schemas.register(f"{sink}-value", json.dumps(theirs))
     run(
-        engine,
+        service,
         f"CREATE STREAM s (k VARCHAR KEY, v BIGINT, w BIGINT) "
         f"WITH (KAFKA_TOPIC='{source}', VALUE_FORMAT='JSON', PARTITIONS=1);",
     )
     create = f"CREATE STREAM o WITH (KAFKA_TOPIC='{sink}', VALUE_FORMAT='AVRO') AS SELECT"
     with pytest.raises(StatementFailedError) as caught:
-        run(engine, f"{create} k, v FROM s;")
+        run(service, f"{create} k, v FROM s;")
     for part in (f"'{sink}-value'", "version 1", "level BACKWARD", "writer type: STRING", "field 'V'"):
         assert part in caught.value.message
-    assert "O" not in engine.log.catalogue.sources
-    assert engine.log.catalogue.queries == {}
-    assert engine.cluster.topic(sink) is None
+    assert "O" not in service.log.catalogue.sources
+    assert service.log.catalogue.queries == {}
+    assert service.cluster.topic(sink) is None
     # A column that the topic has not is null in its older records.
-    run(engine, f"{create} k, w FROM s;")
-    assert "O" in engine.log.catalogue.sources
+    run(service, f"{create} k, w FROM s;")
+    assert "O" in service.log.catalogue.sources
     # Rows go the same way: what is inserted is held to the level as well.
     run(
-        engine, f"CREATE STREAM p (k VARCHAR KEY, v BIGINT) WITH (KAFKA_TOPIC='{sink}', VALUE_FORMAT='AVRO');"
+        service,
+        f"CREATE STREAM p (k VARCHAR KEY, v BIGINT) WITH (KAFKA_TOPIC='{sink}', VALUE_FORMAT='AVRO');",
     )
     for statement in ("INSERT INTO p VALUES ('a', 1);", "INSERT INTO p SELECT k, v FROM s;"):
         with pytest.raises(StatementFailedError) as caught:
-            run(engine, statement)
+            run(service, statement)
         assert f"{sink}-value" in caught.value.message
         assert "BACKWARD" in caught.value.message
 
 
 def test_a_query_whose_schema_is_registered_already_is_taken_whatever_the_level(
-    engine: Engine, schemas: RegistrySchemas, topic_name: str
+    service: StatementService, schemas: RegistrySchemas, topic_name: str
 ) -> None:
     subject = f"{topic_name}_out-value"
     columns = (Column(name="V", type=BIGINT),)
@@ -272,24 +273,26 @@ def test_a_query_whose_schema_is_registered_already_is_taken_whatever_the_level(
     schemas.register(subject, avro_types.record_schema((Column(name="X", type=VARCHAR),)))
     schemas.register(subject, avro_types.record_schema((Column(name="V", type=VARCHAR),)))
     made = run(
-        engine,
+        service,
         f"""CREATE STREAM s (v BIGINT) WITH (KAFKA_TOPIC='{topic_name}', VALUE_FORMAT='JSON', PARTITIONS=1);
         CREATE STREAM o WITH (KAFKA_TOPIC='{topic_name}_out', VALUE_FORMAT='AVRO') AS SELECT v FROM s;""",
     )
-    assert made[1]["commandStatus"]["queryId"] in engine.log.catalogue.queries
+    assert made[1]["commandStatus"]["queryId"] in service.log.catalogue.queries
 
 
-def test_a_query_keeps_its_statement_with_the_values_of_variables(engine: Engine, topic_name: str) -> None:
+def test_a_query_keeps_its_statement_with_the_values_of_variables(
+    service: StatementService, topic_name: str
+) -> None:
     made = run(
-        engine,
+        service,
         f"""DEFINE place = '{topic_name}'; DEFINE least = '3';
         CREATE STREAM s (v BIGINT) WITH (KAFKA_TOPIC='${{place}}', VALUE_FORMAT='JSON', PARTITIONS=1);
         CREATE STREAM o AS SELECT * FROM s WHERE v > ${{least}};""",
     )
-    query = engine.log.catalogue.queries[made[1]["commandStatus"]["queryId"]]
+    query = service.log.catalogue.queries[made[1]["commandStatus"]["queryId"]]
     assert "${" not in query.statement
     assert "> 3" in query.statement
-    assert engine.log.catalogue.sources["S"].topic == topic_name
-    (explained,) = run(engine, f"EXPLAIN {query.id};")
+    assert service.log.catalogue.sources["S"].topic == topic_name
+    (explained,) = run(service, f"EXPLAIN {query.id};")
     assert explained["queryDescription"]["executionPlan"]
     assert "could not be planned" not in explained["queryDescription"]["executionPlan"]

@@ -37,7 +37,7 @@ from headrace.pipeline.statements.types import (
     StructField,
     StructType,
 )
-from tests.engine.samples import source
+from tests.serving.samples import source
 
 
 class Schemas:

@@ -13,7 +13,7 @@ from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.catalogue.status import QueryStatus, SparkPlan, StatusLog
 from headrace.pipeline.serving.push_queries import PushQuery
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
-from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.service import StatementService
 from headrace.pipeline.serving.session import Session
 from headrace.testing import EmbeddedBroker
 
@@ -28,11 +28,11 @@ CREATE TABLE places (id VARCHAR PRIMARY KEY, name VARCHAR)
 
 
 class Explained:
-    """An engine, and what the pipeline process would tell it."""
+    """A statement service, and what the pipeline process would tell it."""
 
     def __init__(self, log: StatementLog, cluster: Cluster, schemas: RegistrySchemas) -> None:
         self.statuses: list[QueryStatus] = []
-        self.engine = Engine(
+        self.service = StatementService(
             log=log,
             cluster=cluster,
             schemas=schemas,
@@ -41,10 +41,10 @@ class Explained:
         )
 
     def run(self, text: str) -> None:
-        self.engine.execute(text, Session())
+        self.service.execute(text, Session())
 
     def explain(self, what: str) -> tuple[str, str]:
-        (answer,) = self.engine.execute(f"EXPLAIN {what};", Session())
+        (answer,) = self.service.execute(f"EXPLAIN {what};", Session())
         described = answer["queryDescription"]
         return described["executionPlan"], described["topology"]
 
@@ -118,23 +118,23 @@ def test_a_pull_query_needs_no_spark(explained: Explained) -> None:
 
 
 def test_a_push_query_that_is_read_is_explained_by_its_id(explained: Explained) -> None:
-    explained.engine.start()
+    explained.service.start()
     try:
-        pushed = explained.engine.begin("SELECT id, v FROM three WHERE v > 2 EMIT CHANGES;", Session())
+        pushed = explained.service.begin("SELECT id, v FROM three WHERE v > 2 EMIT CHANGES;", Session())
         assert isinstance(pushed, PushQuery)
         plan, spark = explained.explain(pushed.id)
         assert plan.startswith("mode: would be real-time")
         assert "filter" in plan
         assert "of queries that are kept" in spark
     finally:
-        explained.engine.stop()
+        explained.service.stop()
 
 
 def test_a_running_query_has_the_mode_and_spark_s_plan_that_it_has(
     explained: Explained, told: StatusLog, topic_name: str
 ) -> None:
     explained.run(f"CREATE STREAM o WITH (KAFKA_TOPIC='{topic_name}_o') AS SELECT * FROM three;")
-    (query_id,) = explained.engine.log.catalogue.queries
+    (query_id,) = explained.service.log.catalogue.queries
     plan, spark = explained.explain(query_id)
     assert plan.startswith("mode: would be real-time")
     assert "none before the query runs" in spark

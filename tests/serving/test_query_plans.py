@@ -9,7 +9,7 @@ from headrace.pipeline.catalogue.catalogue import Catalogue, PersistentQuery, Qu
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.rules.planning import plan_again
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
-from headrace.pipeline.serving.service import Engine
+from headrace.pipeline.serving.service import StatementService
 from headrace.pipeline.serving.session import Session
 from headrace.testing import EmbeddedBroker
 
@@ -20,8 +20,8 @@ CREATE TYPE small AS STRUCT<a INT>;
 """
 
 
-def run(engine: Engine, text: str) -> None:
-    engine.execute(text, Session())
+def run(service: StatementService, text: str) -> None:
+    service.execute(text, Session())
 
 
 def values(query: PersistentQuery, catalogue: Catalogue) -> list[str]:
@@ -40,16 +40,16 @@ def test_a_star_is_what_it_was_when_the_statement_came(
     log = StatementLog(broker.bootstrap, topic=statement_topic, snapshot_every=snapshot_every)
     log.start()
     try:
-        engine = Engine(log=log, cluster=cluster, schemas=schemas)
-        run(engine, SOURCES.format(topic=statement_topic))
-        run(engine, f"CREATE STREAM o WITH (KAFKA_TOPIC='{statement_topic}_o') AS SELECT * FROM s;")
-        run(engine, "INSERT INTO t WITH (QUERY_ID='into') SELECT * FROM s;")
+        service = StatementService(log=log, cluster=cluster, schemas=schemas)
+        run(service, SOURCES.format(topic=statement_topic))
+        run(service, f"CREATE STREAM o WITH (KAFKA_TOPIC='{statement_topic}_o') AS SELECT * FROM s;")
+        run(service, "INSERT INTO t WITH (QUERY_ID='into') SELECT * FROM s;")
         run(
-            engine,
+            service,
             f"CREATE STREAM c WITH (KAFKA_TOPIC='{statement_topic}_c') AS "
             "SELECT id, CAST(STRUCT(a := 1) AS small) AS x FROM s;",
         )
-        run(engine, "ALTER STREAM s ADD COLUMN w INT; ALTER STREAM t ADD COLUMN z INT; DROP TYPE small;")
+        run(service, "ALTER STREAM s ADD COLUMN w INT; ALTER STREAM t ADD COLUMN z INT; DROP TYPE small;")
     finally:
         log.stop()
     again = StatementLog(broker.bootstrap, topic=statement_topic)
@@ -62,7 +62,7 @@ def test_a_star_is_what_it_was_when_the_statement_came(
         assert values(by_sink["T"], catalogue) == ["V BIGINT"], "it fits what the target was"
         assert values(by_sink["C"], catalogue) == ["X STRUCT<`A` INTEGER>"]
 
-        after = Engine(log=again, cluster=cluster, schemas=schemas)
+        after = StatementService(log=again, cluster=cluster, schemas=schemas)
         run(after, f"CREATE OR REPLACE STREAM o WITH (KAFKA_TOPIC='{statement_topic}_o') AS SELECT * FROM s;")
         catalogue = again.catalogue
         assert values(catalogue.writers_of("O")[0], catalogue) == ["V BIGINT", "W INTEGER"], (
@@ -72,8 +72,10 @@ def test_a_star_is_what_it_was_when_the_statement_came(
         again.stop()
 
 
-def test_a_query_of_an_older_version_is_planned_with_what_is_there(engine: Engine, topic_name: str) -> None:
-    run(engine, SOURCES.format(topic=topic_name))
+def test_a_query_of_an_older_version_is_planned_with_what_is_there(
+    service: StatementService, topic_name: str
+) -> None:
+    run(service, SOURCES.format(topic=topic_name))
     old = PersistentQuery(
         id="CSAS_O_9",
         kind=QueryKind.CREATE_STREAM,
@@ -81,4 +83,4 @@ def test_a_query_of_an_older_version_is_planned_with_what_is_there(engine: Engin
         sources=("S",),
         statement="CREATE STREAM o AS SELECT * FROM s;",
     )
-    assert values(old, engine.log.catalogue) == ["V BIGINT"]
+    assert values(old, service.log.catalogue) == ["V BIGINT"]
