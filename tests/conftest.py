@@ -29,12 +29,17 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("untimed")
 
 _RUN_SPARK = ("tests/acceptance/", "tests/end_to_end/", "tests/pipeline/")
+_STATEMENT_CASES = "tests/pipeline/test_statement_cases.py::"
+# Tests give Spark little data and end it soon: the JVM's second compiler would take a third of the processor
+# time and never pay for itself.
+_SPARK_JVM = "-XX:TieredStopAtLevel=1"
 
 
 def pytest_configure() -> None:
     """Many logs are opened and left open as after a crash: more files than the usual limit of 1,024."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    os.environ["SPARK_SUBMIT_OPTS"] = _SPARK_JVM
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -44,16 +49,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 class _FilesAndSpark(LoadScopeScheduling):
-    """A file stays whole, for its fixtures, and all that runs Spark: two would be in each other's way."""
+    """A file stays whole, for its fixtures, and so do the Spark tests, which share a session.
+
+    The statement cases are many: each of their files goes to whichever process is free, on its own session.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if nodeid.startswith(_STATEMENT_CASES):
+            return nodeid.partition("-")[0]
         return "spark" if file.startswith(_RUN_SPARK) else file
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest comes first."""
-    items.sort(key=lambda item: not item.nodeid.startswith(_RUN_SPARK))
+    """What takes longest comes first; the statement cases come last, where they fill up both processes."""
+    items.sort(key=lambda item: (_is_case(item), not item.nodeid.startswith(_RUN_SPARK)))
+
+
+def _is_case(item: pytest.Item) -> bool:
+    return item.nodeid.startswith(_STATEMENT_CASES)
 
 
 @pytest.fixture(scope="session")

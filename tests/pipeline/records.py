@@ -29,19 +29,33 @@ class Record:
 
 
 def frame(spark: SparkSession, records: list[Record]) -> DataFrame:
-    rows = [
-        (
-            bytearray(record.key) if record.key is not None else None,
-            bytearray(record.value) if record.value is not None else None,
-            "topic",
-            record.partition,
-            record.offset,
-            POSTED,
-            [(name, bytearray(value)) for name, value in record.headers.items()],
-        )
-        for record in records
-    ]
-    return spark.createDataFrame(rows, _SCHEMA)
+    """As an inline table: of Python's rows Spark makes a task for each slot, each with a Python process."""
+    columns = [each.partition(" ")[::2] for each in _SCHEMA.split(", ", 6)]
+    rows = ", ".join(f"({', '.join(_literals(record))})" for record in records)
+    casts = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in columns)
+    names = ", ".join(name for name, _ in columns)
+    if not rows:
+        nothing = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in columns)
+        return spark.sql(f"SELECT {nothing} WHERE false")
+    return spark.sql(f"SELECT {casts} FROM VALUES {rows} AS records({names})")
+
+
+def _literals(record: Record) -> tuple[str, ...]:
+    headers = (f"named_struct('key', '{name}', 'value', {_binary(v)})" for name, v in record.headers.items())
+    texts = ", ".join(headers)
+    return (
+        _binary(record.key),
+        _binary(record.value),
+        "'topic'",
+        str(record.partition),
+        str(record.offset),
+        f"TIMESTAMP '{POSTED.isoformat()}'",
+        f"array({texts})",
+    )
+
+
+def _binary(value: bytes | None) -> str:
+    return "NULL" if value is None else f"X'{value.hex()}'"
 
 
 def avro(schema: str, values: dict[str, Any], *, schema_id: int) -> bytes:

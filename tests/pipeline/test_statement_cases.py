@@ -1,8 +1,8 @@
-"""The cases of `tests/statements/cases`, each a test; several run at the same time on the one session."""
+"""The cases of `tests/statements/cases`, each a test; several run at the same time on one session."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -24,11 +24,29 @@ def _parameters() -> Iterator[object]:
         yield pytest.param(case, id=case.id, marks=marks)
 
 
+class RunningCases:
+    """Runs the chosen cases, several at the same time, a file at a time."""
+
+    def __init__(self, chosen: Sequence[Case], around: Around, pool: ThreadPoolExecutor) -> None:
+        self._chosen = chosen
+        self._around = around
+        self._pool = pool
+        self._begun: dict[str, dict[str, Future[None]]] = {}
+
+    def outcome(self, case: Case) -> Future[None]:
+        if case.file not in self._begun:
+            self._begun[case.file] = {
+                each.id: self._pool.submit(run, each, self._around)
+                for each in self._chosen
+                if each.file == case.file
+            }
+        return self._begun[case.file][case.id]
+
+
 @pytest.fixture(scope="module")
-def outcomes(
+def running(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[None]]]:
-    """What becomes of each case that was chosen, by its id."""
+) -> Iterator[RunningCases]:
     chosen = [
         item.callspec.params["case"]
         for item in request.session.items
@@ -39,11 +57,11 @@ def outcomes(
         around = Around(spark=spark, bootstrap=broker.bootstrap, folder=folder, registry=SharedRegistry())
         pool = ThreadPoolExecutor(AT_THE_SAME_TIME)
         try:
-            yield {case.id: pool.submit(run, case, around) for case in chosen}
+            yield RunningCases(chosen, around, pool)
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 @pytest.mark.parametrize("case", list(_parameters()))
-def test_case(case: Case, outcomes: dict[str, Future[None]]) -> None:
-    outcomes[case.id].result(SECONDS)
+def test_case(case: Case, running: RunningCases) -> None:
+    running.outcome(case).result(SECONDS)

@@ -133,7 +133,8 @@ def test_json_that_does_not_fit(plans: Plans, kind: DataType, text: bytes) -> No
     from headrace.pipeline.spark.formats.json_format import JsonReader  # noqa: PLC0415
 
     reader = JsonReader((Column(name="C", type=kind),), side="value", wrapped=True)
-    frame = plans.spark.createDataFrame([(bytearray(b'{"c": ' + text + b"}"),)], "value BINARY")
+    value = b'{"c": ' + text + b"}"
+    frame = plans.spark.sql(f"SELECT X'{value.hex()}' AS value")
     parsed = frame.withColumn("parsed", reader.parsed(F.col("value")))
     (row,) = parsed.select(reader.reason(F.col("value"), F.col("parsed")).alias("reason")).collect()
     assert row["reason"].startswith(f"Column C of the value is no {kind}: ")
