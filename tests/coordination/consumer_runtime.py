@@ -1,79 +1,41 @@
-"""The runtime of consumer and classic groups, turned by hand, and clients of both protocols to drive it.
-
-It keeps the promises that the machines rely on (see `decision.py`), and has a log that can be loaded again,
-whole or as compaction leaves it.
-"""
+"""Requests about groups of both kinds to a shard of the broker, and a client of the consumer protocol."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination.classic.groups import ClassicGroups
+from headrace.broker.coordinators.group_machines import GroupMachines, GroupSettings
+from headrace.broker.coordinators.shards import load
 from headrace.coordination.classic.rebalance import ClassicSettings
 from headrace.coordination.consumer.group import ConsumerGroup
 from headrace.coordination.consumer.groups import ConsumerGroups
-from headrace.coordination.consumer.records import CONSUMER_GROUP_KEYS
 from headrace.coordination.consumer.requests import (
     ConsumerHeartbeatReply,
     ConsumerHeartbeatRequest,
     ConsumerSettings,
 )
-from headrace.coordination.decision import Decision, Record, Reply, TimerKey
-from headrace.coordination.group import CONSUMER, Group
+from headrace.coordination.group import Group
+from headrace.coordination.offsets import OffsetSettings
 from headrace.coordination.replies import HeartbeatReply, LeaveReply
 from headrace.coordination.requests import HeartbeatRequest, JoinRequest, LeaveRequest, SyncRequest
-from headrace.coordination.topics import TopicInfo
+from tests.coordination.fake_topics import FakeTopics
+from tests.coordination.memory_shard import ShardRuntime, event_loop
 
 GROUP = "readers"
 REBALANCE_MS = 60_000
+YEAR_MS = 365 * 24 * 60 * 60 * 1000
 
 Owned = dict[UUID, frozenset[int]]
 
 
-class FakeTopics:
-    """Topics that tests make and delete."""
-
-    def __init__(self, **partitions: int) -> None:
-        self.version = 0
-        self._topics: dict[str, TopicInfo] = {}
-        for name, count in partitions.items():
-            self.create(name, count)
-
-    def create(self, name: str, partitions: int) -> UUID:
-        self.version += 1
-        topic_id = UUID(int=self.version)
-        self._topics[name] = TopicInfo(name=name, topic_id=topic_id, partitions=partitions)
-        return topic_id
-
-    def delete(self, name: str) -> None:
-        self.version += 1
-        del self._topics[name]
-
-    def grow(self, name: str, partitions: int) -> None:
-        self.version += 1
-        topic_id = self._topics[name].topic_id
-        self._topics[name] = TopicInfo(name=name, topic_id=topic_id, partitions=partitions)
-
-    def id(self, name: str) -> UUID:
-        return self._topics[name].topic_id
-
-    def names(self) -> Iterable[str]:
-        return list(self._topics)
-
-    def by_name(self, name: str) -> TopicInfo | None:
-        return self._topics.get(name)
-
-    def by_id(self, topic_id: UUID) -> TopicInfo | None:
-        return next((topic for topic in self._topics.values() if topic.topic_id == topic_id), None)
-
-
-class ConsumerRuntime:
-    """One partition of the internal topic and the two machines of its groups."""
+class ConsumerRuntime(ShardRuntime[GroupMachines]):
+    """The shard of a broker whose groups are of both kinds. Groups are not forgotten for lack of offsets."""
 
     def __init__(
         self,
@@ -82,111 +44,43 @@ class ConsumerRuntime:
         classic_settings: ClassicSettings | None = None,
     ) -> None:
         self.topics = topics
-        self.settings = settings or ConsumerSettings()
-        self.classic_settings = classic_settings or ClassicSettings(initial_rebalance_delay_ms=0)
-        self.now_ms = 1_000_000
-        self.log: list[Record] = []
-        self.timers: dict[TimerKey, int] = {}
-        self.answers: dict[int, Any] = {}
-        self.fail_next_write = False
-        self._requests = 0
-        self._start()
-
-    def _start(self) -> None:
-        self.groups: dict[str, Group] = {}
-        self.classic = ClassicGroups(self.groups, self.classic_settings)
-        self.consumer = ConsumerGroups(
-            self.groups,
-            self.topics,
-            self.classic,
-            settings=lambda _group_id: self.settings,
-            classic_settings=self.classic_settings,
+        self._settings = GroupSettings(
+            classic=classic_settings or ClassicSettings(initial_rebalance_delay_ms=0),
+            consumer=settings or ConsumerSettings(),
+            offsets=OffsetSettings(retention_check_interval_ms=YEAR_MS),
         )
+        self._uniques = itertools.count(1)
+        super().__init__(self._machines, now_ms=1_000_000)
 
-    def _replay(self, record: Record) -> None:
-        ours = int.from_bytes(record.key[:2], "big") in CONSUMER_GROUP_KEYS
-        (self.consumer if ours else self.classic).replay(record.key, record.value)
+    def _machines(self) -> GroupMachines:
+        return GroupMachines(self._settings, self.topics, 0)
 
-    def apply(self, decision: Decision[Any], *, waiting_id: int | None = None, group_id: str = GROUP) -> Any:
-        """Carry out a decision; its reply."""
-        answered: Decision[Reply] = decision
-        if decision.records and self.fail_next_write:
-            self.fail_next_write = False
-            answered = self.consumer.write_failed(
-                group_id, decision, ErrorCode.coordinator_not_available, self.now_ms
-            )
-            assert not answered.records
-        for record in answered.records:
-            self.log.append(record)
-            self._replay(record)
-        assert len({timer.key for timer in answered.timers}) == len(answered.timers)
-        for timer in answered.timers:
-            if timer.at_ms is None:
-                self.timers.pop(timer.key, None)
-            else:
-                self.timers[timer.key] = timer.at_ms
-        for other, reply in answered.replies:
-            assert other not in self.answers
-            self.answers[other] = reply
-        if waiting_id is not None and answered.reply is not None:
-            self.answers[waiting_id] = answered.reply
-        self._run_due_timers()
-        return answered.reply
+    @property
+    def groups(self) -> dict[str, Group]:
+        return self.machines.groups
 
-    def _run_due_timers(self) -> None:
-        """What is due at once happens before anything else is asked."""
-        for key in [key for key, at_ms in self.timers.items() if at_ms <= self.now_ms]:
-            if self.timers.pop(key, None) is not None:
-                self._fire(key)
+    @property
+    def consumer(self) -> ConsumerGroups:
+        return self.machines.consumer
 
-    def _fire(self, key: TimerKey) -> None:
-        machine = self.classic if key[0] == "classic" else self.consumer
-        self.apply(machine.timed_out(key, self.now_ms), group_id=str(key[2]))
-
-    def reload(self) -> None:
-        """The broker is killed and started again: timers and memory are gone, the log is not."""
-        self.timers.clear()
-        self._start()
-        for record in self.log:
-            self._replay(record)
-        self.apply(self.classic.loaded(self.now_ms))
-        self.apply(self.consumer.loaded(self.now_ms))
+    def restart(self, settings: ConsumerSettings) -> None:
+        """Start the broker again, with other settings."""
+        self._settings = replace(self._settings, consumer=settings)
+        self.reload()
 
     def states_after_load(self, *, compacted: bool) -> dict[str, Any]:
         """What another broker would find in the log."""
-        other = ConsumerRuntime(self.topics, self.settings, self.classic_settings)
-        last = {record.key: place for place, record in enumerate(self.log)}
-        for place, record in enumerate(self.log):
-            if not compacted or (last[record.key] == place and record.value is not None):
-                other._replay(record)
-        return other.states()
+        machines = self._machines()
+        event_loop().run_until_complete(load(self.log.compacted() if compacted else self.log, machines))
+        return _states(machines)
 
     def states(self) -> dict[str, Any]:
-        return {
-            group_id: group.durable_state() if isinstance(group, ConsumerGroup) else group.settled  # type: ignore[attr-defined]
-            for group_id, group in self.groups.items()
-        }
-
-    def advance(self, by_ms: int) -> None:
-        """Let time pass; every timer fires at its moment."""
-        end_ms = self.now_ms + by_ms
-        while self.timers:
-            key, at_ms = min(self.timers.items(), key=lambda item: (item[1], repr(item[0])))
-            if at_ms > end_ms:
-                break
-            self.now_ms = max(self.now_ms, at_ms)
-            del self.timers[key]
-            self._fire(key)
-        self.now_ms = end_ms
+        return _states(self.machines)
 
     def group(self, group_id: str = GROUP) -> ConsumerGroup:
         group = self.consumer.group(group_id)
         assert group is not None
         return group
-
-    def next_request(self) -> int:
-        self._requests += 1
-        return self._requests
 
     # Requests.
 
@@ -197,9 +91,9 @@ class ConsumerRuntime:
             member_id=member_id,
             member_epoch=epoch,
         )
-        unique = f"unique-{self.next_request()}"
+        unique = f"unique-{next(self._uniques)}"
         decision = self.consumer.decide_consumer_heartbeat(request, unique=unique, now_ms=self.now_ms)
-        reply: ConsumerHeartbeatReply = self.apply(decision, group_id=request.group_id)
+        reply: ConsumerHeartbeatReply = self.apply(decision, request.group_id)
         return reply
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> ConsumerHeartbeatReply:
@@ -211,38 +105,37 @@ class ConsumerRuntime:
         }
         return self.beat(member_id, 0, **defaults | fields)
 
-    def _machine(self, group_id: str) -> ClassicGroups | ConsumerGroups:
-        group = self.groups.get(group_id)
-        return self.consumer if group is not None and group.kind == CONSUMER else self.classic
-
     def ask_classic_join(self, request: JoinRequest) -> int:
-        waiting_id = self.next_request()
-        decision = self._machine(request.group_id).decide_join(
-            request, waiting_id=waiting_id, unique=f"unique-{waiting_id}", now_ms=self.now_ms
+        unique = UUID(int=next(self._uniques))
+        return self.ask(
+            lambda waiting_id: self.machines.decide_join(
+                request, waiting_id=waiting_id, unique=unique, now_ms=self.now_ms
+            ),
+            request.group_id,
         )
-        self.apply(decision, waiting_id=waiting_id, group_id=request.group_id)
-        return waiting_id
 
     def ask_classic_sync(self, request: SyncRequest) -> int:
-        machine = self._machine(request.group_id)
-        waiting_id = self.next_request()
-        decision = (
-            machine.decide_sync(request, now_ms=self.now_ms)
-            if isinstance(machine, ConsumerGroups)
-            else machine.decide_sync(request, waiting_id=waiting_id, now_ms=self.now_ms)
+        return self.ask(
+            lambda waiting_id: self.machines.decide_sync(request, waiting_id=waiting_id, now_ms=self.now_ms),
+            request.group_id,
         )
-        self.apply(decision, waiting_id=waiting_id, group_id=request.group_id)
-        return waiting_id
 
     def classic_heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        machine = self._machine(request.group_id)
-        reply: HeartbeatReply = self.apply(machine.decide_heartbeat(request, now_ms=self.now_ms))
+        decision = self.machines.decide_heartbeat(request, now_ms=self.now_ms)
+        reply: HeartbeatReply = self.apply(decision, request.group_id)
         return reply.error
 
     def classic_leave(self, request: LeaveRequest) -> LeaveReply:
-        machine = self._machine(request.group_id)
-        reply: LeaveReply = self.apply(machine.decide_leave(request, now_ms=self.now_ms))
+        decision = self.machines.decide_leave(request, now_ms=self.now_ms)
+        reply: LeaveReply = self.apply(decision, request.group_id)
         return reply
+
+
+def _states(machines: GroupMachines) -> dict[str, Any]:
+    return {
+        group_id: group.durable_state() if isinstance(group, ConsumerGroup) else group.settled  # type: ignore[attr-defined]
+        for group_id, group in machines.groups.items()
+    }
 
 
 @dataclass

@@ -232,6 +232,18 @@ def test_who_never_asks_for_its_assignment_is_taken_for_dead(runtime: Runtime) -
     assert list(runtime.group().members) == [first]
 
 
+def test_a_leader_that_never_assigns_is_taken_for_dead(runtime: Runtime) -> None:
+    leader, follower = runtime.stable_group(2)
+    for member_id in (leader, follower):
+        runtime.ask_join(member_id=member_id)
+    waits = runtime.ask_sync(follower, 2)
+    for _ in range(REBALANCE_MS // 5_000):
+        assert runtime.heartbeat(leader, 2) is ErrorCode.none
+        runtime.advance(5_000)
+    assert runtime.synced(waits).error is ErrorCode.rebalance_in_progress
+    assert (state(runtime), list(runtime.group().members)) == (State.PREPARING_REBALANCE, [follower])
+
+
 # Heartbeats and sessions.
 
 
@@ -354,6 +366,23 @@ def test_who_leaves_is_gone_at_once(runtime: Runtime) -> None:
     assert [one.error for one in reply.members] == [ErrorCode.none]
     assert state(runtime) is State.PREPARING_REBALANCE
     joined = runtime.ask_join(member_id=first)
+    assert [one.member_id for one in runtime.joined(joined).members] == [first]
+
+
+def test_the_others_do_not_wait_for_who_leaves(runtime: Runtime) -> None:
+    first, second = runtime.stable_group(2)
+    joined = runtime.ask_join(member_id=first)
+    runtime.leave(LeavingMember(member_id=second))
+    assert [one.member_id for one in runtime.joined(joined).members] == [first]
+
+
+def test_the_others_wait_only_so_long_for_who_asked_for_an_id(runtime: Runtime) -> None:
+    (first,) = runtime.stable_group()
+    runtime.member_id(session_timeout_ms=6_000)
+    joined = runtime.ask_join(member_id=first)
+    runtime.advance(5_999)
+    assert joined in runtime.waiting
+    runtime.advance(1)
     assert [one.member_id for one in runtime.joined(joined).members] == [first]
 
 

@@ -14,15 +14,17 @@ from headrace.coordination.consumer.requests import (
     ConsumerSettings,
 )
 from headrace.coordination.consumer.values import MemberState
+from headrace.coordination.decision import Decision
 from headrace.coordination.group import Committer
+from headrace.coordination.replies import NoReply
 from tests.coordination.consumer_runtime import (
     GROUP,
     REBALANCE_MS,
     Consumer,
     ConsumerRuntime,
-    FakeTopics,
     owned_partitions,
 )
+from tests.coordination.fake_topics import FakeTopics
 
 SESSION_MS = ConsumerSettings().session_timeout_ms
 
@@ -513,8 +515,6 @@ def test_describing(runtime: ConsumerRuntime) -> None:
 
 def test_deleting_leaves_nothing(runtime: ConsumerRuntime) -> None:
     runtime.join("a", topic_expression="e.*")
-    for record in runtime.group().tombstones():
-        runtime.log.append(record)
-        runtime.consumer.replay(record.key, record.value)
+    runtime.apply(Decision(records=runtime.group().tombstones(), reply=NoReply()))
     assert not runtime.groups
     assert runtime.states_after_load(compacted=True) == runtime.states_after_load(compacted=False) == {}

@@ -27,9 +27,9 @@ from tests.coordination.consumer_runtime import (
     REBALANCE_MS,
     Consumer,
     ConsumerRuntime,
-    FakeTopics,
     owned_partitions,
 )
+from tests.coordination.fake_topics import FakeTopics
 
 EVENTS = frozenset({"events"})
 
@@ -113,7 +113,7 @@ class TestUpgrade:
 
     @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
     def test_it_can_be_forbidden(self, runtime: ConsumerRuntime, policy: MigrationPolicy) -> None:
-        runtime.settings = ConsumerSettings(migration_policy=policy)
+        runtime.restart(ConsumerSettings(migration_policy=policy))
         a = classic(runtime)
         settle(a)
         reply = modern(runtime, "b").beat()
@@ -226,7 +226,7 @@ class TestDowngrade:
         a, c = classic(runtime), modern(runtime, "c")
         settle(a)
         settle(a, c)
-        runtime.settings = ConsumerSettings(migration_policy=policy)
+        runtime.restart(ConsumerSettings(migration_policy=policy))
         c.leave()
         assert kind(runtime) == CONSUMER
 

@@ -26,9 +26,9 @@ from tests.coordination.consumer_runtime import (
     REBALANCE_MS,
     Consumer,
     ConsumerRuntime,
-    FakeTopics,
     owned_partitions,
 )
+from tests.coordination.fake_topics import FakeTopics
 
 NAMES = ["alpha", "beta", "gamma"]
 subscriptions = st.sets(st.sampled_from(NAMES), min_size=1)

@@ -12,7 +12,8 @@ from headrace.coordination.decision import Producer
 from headrace.coordination.group import Committer
 from headrace.coordination.offsets import Offsets, OffsetSettings
 from headrace.coordination.requests import CommitRequest, OffsetToCommit
-from tests.coordination.consumer_runtime import GROUP, Consumer, ConsumerRuntime, FakeTopics
+from tests.coordination.consumer_runtime import GROUP, Consumer, ConsumerRuntime
+from tests.coordination.fake_topics import FakeTopics
 
 TOO_LONG = "m" * 11
 

@@ -13,7 +13,6 @@ from headrace.coordination.transactions.machine import TransactionSettings
 from headrace.coordination.transactions.records import transaction_record
 from headrace.coordination.transactions.requests import (
     EndReply,
-    EndTransaction,
     ListTransactions,
     Markers,
 )
@@ -330,7 +329,7 @@ def test_fencing_with_the_last_epoch() -> None:
         runtime = Runtime()
         producer = exhausted(runtime)
         runtime.add(producer)
-        runtime.pass_time(TIMEOUT_MS)
+        runtime.advance(TIMEOUT_MS)
         markers = runtime.finish()
         assert markers is not None
         assert markers.producer_epoch == LARGEST_EPOCH
@@ -344,9 +343,9 @@ def test_fencing_with_the_last_epoch() -> None:
 def test_a_transaction_that_takes_too_long_is_aborted() -> None:
     runtime = Runtime()
     producer = begun(runtime)
-    runtime.pass_time(TIMEOUT_MS - 1)
+    runtime.advance(TIMEOUT_MS - 1)
     assert runtime.state() == "Ongoing"
-    runtime.pass_time(1)
+    runtime.advance(1)
     assert runtime.state() == "PrepareAbort"
     markers = runtime.finish()
     assert markers is not None
@@ -359,9 +358,9 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
 def test_time_runs_from_the_first_partition_on() -> None:
     runtime = Runtime()
     producer = begun(runtime)
-    runtime.pass_time(TIMEOUT_MS - 1)
+    runtime.advance(TIMEOUT_MS - 1)
     runtime.add(producer, [P1])
-    runtime.pass_time(1)
+    runtime.advance(1)
     assert runtime.state() == "PrepareAbort"
 
 
@@ -370,10 +369,10 @@ def test_an_end_in_time_stops_the_clock() -> None:
     producer = begun(runtime)
     following = producer_of(runtime.end(producer, committed=True))
     runtime.finish()
-    runtime.pass_time(10 * TIMEOUT_MS)
+    runtime.advance(10 * TIMEOUT_MS)
     assert runtime.state() == "CompleteCommit"
     runtime.add(following)
-    runtime.pass_time(TIMEOUT_MS - 1)
+    runtime.advance(TIMEOUT_MS - 1)
     assert runtime.state() == "Ongoing"
 
 
@@ -385,7 +384,7 @@ def test_a_timer_of_an_earlier_transaction_does_nothing() -> None:
     runtime.apply(runtime.machine.timed_out(key, runtime.now_ms + TIMEOUT_MS))
     assert runtime.state() == "PrepareCommit"
     runtime.finish()
-    runtime.now_ms += 1000
+    runtime.advance(1000)
     runtime.add(following)
     runtime.apply(runtime.machine.timed_out(key, runtime.now_ms + TIMEOUT_MS - 1000))
     assert runtime.state() == "Ongoing"
@@ -395,7 +394,7 @@ def test_a_timer_of_an_earlier_transaction_does_nothing() -> None:
 def test_with_version_1_on_the_server_the_abort_is_a_fence() -> None:
     runtime = Runtime(TransactionSettings(server_version=1))
     producer = begun(runtime, version=0)
-    runtime.pass_time(TIMEOUT_MS)
+    runtime.advance(TIMEOUT_MS)
     markers = runtime.finish()
     assert markers is not None
     assert (markers.producer_epoch, markers.client_version) == (producer[1] + 1, 1)
@@ -404,13 +403,12 @@ def test_with_version_1_on_the_server_the_abort_is_a_fence() -> None:
 
 def test_unused_ids_are_forgotten() -> None:
     runtime = Runtime()
-    runtime.apply(runtime.machine.loaded(runtime.now_ms))
     runtime.init("idle")
     busy = producer_of(runtime.init("busy", timeout_ms=900_000))
-    runtime.pass_time(6 * DAY_MS)
+    runtime.advance(6 * DAY_MS)
     runtime.add(busy, transactional_id="busy")
     runtime.end(busy, committed=True, transactional_id="busy")
-    runtime.pass_time(2 * DAY_MS)
+    runtime.advance(2 * DAY_MS)
     assert runtime.machine.describe("idle").error is ErrorCode.transactional_id_not_found
     assert runtime.state("busy") == "PrepareCommit"
     runtime.reload()
@@ -430,7 +428,7 @@ def test_every_state_is_there_again_after_a_load(state: str) -> None:
     assert runtime.machine.unfinished() == ((owed,) if owed else ())
     assert (owed is not None) == state.startswith("Prepare")
     if state == "Ongoing":
-        runtime.pass_time(TIMEOUT_MS)
+        runtime.advance(TIMEOUT_MS)
         assert runtime.state() == "PrepareAbort"
     runtime.finish()
     runtime.reload()
@@ -455,22 +453,15 @@ def test_markers_of_an_earlier_end_complete_nothing() -> None:
 def test_what_is_said_when_the_record_could_not_be_written() -> None:
     runtime = Runtime()
     producer = begun(runtime)
-    request = EndTransaction(
-        transactional_id="t", producer_id=producer[0], producer_epoch=0, committed=True, client_version=2
-    )
-    decision = runtime.machine.decide_end(request, now_ms=runtime.now_ms)
+    runtime.fail_next_write = True
     error = ErrorCode.coordinator_not_available
-    assert runtime.apply(runtime.machine.write_failed("t", decision, error, runtime.now_ms)) == EndReply(
-        error=error
-    )
+    assert runtime.end(producer, committed=True) == EndReply(error=error)
     assert runtime.state() == "Ongoing"
-    key = next(iter(runtime.timers))
-    runtime.timers.clear()
-    late = runtime.now_ms + TIMEOUT_MS
-    timeout = runtime.machine.timed_out(key, late)
-    runtime.apply(runtime.machine.write_failed("t", timeout, error, late))
-    assert runtime.timers[key] == late + 1000
-    runtime.pass_time(TIMEOUT_MS + 1000)
+    runtime.fail_next_write = True
+    runtime.advance(TIMEOUT_MS)
+    assert runtime.state() == "Ongoing"
+    assert list(runtime.timers.values()) == [runtime.now_ms + 1000]
+    runtime.advance(1000)
     assert runtime.state() == "PrepareAbort"
 
 
@@ -494,7 +485,7 @@ def test_listing() -> None:
         producer = producer_of(runtime.init(name))
         if name != "clicks":
             runtime.add(producer, transactional_id=name)
-        runtime.now_ms += 1000
+        runtime.advance(1000)
 
     def names(request: ListTransactions) -> list[str]:
         listed = runtime.machine.list_transactions(request, now_ms=runtime.now_ms)

@@ -78,7 +78,7 @@ class TransactionsMachine(RuleBasedStateMachine):
         return self.folder.topics["events"].partitions
 
     def teardown(self) -> None:
-        self.runtime.pass_time(2 * TIMEOUT_MS)
+        self.runtime.advance(2 * TIMEOUT_MS)
         self.note_decisions()
         for name in IDS:
             for number in range(2):
@@ -271,7 +271,7 @@ class TransactionsMachine(RuleBasedStateMachine):
 
     @rule(milliseconds=st.sampled_from([1, TIMEOUT_MS // 2, TIMEOUT_MS]))
     def pass_time(self, milliseconds: int) -> None:
-        self.runtime.pass_time(milliseconds)
+        self.runtime.advance(milliseconds)
         self.note_decisions()
 
     @rule()

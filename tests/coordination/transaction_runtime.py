@@ -1,13 +1,12 @@
-"""A runtime for the machine of transactions: it keeps records, timers and time, and can load again."""
+"""Requests about transactions to a shard of the broker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from headrace.coordination.decision import Decision, Record, Reply, TimerKey
+from headrace.broker.coordinators.transaction_machines import TransactionMachines
 from headrace.coordination.transactions.machine import Transactions, TransactionSettings
 from headrace.coordination.transactions.records import TopicPartition, Transaction
 from headrace.coordination.transactions.requests import (
@@ -19,8 +18,7 @@ from headrace.coordination.transactions.requests import (
     InitProducerReply,
     Markers,
 )
-
-Said = TypeVar("Said", bound=Reply)
+from tests.coordination.memory_shard import ShardRuntime
 
 TIMEOUT_MS = 60_000
 P0 = TopicPartition("events", 0)
@@ -28,32 +26,20 @@ P1 = TopicPartition("events", 1)
 OFFSETS = TopicPartition("__consumer_offsets", 3)
 
 
-class Runtime:
-    """One coordinator. `log` is what it has written; markers are written when `finish` is called."""
+class Runtime(ShardRuntime[TransactionMachines]):
+    """One shard of transactions. Markers are written when `finish` is called."""
 
     def __init__(self, settings: TransactionSettings | None = None) -> None:
-        self.settings = settings
-        self.machine = Transactions(settings)
-        self.log: list[Record] = []
-        self.timers: dict[TimerKey, int] = {}
-        self.now_ms = 1_000_000
         self.ids = 1000
+        super().__init__(lambda: TransactionMachines(settings or TransactionSettings(), 0), now_ms=1_000_000)
+
+    @property
+    def machine(self) -> Transactions:
+        return self.machines.transactions
 
     def new_id(self) -> int:
         self.ids += 1
         return self.ids
-
-    def apply(self, decision: Decision[Said]) -> Said:
-        for record in decision.records:
-            self.log.append(record)
-            self.machine.replay(record.key, record.value)
-        for timer in decision.timers:
-            if timer.at_ms is None:
-                self.timers.pop(timer.key, None)
-            else:
-                self.timers[timer.key] = timer.at_ms
-        assert decision.reply is not None
-        return decision.reply
 
     def init(
         self,
@@ -69,7 +55,8 @@ class Runtime:
             producer_epoch=producer[1],
         )
         new_id = self.new_id() if self.machine.init_needs_producer_id(request) else None
-        return self.apply(self.machine.decide_init(request, now_ms=self.now_ms, new_producer_id=new_id))
+        decision = self.machine.decide_init(request, now_ms=self.now_ms, new_producer_id=new_id)
+        return self.apply(decision, transactional_id)
 
     def add(
         self,
@@ -88,7 +75,8 @@ class Runtime:
             verify_only=verify_only,
             client_version=version,
         )
-        return self.apply(self.machine.decide_add_partitions(request, now_ms=self.now_ms))
+        decision = self.machine.decide_add_partitions(request, now_ms=self.now_ms)
+        return self.apply(decision, transactional_id)
 
     def end(
         self, producer: tuple[int, int], *, committed: bool, transactional_id: str = "t", version: int = 2
@@ -101,7 +89,8 @@ class Runtime:
             client_version=version,
         )
         new_id = self.new_id() if self.machine.end_needs_producer_id(request) else None
-        return self.apply(self.machine.decide_end(request, now_ms=self.now_ms, new_producer_id=new_id))
+        decision = self.machine.decide_end(request, now_ms=self.now_ms, new_producer_id=new_id)
+        return self.apply(decision, transactional_id)
 
     def finish(self, transactional_id: str = "t") -> Markers | None:
         """The markers are written."""
@@ -110,27 +99,13 @@ class Runtime:
             self.apply(self.machine.decide_complete(markers, now_ms=self.now_ms))
         return markers
 
-    def pass_time(self, milliseconds: int) -> None:
-        """Turn the clock, and tell the machine of the timers that are due."""
-        until = self.now_ms + milliseconds
-        while self.timers and min(self.timers.values()) <= until:
-            key = min(self.timers, key=lambda each: self.timers[each])
-            self.now_ms = max(self.now_ms, self.timers.pop(key))
-            self.apply(self.machine.timed_out(key, self.now_ms))
-        self.now_ms = until
-
     def reload(self) -> None:
-        """Stop, and load what was written."""
-        before = {record.key: self.of(record) for record in self.log}
-        self.machine = Transactions(self.settings)
-        self.timers.clear()
-        for record in self.log:
-            self.machine.replay(record.key, record.value)
-        assert {record.key: self.of(record) for record in self.log} == before
-        self.apply(self.machine.loaded(self.now_ms))
+        before = self._transactions()
+        super().reload()
+        assert self._transactions() == before
 
-    def of(self, record: Record) -> Transaction | None:
-        return self.machine.get(record.key[4:].decode())
+    def _transactions(self) -> dict[bytes, Transaction | None]:
+        return {record.key: self.machine.get(record.key[4:].decode()) for record in self.log.records()}
 
     def state(self, transactional_id: str = "t") -> str:
         return self.machine.describe(transactional_id).state

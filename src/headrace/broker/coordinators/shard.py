@@ -191,6 +191,7 @@ class Shard(Generic[SomeMachines]):
                     decision = decision.failed(code)
                 else:
                     decision = self.machines.write_failed(about, decision, code, self._clock.now_ms())
+                assert not decision.records, "what takes the place of a failed decision writes nothing"
         self._timers.set(decision.timers)
         if written is not None:
             written.add_done_callback(_heard)
