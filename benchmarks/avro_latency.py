@@ -23,7 +23,7 @@ from side_by_side.statement_engines import StatementEngine, engines, parser
 from side_by_side.steady_events import Reader, Sender, percentile
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
 from headrace.core.settings import Settings
 from headrace.pipeline import marketplace
 
@@ -46,7 +46,7 @@ class Latency:
         self._source = topic
         self._sinks = {True: f"{topic}_avro", False: f"{topic}_avro_stock"}
         for sink in self._sinks.values():
-            TopicDirectory(self._bootstrap).ensure(sink, partitions=PARTITIONS)
+            Cluster(self._bootstrap).create_topic(sink, partitions=PARTITIONS)
         self._arguments = arguments
         self._sender = Sender(platform.settings)
 
@@ -100,7 +100,7 @@ def main() -> None:
     with ExitStack() as stack:
         platform = stack.enter_context(started_platform(engine=arguments.engine))
         topic = platform.settings.events_topic
-        TopicDirectory(platform.settings.bootstrap).ensure(topic, partitions=PARTITIONS)
+        Cluster(platform.settings.bootstrap).create_topic(topic, partitions=PARTITIONS)
         query = platform.start_query(marketplace.statements(topic))
         platform.run(f"PAUSE {query};")
         both = stack.enter_context(engines(platform, arguments.only))

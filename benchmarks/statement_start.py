@@ -21,7 +21,7 @@ from side_by_side.json_events import TopicEnd, delete_topic, event, stream_of
 from side_by_side.statement_engines import StatementEngine, engines, label, parser
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
 
 SOURCE = "trickle"
 EVERY = 0.005
@@ -65,12 +65,12 @@ class Starts:
 
     def __init__(self, platform: Platform) -> None:
         self._bootstrap = platform.settings.bootstrap
-        self._directory = TopicDirectory(self._bootstrap)
+        self._cluster = Cluster(self._bootstrap)
 
     def measure(self, engine: StatementEngine, number: int) -> dict[str, float]:
         name = f"start_{label(engine, number)}"
         if not isinstance(engine, Platform):
-            self._directory.ensure(name, partitions=1)
+            self._cluster.create_topic(name, partitions=1)
         began = time.monotonic()
         if isinstance(engine, Platform):
             query = engine.start_query(STATEMENT.format(name=name))
@@ -90,7 +90,7 @@ class Starts:
 
     def _wait_for_record(self, topic: str) -> None:
         deadline = time.monotonic() + PATIENCE
-        while not self._directory.lookup([topic]):
+        while not self._cluster.lookup([topic]):
             self._check(topic, deadline)
         end = TopicEnd(self._bootstrap, topic, partitions=1)
         while not end.count():
@@ -115,7 +115,7 @@ def main() -> None:
     with ExitStack() as stack:
         platform = stack.enter_context(started_platform())
         bootstrap = platform.settings.bootstrap
-        TopicDirectory(bootstrap).ensure(SOURCE, partitions=1)
+        Cluster(bootstrap).create_topic(SOURCE, partitions=1)
         platform.run(stream_of(SOURCE))
         both = stack.enter_context(engines(platform, arguments.only))
         stack.enter_context(Trickle(bootstrap))

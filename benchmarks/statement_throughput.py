@@ -24,7 +24,7 @@ from side_by_side.json_events import PARTITIONS, TopicEnd, delete_topic, fill, s
 from side_by_side.statement_engines import StatementEngine, engines, label, parser
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
 
 SOURCE = "filled"
 PATIENCE = 180.0
@@ -51,7 +51,7 @@ class Throughput:
         name = f"out_{label(engine, number)}"
         platform = self._platform
         bootstrap = platform.settings.bootstrap
-        TopicDirectory(bootstrap).ensure(name, partitions=PARTITIONS)
+        Cluster(bootstrap).create_topic(name, partitions=PARTITIONS)
         end = TopicEnd(bootstrap, name)
         end.count()
         broker_before, before = platform.cpu("log"), engine.cpu()

@@ -23,7 +23,7 @@ from side_by_side.json_events import TYPES, TopicEnd, delete_topic, event, fill,
 from side_by_side.statement_engines import StatementEngine, engines, label, parser
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
 
 SOURCE = "shared"
 PATIENCE = 120.0
@@ -48,7 +48,7 @@ class Queries:
         self._ends: dict[str, TopicEnd] = {}
         for number in range(count):
             name = f"shared_{label}_{number}"
-            TopicDirectory(self._bootstrap).ensure(name, partitions=1)
+            Cluster(self._bootstrap).create_topic(name, partitions=1)
             self._ends[name] = TopicEnd(self._bootstrap, name, partitions=1)
             self._started.append((name, self._start(name, TYPES[number])))
         self._wait_until_each_writes()
@@ -118,7 +118,7 @@ def main() -> None:
     with ExitStack() as stack:
         platform = stack.enter_context(started_platform())
         bootstrap = platform.settings.bootstrap
-        TopicDirectory(bootstrap).ensure(SOURCE, partitions=1)
+        Cluster(bootstrap).create_topic(SOURCE, partitions=1)
         platform.run(stream_of(SOURCE))
         both = stack.enter_context(engines(platform, arguments.only))
 

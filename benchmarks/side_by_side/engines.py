@@ -29,8 +29,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from headrace.client.readiness import wait_until_serving
 from headrace.core.settings import Settings
-from headrace.engines.readiness import wait_until_serving
 from headrace.java import exec_with_parent
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import find_java

@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
 
 PARTITIONS: Final = 4
 _DISTINCT: Final = 5000
@@ -40,7 +40,7 @@ def stream_of(topic: str) -> str:
 
 def fill(bootstrap: str, topic: str, *, records: int, partitions: int = PARTITIONS) -> None:
     """Create the topic and write this many events, round-robin over its partitions."""
-    TopicDirectory(bootstrap).ensure(topic, partitions=partitions)
+    Cluster(bootstrap).create_topic(topic, partitions=partitions)
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,

@@ -115,7 +115,7 @@ def test_told_to_stop_while_it_waits_for_the_log_it_stops(tmp_path: Path) -> Non
 def test_its_patience_with_the_log_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway, "LOG_PATIENCE_SECONDS", 0.5)
     bootstrap = f"127.0.0.1:{free_port()}"
-    with pytest.raises(HeadraceError, match="did not answer") as failure:
+    with pytest.raises(HeadraceError, match="could not serve requests") as failure:
         gateway.run(gateway_settings(tmp_path, bootstrap))
     assert failure.value.code == "log_unavailable"
     assert bootstrap in failure.value.message

@@ -6,7 +6,7 @@ import shutil
 
 from confluent_kafka.admin import AdminClient
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
 from tests.running_platform import Platform, Sent, Stream, event, new_prefix, wait_for
 
 
@@ -59,7 +59,7 @@ def test_a_topic_made_again_and_a_wiped_checkpoint(platform: Platform) -> None:
     _delete(platform, "events")
     killed = platform.kill("pipeline")
     shutil.rmtree(platform.settings.data_dir / "pipeline" / "checkpoints")
-    TopicDirectory(platform.settings.bootstrap).ensure("events", partitions=4)
+    Cluster(platform.settings.bootstrap).create_topic("events", partitions=4)
     # More than before, so that the offsets of the new topic pass those of the old one.
     Stream(platform, after, 900).finish()
     platform.wait_restarted("pipeline", after=killed)
@@ -74,7 +74,7 @@ def test_a_topic_made_again_while_everything_runs(platform: Platform) -> None:
     platform.post([event(f"{before}-{number}") for number in range(50)])
     platform.wait_in_lake(before, 50)
     _delete(platform, "events")
-    TopicDirectory(platform.settings.bootstrap).ensure("events", partitions=4)
+    Cluster(platform.settings.bootstrap).create_topic("events", partitions=4)
     Stream(platform, after, 500).finish()
     platform.wait_in_lake(after, 500)
     assert set(platform.rows(after).values()) == {1}
@@ -87,7 +87,7 @@ def test_a_derived_topic_made_again_is_filled_again(platform: Platform) -> None:
     platform.wait_in_lake(before, 50)
     _delete(platform, "events_avro")
     # With other partitions: keys come along other lanes, and must not be doubled for that.
-    TopicDirectory(platform.settings.bootstrap).ensure("events_avro", partitions=3)
+    Cluster(platform.settings.bootstrap).create_topic("events_avro", partitions=3)
     platform.post([event(f"{after}-{number}") for number in range(50)])
     platform.wait_in_lake(after, 50)
     assert set(platform.rows(after).values()) == {1}
@@ -112,5 +112,5 @@ def _expect_what_got_a_receipt(platform: Platform, prefix: str, sent: Sent) -> N
 def _delete(platform: Platform, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": platform.settings.bootstrap})
     admin.delete_topics([topic])[topic].result()
-    directory = TopicDirectory(platform.settings.bootstrap)
-    wait_for(lambda: topic not in directory.lookup([topic]), f"{topic} is gone")
+    cluster = Cluster(platform.settings.bootstrap)
+    wait_for(lambda: topic not in cluster.lookup([topic]), f"{topic} is gone")

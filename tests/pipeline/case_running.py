@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
 from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Encoding, Source
 from headrace.pipeline.plan import QueryPlan
@@ -101,7 +101,7 @@ class _RunningCase:
         self._around = around
         self._prefix = f"c{uuid.uuid4().hex[:8]}_"
         self._schemas = _PrefixedSchemas(around.registry, self._prefix)
-        self._directory = TopicDirectory(around.bootstrap)
+        self._cluster = Cluster(around.bootstrap)
         self._settings = dataclasses.replace(
             Settings(),
             engine="external",
@@ -152,7 +152,7 @@ class _RunningCase:
                 inferred = inferred_columns(statement, self._schemas)
                 planned = plan_source(statement, catalogue, text=parsed.text, inferred=inferred)
                 source = dataclasses.replace(planned, topic=self._prefix + planned.topic)
-                self._directory.ensure(source.topic, partitions=source.partitions)
+                self._cluster.create_topic(source.topic, partitions=source.partitions)
                 catalogue.sources[source.name] = source
             case CreateType():
                 catalogue.types[statement.name] = statement.type
@@ -174,7 +174,7 @@ class _RunningCase:
             self._around.registry,
             query_id=f"Q{len(self._queries)}_{self._prefix}",
         )
-        query.make_topics(self._directory)
+        query.make_topics(self._cluster)
         return query
 
     # Records that go in.
@@ -235,7 +235,7 @@ class _RunningCase:
                     self._running[number] = self._started(query)
 
     def _started(self, query: PlanQuery) -> RunningQuery:
-        return query.start(self._directory.lookup((*query.source_topics, *query.written_topics)))
+        return query.start(self._cluster.lookup((*query.source_topics, *query.written_topics)))
 
     # Records that come out.
 
@@ -296,7 +296,7 @@ class _RunningCase:
 
     def _read(self, topic: str) -> list[Any]:
         """What was added to a topic since it was last read."""
-        partitions = self._directory.lookup([topic])[topic].partitions
+        partitions = self._cluster.lookup([topic])[topic].partitions
         consumer: Any = Consumer(
             {
                 "bootstrap.servers": self._around.bootstrap,

@@ -45,7 +45,7 @@ class RunningStatements:
         settings = dataclasses.replace(plans.settings, pipeline_mode=mode)
         self._folder = settings.data_dir / "pipeline" / "checkpoints"
         self._statuses: dict[str, QueryStatus] = {}
-        self._told = StatusLog(plans.bootstrap, plans.directory)
+        self._told = StatusLog(plans.cluster)
         schemas: Any = plans.registry
         self.service = StatementService(
             log=log,
@@ -60,7 +60,7 @@ class RunningStatements:
             statements=log,
             wishes=NoWishes(),
             registry=plans.registry,
-            directory=plans.directory,
+            cluster=plans.cluster,
             on_status=lambda status: self._statuses.update({status.query: status}),
             wall_clock_ms=lambda: 1,
             on_plan=self._told.write_plan,
@@ -85,7 +85,7 @@ class RunningStatements:
     def turn(self) -> None:
         keepers = self.reconcile()
         names = sorted({name for keeper in keepers for name in keeper.topic_names})
-        topics = self.plans.directory.lookup(names)
+        topics = self.plans.cluster.lookup(names)
         for keeper in keepers:
             keeper.tick(topics, time.monotonic())
         for status in self._statuses.values():

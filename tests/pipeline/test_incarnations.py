@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import Producer
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
 from headrace.lake.coordinates import SourceCoordinates
 from headrace.pipeline.spark.incarnations import TakenRange, taken_under_former_ids
 from headrace.testing import EmbeddedBroker
@@ -18,12 +18,12 @@ class Log:
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self.bootstrap = bootstrap
-        directory = TopicDirectory(bootstrap)
-        directory.ensure(name, partitions=2)
-        directory.ensure(f"{name}_avro", partitions=1)
+        cluster = Cluster(bootstrap)
+        cluster.create_topic(name, partitions=2)
+        cluster.create_topic(f"{name}_avro", partitions=1)
         names = [name, f"{name}_avro"]
-        wait_for(lambda: len(directory.lookup(names)) == len(names), "both topics are known")
-        topics = directory.lookup(names)
+        wait_for(lambda: len(cluster.lookup(names)) == len(names), "both topics are known")
+        topics = cluster.lookup(names)
         self.source, self.derived = topics[name], topics[f"{name}_avro"]
         self._producer = Producer({"bootstrap.servers": bootstrap})
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from headrace.client.topics import TopicDirectory, TopicIdentity
+from headrace.client.cluster import Cluster
+from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.status import QueryStatus, SparkPlan
 from headrace.pipeline.spark.keeper import QueryKeeper
@@ -48,7 +49,7 @@ class Query:
             raise self.error
         return self.reason
 
-    def make_topics(self, directory: TopicDirectory) -> None: ...
+    def make_topics(self, cluster: Cluster) -> None: ...
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:  # noqa: ARG002 - of the interface
         self.handle = Handle()
@@ -62,7 +63,7 @@ def test_mode_and_spark_s_plan_are_told() -> None:
     query, said, plans = Query(), list[QueryStatus](), list[SparkPlan]()
     nothing: Any = None
     keeper = QueryKeeper(
-        query, directory=nothing, on_status=said.append, wall_clock_ms=lambda: 1, on_plan=plans.append
+        query, cluster=nothing, on_status=said.append, wall_clock_ms=lambda: 1, on_plan=plans.append
     )
     keeper.tick(TOPICS, 0.0)
     assert [(status.state, status.mode, status.mode_reason, status.slots) for status in said] == [
@@ -87,7 +88,7 @@ def test_mode_and_spark_s_plan_are_told() -> None:
 def test_a_query_that_is_outdated_starts_anew() -> None:
     query, said = Query(), list[QueryStatus]()
     nothing: Any = None
-    keeper = QueryKeeper(query, directory=nothing, on_status=said.append, wall_clock_ms=lambda: 1)
+    keeper = QueryKeeper(query, cluster=nothing, on_status=said.append, wall_clock_ms=lambda: 1)
     keeper.tick(TOPICS, 0.0)
     first = query.handle
     keeper.tick(TOPICS, 0.1)
@@ -105,7 +106,7 @@ def test_a_query_that_is_outdated_starts_anew() -> None:
 def test_who_cannot_tell_whether_it_is_outdated_runs_on() -> None:
     query, said = Query(), list[QueryStatus]()
     nothing: Any = None
-    keeper = QueryKeeper(query, directory=nothing, on_status=said.append, wall_clock_ms=lambda: 1)
+    keeper = QueryKeeper(query, cluster=nothing, on_status=said.append, wall_clock_ms=lambda: 1)
     keeper.tick(TOPICS, 0.0)
     query.error = HeadraceError("log_unavailable", "The schema registry does not answer.")
     keeper.tick(TOPICS, 6.0)

@@ -12,7 +12,9 @@ from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headrace.client.topics import TopicDirectory, TopicIdentity, largest_message
+from headrace.client.cluster import Cluster
+from headrace.client.message_sizes import derived_topic_config
+from headrace.client.topics import TopicIdentity
 from headrace.core.settings import Settings
 from headrace.lake.coordinates import SourceCoordinates
 from headrace.lake.writer import WrittenBatch
@@ -198,8 +200,8 @@ def test_an_unknown_schema_is_learned_and_evolved_fields_are_read(lake: Lake) ->
 
 def test_what_cannot_be_read_goes_to_the_dead_letters_and_harms_no_other(lake: Lake) -> None:
     lake.absent.add(99)
-    room = {"max.message.bytes": largest_message(lake.settings)}
-    TopicDirectory(lake.bootstrap).ensure(lake.dead_letter_topic, partitions=1, config=room)
+    room = derived_topic_config(lake.settings)
+    Cluster(lake.bootstrap).create_topic(lake.dead_letter_topic, partitions=1, config=room)
     huge_string = b"\x00\x00\x00\x00\x07\x02\xfe\xff\xff\xff\x0f"
     bad = [
         (None, "null"),

@@ -14,7 +14,8 @@ import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.client.topics import TopicDirectory, TopicIdentity
+from headrace.client.cluster import Cluster
+from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
@@ -52,7 +53,7 @@ class Query:
         self.errors = list(errors)
         self.starts = 0
 
-    def make_topics(self, directory: TopicDirectory) -> None: ...
+    def make_topics(self, cluster: Cluster) -> None: ...
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:  # noqa: ARG002 - of the interface
         self.starts += 1
@@ -63,7 +64,7 @@ class Query:
 def test_a_new_schema_is_no_failure_and_nothing_is_waited_for() -> None:
     query, said = Query("[USER_RAISED] HEADRACE_NEW_SCHEMA 7 SQLSTATE", "disk full", ""), list[QueryStatus]()
     nothing: Any = None
-    keeper = QueryKeeper(query, directory=nothing, on_status=said.append, wall_clock_ms=lambda: 1)
+    keeper = QueryKeeper(query, cluster=nothing, on_status=said.append, wall_clock_ms=lambda: 1)
     for _ in range(3):
         keeper.tick(TOPICS, 0.0)
     assert query.starts == 2

@@ -99,7 +99,7 @@ def running(tmp_path: Path) -> Set:
         statements=log,
         wishes=wishes,
         registry=nothing,
-        directory=nothing,
+        cluster=nothing,
         on_status=said.append,
         wall_clock_ms=lambda: 1,
         on_gone=gone.append,

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from deltalake import write_deltalake
 
+from headrace.client.cluster import Cluster
 from headrace.core.histogram import Percentiles
 from headrace.engines.apache_kafka import ApacheKafka
 from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER
 from headrace.query.flow import FlowWatcher
-from headrace.query.log_directory import LogDirectory
 from headrace.testing import EmbeddedBroker
 from tests.ports import free_port
 from tests.query.delta_tables import events, write_events
@@ -80,7 +80,7 @@ def status(query: str = "events-to-lake", **more: object) -> bytes:
 
 
 def topic_id(broker: EmbeddedBroker, name: str) -> str:
-    return LogDirectory(broker.bootstrap).describe([name])[name].topic_id
+    return Cluster(broker.bootstrap).lookup([name])[name].topic_id
 
 
 def test_a_watcher_of_nothing_counts_nothing_and_creates_nothing(
@@ -275,7 +275,7 @@ def test_a_broker_that_restarts_is_found_again(tmp_path: Path, topic_name: str) 
         produce(engine.bootstrap, f"{topic_name}_avro", derived([0, 1]))
         wait_until(lambda: watcher.snapshot().avro == 2, "the first records are counted")
         engine.stop()
-        wait_until(lambda: "does not answer" in watcher.snapshot().problem, "the break is said")
+        wait_until(lambda: "could not describe topic" in watcher.snapshot().problem, "the break is said")
         assert watcher.snapshot().avro == 2
         engine.start()
         produce(engine.bootstrap, f"{topic_name}_avro", derived([1, 2, 3]))

@@ -14,10 +14,11 @@ import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
+from headrace.client.followed import KeptLog
+from headrace.client.reading import TopicReader
 from headrace.core.errors import HeadraceError
 from headrace.engines.apache_kafka import ApacheKafka
 from headrace.registry.level import Level
-from headrace.registry.log import SchemaReader, SchemaWriter
 from headrace.registry.registry import Registry
 from headrace.testing import EmbeddedBroker
 from tests.broker.broker_process import BrokerProcess
@@ -172,35 +173,38 @@ def test_two_registries_on_one_log_give_one_id_to_one_schema_and_never_one_to_tw
         reader.stop()
 
 
-class _LaggingReader(SchemaReader):
+class _LaggingLog(KeptLog):
     """Reads nothing more, once told to lag, until somebody asks where the log ends."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        super().__init__(bootstrap, topic)
+    may_read: threading.Event
+
+    def start(self) -> None:
         self.may_read = threading.Event()
         self.may_read.set()
+        super().start()
 
-    def poll(self, timeout: float) -> tuple[Message | None, int | None]:
-        return super().poll(timeout) if self.may_read.wait(timeout) else (None, None)
+    def read_on(self, reader: TopicReader, timeout: float) -> None:
+        if self.may_read.wait(timeout):
+            super().read_on(reader, timeout)
 
-    def end_offset(self, timeout: float) -> int:
+    def read_to_end(self) -> None:
         self.may_read.set()
-        return super().end_offset(timeout)
+        super().read_to_end()
 
 
 def test_a_registry_that_lags_behind_decides_on_what_is_in_the_log_not_on_what_it_knows(
-    bootstrap: str, topic_name: str, monkeypatch: pytest.MonkeyPatch
+    bootstrap: str, topic_name: str
 ) -> None:
-    monkeypatch.setattr("headrace.registry.registry.SchemaReader", _LaggingReader)
-    ahead, behind = Registry(bootstrap, topic=topic_name), Registry(bootstrap, topic=topic_name)
+    ahead = Registry(bootstrap, topic=topic_name)
+    behind = Registry(bootstrap, topic=topic_name, kept_log=_LaggingLog)
     ahead.start()
     behind.start()
     ahead.set_level(None, Level.NONE)
     try:
-        reader = behind._reader
-        assert isinstance(reader, _LaggingReader)
+        log = behind._log
+        assert isinstance(log, _LaggingLog)
         for number, name in enumerate(TYPES[:4], start=1):
-            reader.may_read.clear()
+            log.may_read.clear()
             assert ahead.register("shared", f'"{name}"') == 2 * number - 1
             assert behind.register("shared", f'{{"type":"array","items":"{name}"}}') == 2 * number
         assert ahead.register("other", '{"type":"array","items":"int"}') == 2
@@ -248,13 +252,13 @@ class _DeathError(Exception):
     """Stands for the end of the process."""
 
 
-class _DyingWriter(SchemaWriter):
+class _DyingLog(KeptLog):
     """Dies once the log has so many more records, before anybody reads it back."""
 
     records_left = 0
 
-    def write(self, key: bytes, value: bytes | None, timeout: float) -> int:
-        offset = super().write(key, value, timeout)
+    def write(self, key: bytes, value: bytes | None) -> int:
+        offset = super().write(key, value)
         self.records_left -= 1
         if self.records_left == 0:
             raise _DeathError
@@ -263,15 +267,13 @@ class _DyingWriter(SchemaWriter):
 
 @pytest.mark.parametrize("records", [1, 2], ids=["proposal", "schema"])
 def test_a_registry_that_dies_before_it_reads_back_what_it_wrote_leaves_nothing_half_done(
-    bootstrap: str, topic_name: str, monkeypatch: pytest.MonkeyPatch, records: int
+    bootstrap: str, topic_name: str, records: int
 ) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr("headrace.registry.registry.SchemaWriter", _DyingWriter)
-        dying = Registry(bootstrap, topic=topic_name)
+    dying = Registry(bootstrap, topic=topic_name, kept_log=_DyingLog)
     dying.start()
     assert dying.register("a", '"int"') == 1
-    assert isinstance(dying._writer, _DyingWriter)
-    dying._writer.records_left = records
+    assert isinstance(dying._log, _DyingLog)
+    dying._log.records_left = records
     with pytest.raises(_DeathError):
         dying.register("a", '"long"')
     dying.stop()

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.client.cluster import Cluster
-from headrace.client.topics import TopicDirectory
 from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.catalogue.status import QueryStatus, SparkPlan, StatusLog
@@ -65,7 +64,7 @@ def explained(
 
 @pytest.fixture
 def told(broker: EmbeddedBroker) -> Iterator[StatusLog]:
-    log = StatusLog(broker.bootstrap, TopicDirectory(broker.bootstrap))
+    log = StatusLog(Cluster(broker.bootstrap))
     yield log
     log.close()
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.client.cluster import Cluster
-from headrace.client.topic_reading import TopicReader
+from headrace.client.reading import TopicReader
 from headrace.pipeline.catalogue.catalogue import Catalogue, Column
 from headrace.pipeline.catalogue.log_state import LogState
 from headrace.pipeline.catalogue.records import decode

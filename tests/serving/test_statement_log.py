@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
+from headrace.client.errors import NotAcknowledgedError
+from headrace.client.followed import KeptLog
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.catalogue.records import PutType
 from headrace.pipeline.catalogue.statement_log import Decision, StatementLog
 from headrace.pipeline.statements.types import BIGINT
-from headrace.registry.log import NotAcknowledgedError
 from headrace.testing import EmbeddedBroker
 from tests.ports import free_port
 
@@ -91,46 +92,60 @@ def test_writers_that_race_all_decide_on_what_is_there(broker: EmbeddedBroker, s
             log.stop()
 
 
-@pytest.mark.parametrize("is_written", [True, False])
+class _LosingLog(KeptLog):
+    """Loses the first acknowledgement, and the record with it unless `is_written`."""
+
+    is_written = False
+    has_lost = False
+
+    def write(self, key: bytes, value: bytes | None) -> int:
+        if self.has_lost:
+            return super().write(key, value)
+        self.has_lost = True
+        if self.is_written:
+            super().write(key, value)
+        raise NotAcknowledgedError(KafkaError(KafkaError._MSG_TIMED_OUT))
+
+
+class _LosingWrittenLog(_LosingLog):
+    is_written = True
+
+
+@pytest.mark.parametrize("kept_log", [_LosingLog, _LosingWrittenLog])
 def test_a_lost_acknowledgement_makes_one_statement(
-    statement_log: StatementLog, monkeypatch: pytest.MonkeyPatch, is_written: bool
+    broker: EmbeddedBroker, statement_topic: str, kept_log: type[KeptLog]
 ) -> None:
-    writer: Any = statement_log._writer
-    write = writer.write
-    lost: list[bool] = []
+    log = StatementLog(broker.bootstrap, topic=statement_topic, kept_log=kept_log)
+    log.start()
+    try:
+        outcome = log.commit(adding("A"))
+        assert outcome.offset == 0
+        assert log.read_to_end().types == {"A": BIGINT}
+        assert log.commit(adding("B")).offset == 1
+    finally:
+        log.stop()
 
-    def losing(key: bytes, value: bytes | None, timeout: float) -> int:
-        if lost:
-            return int(write(key, value, timeout))
-        lost.append(True)
-        if is_written:
-            write(key, value, timeout)
-        raise NotAcknowledgedError("lost")
 
-    monkeypatch.setattr(writer, "write", losing)
-    outcome = statement_log.commit(adding("A"))
-    assert outcome.offset == 0
-    assert statement_log.read_to_end().types == {"A": BIGINT}
-    assert statement_log.commit(adding("B")).offset == 1
+class _RefusingLog(KeptLog):
+    """Takes no snapshot as long as it refuses them."""
+
+    refuses = True
+
+    def write(self, key: bytes, value: bytes | None) -> int:
+        if self.refuses and key.startswith(b"snapshot/"):
+            raise HeadraceError("log_unavailable", "no")
+        return super().write(key, value)
 
 
 def test_a_snapshot_that_cannot_be_written_fails_no_statement(
-    broker: EmbeddedBroker, statement_topic: str, monkeypatch: pytest.MonkeyPatch
+    broker: EmbeddedBroker, statement_topic: str
 ) -> None:
-    log = StatementLog(broker.bootstrap, topic=statement_topic, snapshot_every=1)
+    log = StatementLog(broker.bootstrap, topic=statement_topic, snapshot_every=1, kept_log=_RefusingLog)
     log.start()
     try:
-        writer: Any = log._writer
-        write = writer.write
-
-        def refusing(key: bytes, value: bytes | None, timeout: float) -> int:
-            if key.startswith(b"snapshot/"):
-                raise HeadraceError("log_unavailable", "no")
-            return int(write(key, value, timeout))
-
-        monkeypatch.setattr(writer, "write", refusing)
+        assert isinstance(log._log, _RefusingLog)
         assert log.commit(adding("A")).offset == 0
-        monkeypatch.undo()
+        log._log.refuses = False
         log.commit(adding("B"))
         assert set(log.read_to_end().types) == {"A", "B"}
         assert log._state.since_snapshot == 0

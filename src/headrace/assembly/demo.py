@@ -15,7 +15,8 @@ from typing import Any, Final
 import httpx
 
 from headrace.assembly.demo_traffic import Traffic, marketplace_traffic
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
+from headrace.client.message_sizes import event_topic_config
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.pipeline import marketplace
@@ -68,7 +69,8 @@ FlowListener = Callable[[Flow], None]
 
 def make_pipeline(settings: Settings) -> None:
     """Create the topic with its partitions and run the example's statements; whatever exists is kept."""
-    TopicDirectory(settings.bootstrap).ensure(settings.events_topic, partitions=PARTITIONS)
+    config = event_topic_config(settings.max_event_bytes)
+    Cluster(settings.bootstrap).create_topic(settings.events_topic, partitions=PARTITIONS, config=config)
     answer = httpx.post(
         f"http://{settings.host}:{settings.statements_port}/ksql",
         json={"ksql": marketplace.statements(settings.events_topic)},

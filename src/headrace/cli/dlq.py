@@ -42,16 +42,18 @@ def list_(
 ) -> None:
     """List the dead-letter topics with their counts, or the entries of one topic."""
     from headrace.cli.dlq_output import print_entries, print_topics  # noqa: PLC0415
+    from headrace.client.cluster import Cluster  # noqa: PLC0415
     from headrace.dead_letters.notes import read_notes  # noqa: PLC0415
     from headrace.dead_letters.topics import DeadLetterTopics  # noqa: PLC0415
 
-    topics = DeadLetterTopics(settings.bootstrap)
+    cluster = Cluster(settings.bootstrap)
+    topics = DeadLetterTopics(cluster)
     if topic is None:
-        print_topics(topics.all(), read_notes(settings.bootstrap), as_json=as_json)
+        print_topics(topics.all(), read_notes(cluster), as_json=as_json)
         return
     found = topics.named(topic)
     entries = topics.newest(found, limit)
-    print_entries(entries, read_notes(settings.bootstrap), as_json=as_json)
+    print_entries(entries, read_notes(cluster), as_json=as_json)
     if found.entries > limit:
         print(f"the newest {limit} of {found.entries} entries; --limit shows more", file=sys.stderr)
 
@@ -69,17 +71,19 @@ def show(
 ) -> None:
     """Show one dead letter in full."""
     from headrace.cli.dlq_output import print_entry  # noqa: PLC0415
+    from headrace.client.cluster import Cluster  # noqa: PLC0415
     from headrace.dead_letters.entries import parse_at  # noqa: PLC0415
     from headrace.dead_letters.notes import read_notes  # noqa: PLC0415
     from headrace.dead_letters.topics import DeadLetterTopics  # noqa: PLC0415
 
-    topics = DeadLetterTopics(settings.bootstrap)
+    cluster = Cluster(settings.bootstrap)
+    topics = DeadLetterTopics(cluster)
     letter = topics.entry(topics.named(topic), parse_at(at))
     if only_value:
         sys.stdout.buffer.write(letter.value or b"")
         sys.stdout.buffer.flush()
         return
-    print_entry(letter, read_notes(settings.bootstrap), as_json=as_json)
+    print_entry(letter, read_notes(cluster), as_json=as_json)
 
 
 @app.command()
@@ -108,7 +112,8 @@ def repair(
 ) -> None:
     """Send dead letters back to their source topic, edited or unchanged. Exit code 1: some failed."""
     from headrace.cli.dlq_output import print_outcomes  # noqa: PLC0415
-    from headrace.client.topics import largest_message  # noqa: PLC0415
+    from headrace.client.cluster import Cluster  # noqa: PLC0415
+    from headrace.client.message_sizes import derived_message_bytes  # noqa: PLC0415
     from headrace.dead_letters.entries import parse_at  # noqa: PLC0415
     from headrace.dead_letters.repairing import Repair  # noqa: PLC0415
 
@@ -120,8 +125,8 @@ def repair(
             remedy="Name one with --at PARTITION:OFFSET.",
         )
     run = Repair(
-        settings.bootstrap,
-        largest_message=int(largest_message(settings)),
+        Cluster(settings.bootstrap),
+        largest_message=derived_message_bytes(settings),
         edit=_chosen(set_value=set_value, edit=edit, replace=replace, command=command),
         is_dry_run=dry_run,
         again=again,

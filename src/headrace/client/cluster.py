@@ -1,73 +1,100 @@
-"""The log as statements see it: topics made, deleted and described, and single records written.
+"""The log as a whole: its topics described, created and deleted, their offsets, and single records written.
 
-Any Kafka will do. Safe for several threads; every method may block. A failure is a HeadraceError that names
-the topic.
+Works with any Kafka. Invariants: answers come fresh from the cluster, nothing is cached; a topic or partition
+that does not exist is left out of an answer; describing a topic never creates it; a log that does not answer
+is `log_unavailable`. Safe for several threads; every method may block.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 
 # Documented names, though not listed in `__all__`.
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
+from headrace.client.connections import open_admin
+from headrace.client.errors import (
+    NotAcknowledgedError,
+    is_absent,
+    is_without_leader,
+    log_refused,
+    log_unavailable,
+)
+from headrace.client.topics import COMPACTED, Partition, TopicIdentity, printed_topic_id
+from headrace.client.writing import Outgoing, RecordWriter
 from headrace.core.errors import HeadraceError
 
 _log = logging.getLogger(__name__)
 
-_REQUEST_SECONDS: Final = 15.0
-# The broker's own number.
+REQUEST_SECONDS: Final = 15.0
+# The cluster's own number.
 DEFAULT: Final = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
-    """A topic with the number of replicas of each of its partitions."""
-
-    name: str
-    replicas: tuple[int, ...]
-
-    @property
-    def partitions(self) -> int:
-        return len(self.replicas)
+_MOST_REPLICAS: Final = 3
+_PAUSE_SECONDS: Final = 0.05
+_VISIBLE_PAUSE_SECONDS: Final = 0.02
 
 
 class Cluster:
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, *, timeout_seconds: float = REQUEST_SECONDS) -> None:
+        """`timeout_seconds` limits each request."""
         self.bootstrap = bootstrap
-        self._admin = AdminClient({"bootstrap.servers": bootstrap}, logger=_log)
-        self._producer: Any = None
-        self._opening = threading.Lock()
+        self._timeout = timeout_seconds
+        self._admin = open_admin(bootstrap)
+        self._writer = RecordWriter(bootstrap, timeout_seconds=timeout_seconds)
+
+    def close(self) -> None:
+        self._writer.close()
 
     def id(self) -> str:
-        return str(self._list().cluster_id or "")
+        return str(self._metadata().cluster_id or "")
 
-    def topics(self) -> dict[str, Topic]:
-        """All topics, by name."""
-        found = (self._described(name, topic) for name, topic in self._list().topics.items())
-        return {topic.name: topic for topic in sorted(found, key=lambda topic: topic.name)}
+    def brokers(self) -> list[tuple[str, int]]:
+        """Host and port of each broker."""
+        return [(str(broker.host), int(broker.port)) for broker in self._metadata().brokers.values()]
 
-    def topic(self, name: str) -> Topic | None:
-        # All of them are listed: asking for one by name could make it.
-        return self.topics().get(name)
+    def topic_names(self) -> list[str]:
+        return sorted(self._metadata().topics)
 
-    def _list(self) -> Any:
-        try:
-            return self._admin.list_topics(timeout=_REQUEST_SECONDS)
-        except KafkaException as error:
-            raise self._unavailable("list its topics", error) from error
+    def topics(self) -> dict[str, TopicIdentity]:
+        """All topics, sorted by name."""
+        return self.lookup(self.topic_names())
 
-    @staticmethod
-    def _described(name: str, topic: Any) -> Topic:
-        partitions = sorted(topic.partitions.items())
-        return Topic(name=name, replicas=tuple(len(partition.replicas) for _, partition in partitions))
+    def topic(self, name: str) -> TopicIdentity | None:
+        return self.lookup([name]).get(name)
+
+    def lookup(self, names: Iterable[str]) -> dict[str, TopicIdentity]:
+        """Those of the topics that exist."""
+        wanted = list(names)
+        if not wanted:
+            return {}
+        futures = self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout)
+        found: dict[str, TopicIdentity] = {}
+        for name in wanted:
+            try:
+                described = futures[name].result()
+            except KafkaException as error:
+                if is_absent(error.args[0]):
+                    continue
+                raise log_unavailable(self.bootstrap, f"describe topic `{name}`", error) from error
+            replicas = tuple(len(partition.replicas) for partition in described.partitions)
+            found[name] = TopicIdentity(
+                name=name,
+                topic_id=printed_topic_id(described.topic_id),
+                partitions=len(replicas),
+                replicas=replicas,
+            )
+        return found
 
     def create_topic(
         self,
@@ -77,48 +104,84 @@ class Cluster:
         replicas: int = DEFAULT,
         config: Mapping[str, str] | None = None,
     ) -> bool:
-        """Make it, unless it is there; False if it is."""
+        """Create the topic; False if it exists already, and then it stays as it is.
+
+        Raises log_unavailable, or query_failed where the log refuses (NotAllowedError: this client may not).
+        """
         wanted = NewTopic(
             name, num_partitions=partitions, replication_factor=replicas, config=dict(config or {})
         )
-        try:
-            self._admin.create_topics([wanted], request_timeout=_REQUEST_SECONDS)[name].result()
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                return False
-            raise self._refused(f"create topic `{name}`", error) from error
-        self._wait_until(name, present=True)
+        created = self._admin.create_topics(
+            [wanted], request_timeout=self._timeout, operation_timeout=self._timeout
+        )
+        if not self._done(created[name], f"create topic `{name}`", KafkaError.TOPIC_ALREADY_EXISTS):
+            return False
+        # In a cluster of several brokers the others learn of the topic a moment later.
+        deadline = time.monotonic() + self._timeout
+        while self.topic(name) is None and time.monotonic() < deadline:
+            time.sleep(_VISIBLE_PAUSE_SECONDS)
+        _log.info("created topic %s", name)
         return True
 
     def delete_topic(self, name: str) -> bool:
-        """False if there is none."""
-        try:
-            self._admin.delete_topics([name], request_timeout=_REQUEST_SECONDS)[name].result()
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return False
-            raise self._refused(f"delete topic `{name}`", error) from error
-        return True
+        """False if there is no such topic."""
+        deleted = self._admin.delete_topics([name], request_timeout=self._timeout)
+        return self._done(deleted[name], f"delete topic `{name}`", KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+    def ensure_kept_topic(self, name: str, *, holds: str) -> None:
+        """Create a compacted topic with one partition, which keeps the newest record of each key for ever.
+
+        If the topic exists, check that it is such a topic. Raises log_unavailable, invalid_setting.
+        """
+        if self.topic(name) is None:
+            replicas = min(_MOST_REPLICAS, len(self.brokers()))
+            if self.create_topic(name, partitions=1, replicas=replicas, config=COMPACTED):
+                return
+        policy = self._topic_config(name)["cleanup.policy"].value
+        found = self.topic(name)
+        partitions = found.partitions if found is not None else 0
+        if policy != "compact" or partitions != 1:
+            raise HeadraceError(
+                "invalid_setting",
+                f"The topic {name} cannot hold {holds}: it has cleanup.policy={policy} "
+                f"and {partitions} partitions, but must be compacted and have one.",
+                remedy=f"Set cleanup.policy=compact on {name}, or delete the topic if it holds nothing.",
+            )
+
+    def earliest(self, topics: Iterable[TopicIdentity]) -> dict[Partition, int]:
+        """The first offset that is still there, by topic and partition."""
+        return self._offsets(_places(topics), OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def latest(self, topics: Iterable[TopicIdentity]) -> dict[Partition, int]:
+        """The offset that the next record will get, by topic and partition."""
+        return self._offsets(_places(topics), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def stretches(self, topics: Iterable[TopicIdentity]) -> dict[str, dict[int, tuple[int, int]]]:
+        """First and next offset of each partition, by topic. Topics deleted meanwhile are left out."""
+        known = list(topics)
+        # In this order: an earliest offset asked for later could lie behind the latest one.
+        earliest = self.earliest(known)
+        latest = self.latest(known)
+        return {
+            topic.name: {place[1]: (earliest[place], latest[place]) for place in topic.places}
+            for topic in known
+            if all(place in earliest and place in latest for place in topic.places)
+        }
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """Where each partition's committed records end now."""
-        found = self.topic(topic)
-        places = [TopicPartition(topic, number) for number in range(found.partitions if found else 0)]
-        futures = self._admin.list_offsets(
-            {place: OffsetSpec.latest() for place in places},  # type: ignore[no-untyped-call]
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=_REQUEST_SECONDS,
-        )
-        try:
-            return {place.partition: int(future.result().offset) for place, future in futures.items()}
-        except KafkaException as error:
-            raise self._unavailable(f"say where `{topic}` ends", error) from error
+        """Where the committed records of each partition end now; empty if there is no such topic."""
+        found = self.lookup([topic]).values()
+        return {number: offset for (_, number), offset in self._committed_ends(_places(found)).items()}
 
-    def _wait_until(self, name: str, *, present: bool) -> None:
-        """On a cluster of several brokers a topic is known to all of them a moment later."""
-        deadline = time.monotonic() + _REQUEST_SECONDS
-        while (self.topic(name) is not None) != present and time.monotonic() < deadline:
-            time.sleep(0.02)
+    def end_offset(self, topic: str, timeout: float) -> int:
+        """Where the committed records of a topic with one partition end. Waits for a topic just created."""
+        deadline = time.monotonic() + timeout
+        while not (found := self._committed_ends([(topic, 0)], timeout)):
+            if time.monotonic() > deadline:
+                action = f"tell the offsets of topic `{topic}`"
+                raise log_unavailable(self.bootstrap, action, "there is no such topic")
+            time.sleep(_PAUSE_SECONDS)
+        return found[topic, 0]
 
     def produce(
         self,
@@ -127,64 +190,79 @@ class Cluster:
         value: bytes | None,
         *,
         timestamp_ms: int | None = None,
-        headers: list[tuple[str, bytes]] | None = None,
+        headers: tuple[tuple[str, bytes | None], ...] = (),
     ) -> None:
         """Write one record, into the partition that Kafka's own clients would choose, and wait for it."""
-        outcome: list[KafkaError | None] = []
-        done = threading.Event()
-
-        def delivered(error: KafkaError | None, _message: Any) -> None:
-            outcome.append(error)
-            done.set()
-
-        producer = self._open_producer()
-        given: dict[str, Any] = {"timestamp": timestamp_ms} if timestamp_ms is not None else {}
+        record = Outgoing(topic=topic, key=key, value=value, timestamp_ms=timestamp_ms, headers=headers)
         try:
-            producer.produce(topic, value, key, on_delivery=delivered, headers=headers or [], **given)
+            self._writer.write(record)
+        except NotAcknowledgedError as error:
+            raise log_refused(self.bootstrap, f"write to topic `{topic}`", error.error) from error
+
+    def _metadata(self) -> Any:
+        # Asked of all topics: asking for one by name could create it.
+        try:
+            return self._admin.list_topics(timeout=self._timeout)
         except KafkaException as error:
-            raise self._refused(f"write to topic `{topic}`", error) from error
-        deadline = time.monotonic() + _REQUEST_SECONDS
-        while not done.is_set() and time.monotonic() < deadline:
-            producer.poll(0.05)
-        refusal = outcome[0] if outcome else KafkaError(KafkaError._TIMED_OUT)
-        if refusal is not None:
-            raise self._refused(f"write to topic `{topic}`", KafkaException(refusal))
+            raise log_unavailable(self.bootstrap, "list its topics", error) from error
 
-    def _open_producer(self) -> Any:
-        with self._opening:
-            if self._producer is None:
-                self._producer = Producer(
-                    {
-                        "bootstrap.servers": self.bootstrap,
-                        "acks": "all",
-                        "enable.idempotence": True,
-                        "linger.ms": 0,
-                        # As Java's clients do: rows of one key meet, whoever wrote them.
-                        "partitioner": "murmur2_random",
-                        "allow.auto.create.topics": False,
-                        "delivery.timeout.ms": int(_REQUEST_SECONDS * 1000),
-                        "log_level": 2,
-                    },
-                    logger=_log,
-                )
-            return self._producer
+    def _topic_config(self, name: str) -> Any:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        try:
+            return self._admin.describe_configs([resource], request_timeout=self._timeout)[resource].result()
+        except KafkaException as error:
+            action = f"describe the configuration of topic `{name}`"
+            raise log_unavailable(self.bootstrap, action, error) from error
 
-    def close(self) -> None:
-        with self._opening:
-            if self._producer is not None:
-                self._producer.flush(5.0)
-            self._producer = None
+    def _done(self, future: Any, action: str, nothing_to_do: int) -> bool:
+        """True once it is done, False if the log says that there is nothing to do."""
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() == nothing_to_do:
+                return False
+            raise log_refused(self.bootstrap, action, error.args[0]) from error
+        return True
 
-    def _unavailable(self, action: str, error: KafkaException) -> HeadraceError:
-        return HeadraceError(
-            "log_unavailable",
-            f"The log at {self.bootstrap} could not {action}: {error.args[0].str()}.",
-            remedy="Check that the log is running (`headrace status`).",
-        )
+    def _committed_ends(self, places: list[Partition], timeout: float | None = None) -> dict[Partition, int]:
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._offsets(places, latest, IsolationLevel.READ_COMMITTED, timeout)
 
-    def _refused(self, action: str, error: KafkaException) -> HeadraceError:
-        if error.args[0].retriable() or error.args[0].code() == KafkaError._TIMED_OUT:
-            return self._unavailable(action, error)
-        return HeadraceError(
-            "query_failed", f"The log at {self.bootstrap} could not {action}: {error.args[0].str()}."
-        )
+    def _offsets(
+        self,
+        places: list[Partition],
+        spec: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        timeout: float | None = None,
+    ) -> dict[Partition, int]:
+        """By one request for all. Partitions that do not exist are left out."""
+        seconds = self._timeout if timeout is None else timeout
+        found: dict[Partition, int] = {}
+        pending = places
+        deadline = time.monotonic() + seconds
+        while pending:
+            without_leader: list[Partition] = []
+            # Not asked of a consumer: that would block while another thread polls it.
+            futures = self._admin.list_offsets(
+                {TopicPartition(*place): spec for place in pending},
+                isolation_level=isolation,
+                request_timeout=seconds,
+            )
+            for asked, future in futures.items():
+                place = (asked.topic, asked.partition)
+                try:
+                    found[place] = int(future.result().offset)
+                except KafkaException as error:
+                    if is_without_leader(error.args[0]) and time.monotonic() < deadline:
+                        without_leader.append(place)
+                    elif not is_absent(error.args[0]):
+                        action = f"tell the offsets of topic `{place[0]}`"
+                        raise log_unavailable(self.bootstrap, action, error) from error
+            pending = without_leader
+            if pending:
+                time.sleep(_PAUSE_SECONDS)
+        return found
+
+
+def _places(topics: Iterable[TopicIdentity]) -> list[Partition]:
+    return [place for topic in topics for place in topic.places]

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 import msgspec
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
+from headrace.client.reading import records_between
+from headrace.client.topics import COMPACTED
 from headrace.core.errors import HeadraceError
-from headrace.dead_letters.log_reader import records_between
 from headrace.lake.dead_letter_headers import RecordPlace
-from headrace.query.log_directory import LogDirectory
 
 NOTES_TOPIC: Final = "_repaired_dead_letters"
 
@@ -40,13 +40,10 @@ class Note:
 Notes = Mapping[str, Note]
 
 
-def read_notes(bootstrap: str) -> Notes:
+def read_notes(cluster: Cluster) -> Notes:
     """All notes by the key of their record. Raises HeadraceError log_unavailable, or storage_failed."""
-    directory = LogDirectory(bootstrap)
-    topics = list(directory.describe([NOTES_TOPIC]).values())
-    earliest, latest = directory.earliest(topics), directory.latest(topics)
-    stretches = {partition: (first, latest[name, partition]) for (name, partition), first in earliest.items()}
-    newest = {record.key(): record for record in records_between(bootstrap, NOTES_TOPIC, stretches)}
+    stretches = cluster.stretches(cluster.lookup([NOTES_TOPIC]).values()).get(NOTES_TOPIC, {})
+    newest = {record.key(): record for record in records_between(cluster.bootstrap, NOTES_TOPIC, stretches)}
     return {
         (key or b"").decode("utf-8", errors="replace"): _note(record)
         for key, record in newest.items()
@@ -66,8 +63,8 @@ def _note(record: Any) -> Note:
         ) from error
 
 
-def make_notes_topic(bootstrap: str) -> None:
-    TopicDirectory(bootstrap).ensure(NOTES_TOPIC, partitions=1, config={"cleanup.policy": "compact"})
+def make_notes_topic(cluster: Cluster) -> None:
+    cluster.create_topic(NOTES_TOPIC, partitions=1, config=COMPACTED)
 
 
 def note_key(place: RecordPlace) -> str:

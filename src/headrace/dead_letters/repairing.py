@@ -15,6 +15,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final
 
+from headrace.client.cluster import Cluster
 from headrace.dead_letters.edits import Edit, EditFailed
 from headrace.dead_letters.entries import At, DeadLetter
 from headrace.dead_letters.notes import Note, Notes, note_key, read_notes
@@ -54,11 +55,11 @@ class Repair:
     """One repair of one topic."""
 
     def __init__(
-        self, bootstrap: str, *, largest_message: int, edit: Edit | None, is_dry_run: bool, again: bool
+        self, cluster: Cluster, *, largest_message: int, edit: Edit | None, is_dry_run: bool, again: bool
     ) -> None:
-        self._bootstrap = bootstrap
-        self._topics = DeadLetterTopics(bootstrap)
-        self._sender = Sender(bootstrap, largest_message=largest_message)
+        self._cluster = cluster
+        self._topics = DeadLetterTopics(cluster)
+        self._sender = Sender(cluster, largest_message=largest_message)
         self._edit = edit
         self._is_dry_run = is_dry_run
         self._again = again
@@ -70,7 +71,7 @@ class Repair:
         Raises HeadraceError: the topic or a place is wrong, or the log does not answer.
         """
         found = self._topics.named(topic)
-        notes = read_notes(self._bootstrap)
+        notes = read_notes(self._cluster)
         # Every place is looked up before anything is sent: one that is wrong stops all.
         chosen: Iterable[DeadLetter] = (
             [self._topics.entry(found, at) for at in dict.fromkeys(places)]

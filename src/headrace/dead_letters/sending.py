@@ -16,17 +16,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, Producer
 
+from headrace.client.cluster import Cluster
+from headrace.client.topics import TopicIdentity
+from headrace.client.writing import ANY_PARTITION, Outcome, Outgoing, RecordWriter, Written
 from headrace.core.errors import HeadraceError
 from headrace.dead_letters.entries import DeadLetter, Headers
 from headrace.dead_letters.notes import NOTES_TOPIC, Note, make_notes_topic, note_key
 from headrace.lake.coordinates import POSTED_AT_HEADER, ROWTIME_HEADER, SOURCE_HEADER
 from headrace.lake.dead_letter_headers import ATTEMPTS_HEADER, REPAIRED_FROM_HEADER, RecordPlace
-from headrace.query.log_directory import LogDirectory, TopicIdentity
 
 # The lake would take a record with coordinates that it knows for a repetition; the others are given anew.
 _LEFT_OUT: Final = frozenset({SOURCE_HEADER, POSTED_AT_HEADER, ATTEMPTS_HEADER, REPAIRED_FROM_HEADER})
@@ -54,29 +55,18 @@ class Delivery:
 class Sender:
     """Sends, in batches. `largest_message` is the most bytes that the client takes for one."""
 
-    def __init__(self, bootstrap: str, *, largest_message: int) -> None:
-        self._bootstrap = bootstrap
-        self._directory = LogDirectory(bootstrap)
+    def __init__(self, cluster: Cluster, *, largest_message: int) -> None:
+        self._cluster = cluster
         self._sources: dict[str, TopicIdentity] = {}
         self._has_notes_topic = False
-        self._producer: Any = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "acks": "all",
-                "enable.idempotence": True,
-                # As Java's clients do: the same key goes to the same partition, whoever writes it.
-                "partitioner": "murmur2_random",
-                "allow.auto.create.topics": False,
-                "delivery.timeout.ms": int(_PATIENCE_SECONDS * 1000),
-                "message.max.bytes": largest_message,
-                "log_level": 2,
-            }
+        self._writer = RecordWriter(
+            cluster.bootstrap, timeout_seconds=_PATIENCE_SECONDS, largest_message=largest_message
         )
 
     def source(self, name: str) -> TopicIdentity:
         """The topic that a record goes back to, as it is now. Raises HeadraceError no_such_topic."""
         if name not in self._sources:
-            found = self._directory.describe([name]).get(name)
+            found = self._cluster.topic(name)
             if found is None:
                 raise HeadraceError(
                     "no_such_topic",
@@ -92,52 +82,29 @@ class Sender:
             return []
         if not self._has_notes_topic:
             # Before anything is sent: without it nothing would be remembered.
-            make_notes_topic(self._bootstrap)
+            make_notes_topic(self._cluster)
             self._has_notes_topic = True
-        deliveries = [self._produced(repaired) for repaired in batch]
-        self._producer.flush(_PATIENCE_SECONDS)
-        done = [pending.outcome(repaired) for repaired, pending in zip(batch, deliveries, strict=True)]
+        outcomes = self._writer.write_all([self._record(repaired) for repaired in batch])
+        done = [_delivery(repaired, outcome) for repaired, outcome in zip(batch, outcomes, strict=True)]
         self._note([delivery for delivery in done if delivery.sent_to])
         return done
 
-    def _produced(self, repaired: Repaired) -> _Pending:
-        pending = _Pending()
-        letter = repaired.letter
-        try:
-            self._producer.produce(
-                repaired.source.topic,
-                repaired.value,
-                letter.key,
-                partition=self._partition(repaired.source),
-                headers=list(sent_headers(letter)),
-                on_delivery=pending.delivered,
-            )
-        except KafkaException as error:  # it is too large, for example
-            pending.failure = error.args[0].str()
-        return pending
-
-    def _partition(self, place: RecordPlace) -> int:
-        let_the_key_decide = -1
-        known = self.source(place.topic).partitions
-        return place.partition if place.partition in known else let_the_key_decide
+    def _record(self, repaired: Repaired) -> Outgoing:
+        place = repaired.source
+        return Outgoing(
+            topic=place.topic,
+            key=repaired.letter.key,
+            value=repaired.value,
+            partition=place.partition
+            if place.partition < self.source(place.topic).partitions
+            else ANY_PARTITION,
+            headers=sent_headers(repaired.letter),
+        )
 
     def _note(self, sent: Sequence[Delivery]) -> None:
         now = int(time.time() * 1000)
-        pending: list[_Pending] = []
-        for delivery in sent:
-            letter = delivery.repaired.letter
-            note = Note(
-                dead_letter_topic=letter.topic, dead_letter=str(letter.at), sent_to=delivery.sent_to, at=now
-            )
-            pending.append(_Pending())
-            self._producer.produce(
-                NOTES_TOPIC,
-                msgspec.json.encode(note),
-                note_key(delivery.repaired.source),
-                on_delivery=pending[-1].delivered,
-            )
-        self._producer.flush(_PATIENCE_SECONDS)
-        unnoted = [each for each, told in zip(sent, pending, strict=True) if not told.place]
+        outcomes = self._writer.write_all([_note_record(delivery, now) for delivery in sent])
+        unnoted = [each for each, told in zip(sent, outcomes, strict=True) if not isinstance(told, Written)]
         if unnoted:
             places = ", ".join(f"{each.repaired.letter.at} to {each.sent_to}" for each in unnoted)
             raise HeadraceError(
@@ -147,23 +114,20 @@ class Sender:
             )
 
 
-class _Pending:
-    """What the log says of a record that is under way."""
+def _delivery(repaired: Repaired, outcome: Outcome) -> Delivery:
+    topic = repaired.source.topic
+    if isinstance(outcome, Written):
+        return Delivery(repaired=repaired, sent_to=f"{topic} {outcome.partition}:{outcome.offset}")
+    return Delivery(repaired=repaired, failure=f"{topic} did not take it: {outcome.str()}")
 
-    def __init__(self) -> None:
-        self.place = ""
-        self.failure = f"the log has not acknowledged it within {_PATIENCE_SECONDS:.0f} s"
 
-    def delivered(self, error: KafkaError | None, record: Any) -> None:
-        if error is not None:
-            self.failure = error.str()
-        else:
-            self.place = f"{record.topic()} {record.partition()}:{record.offset()}"
-
-    def outcome(self, repaired: Repaired) -> Delivery:
-        if self.place:
-            return Delivery(repaired=repaired, sent_to=self.place)
-        return Delivery(repaired=repaired, failure=f"{repaired.source.topic} did not take it: {self.failure}")
+def _note_record(delivery: Delivery, now_ms: int) -> Outgoing:
+    letter = delivery.repaired.letter
+    note = Note(
+        dead_letter_topic=letter.topic, dead_letter=str(letter.at), sent_to=delivery.sent_to, at=now_ms
+    )
+    key = note_key(delivery.repaired.source).encode()
+    return Outgoing(topic=NOTES_TOPIC, key=key, value=msgspec.json.encode(note))
 
 
 def sent_headers(letter: DeadLetter) -> Headers:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from headrace.client.cluster import Cluster
+from headrace.client.reading import records_between
 from headrace.core.errors import HeadraceError
 from headrace.dead_letters.entries import At, DeadLetter, dead_letter
-from headrace.dead_letters.log_reader import records_between
 from headrace.lake.dead_letter_headers import DEAD_LETTER_SUFFIX, dead_letter_topic
-from headrace.query.log_directory import LogDirectory, TopicIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +31,8 @@ class DeadLetterTopic:
 class DeadLetterTopics:
     """Looks at them."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._directory = LogDirectory(bootstrap)
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def all(self) -> list[DeadLetterTopic]:
         """Raises HeadraceError log_unavailable."""
@@ -60,13 +59,14 @@ class DeadLetterTopics:
         tails = {
             partition: (max(first, end - limit), end) for partition, (first, end) in topic.stretches.items()
         }
-        found = [dead_letter(record) for record in records_between(self._bootstrap, topic.name, tails)]
+        records = records_between(self._cluster.bootstrap, topic.name, tails)
+        found = [dead_letter(record) for record in records]
         found.sort(key=lambda letter: (letter.timestamp_ms, letter.at))
         return found[-limit:]
 
     def every(self, topic: DeadLetterTopic) -> Iterator[DeadLetter]:
         """All entries that were there when the topic was looked up, in the order of each partition."""
-        for record in records_between(self._bootstrap, topic.name, topic.stretches):
+        for record in records_between(self._cluster.bootstrap, topic.name, topic.stretches):
             yield dead_letter(record)
 
     def entry(self, topic: DeadLetterTopic, at: At) -> DeadLetter:
@@ -80,7 +80,7 @@ class DeadLetterTopics:
         first, end = topic.stretches[at.partition]
         stretch = {at.partition: (at.offset, at.offset + 1)}
         if first <= at.offset < end:
-            for record in records_between(self._bootstrap, topic.name, stretch):
+            for record in records_between(self._cluster.bootstrap, topic.name, stretch):
                 return dead_letter(record)
         holds = f"holds offsets {first} to {end - 1}" if first < end else "is empty"
         raise HeadraceError(
@@ -90,29 +90,15 @@ class DeadLetterTopics:
         )
 
     def _names(self) -> list[str]:
-        return [name for name in self._directory.topic_names() if name.endswith(DEAD_LETTER_SUFFIX)]
+        return [name for name in self._cluster.topic_names() if name.endswith(DEAD_LETTER_SUFFIX)]
 
     def _described(self, names: Sequence[str]) -> list[DeadLetterTopic]:
-        found = self._directory.describe(names)
-        topics = [found[name] for name in sorted(found)]
-        # In this order: an earliest offset asked for later could lie behind the latest one.
-        earliest = self._directory.earliest(topics)
-        latest = self._directory.latest(topics)
-        return [
-            DeadLetterTopic(
-                name=topic.name,
-                stretches={
-                    number: (earliest[topic.name, number], latest[topic.name, number])
-                    for number in topic.partitions
-                },
-            )
-            for topic in topics
-            if _is_known(topic, earliest) and _is_known(topic, latest)  # else it was deleted meanwhile
-        ]
+        found = self._cluster.stretches(self._cluster.lookup(names).values())
+        return [DeadLetterTopic(name=name, stretches=found[name]) for name in sorted(found)]
 
     def _refuse_other_kind(self, name: str) -> NoReturn:
         own = dead_letter_topic(name)
-        there = own in self._directory.describe([own])
+        there = self._cluster.topic(own) is not None
         raise HeadraceError(
             "bad_request",
             f"`{name}` is no dead-letter topic: the name of one ends in {DEAD_LETTER_SUFFIX}.",
@@ -120,10 +106,6 @@ class DeadLetterTopics:
             if there
             else "`headrace dlq list` shows those there are.",
         )
-
-
-def _is_known(topic: TopicIdentity, offsets: dict[tuple[str, int], int]) -> bool:
-    return all((topic.name, number) in offsets for number in topic.partitions)
 
 
 def _listed(numbers: Sequence[int]) -> str:

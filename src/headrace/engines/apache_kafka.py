@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final
 
+from headrace.client.readiness import wait_until_serving
 from headrace.core.addresses import bracketed, reachable_host
 from headrace.core.errors import HeadraceError
 from headrace.engines.kraft import Broker, Cluster, open_cluster
-from headrace.engines.readiness import wait_until_serving
 from headrace.java.process import JavaProcess
 from headrace.java.runtime import JavaRuntime
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from headrace.client.topics import printed_topic_id
 from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER, SourceCoordinates, parse_source
-from headrace.query.log_directory import plain_topic_id
 
 Headers = Sequence[tuple[str, bytes | str | None]]
 
@@ -31,7 +31,7 @@ class DerivedCount:
         """Count a record of this partition; False if its source was already counted."""
         source = source_of(headers)
         if source is not None:
-            lane = (source.query, plain_topic_id(source.topic_id), source.partition, partition)
+            lane = (source.query, printed_topic_id(source.topic_id), source.partition, partition)
             position = (source.offset, source.ordinal)
             if position <= self._highest.get(lane, (-1, -1)):
                 return False

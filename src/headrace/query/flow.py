@@ -32,12 +32,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from headrace.client.cluster import Cluster
+from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.core.histogram import Histogram, Percentiles
 from headrace.lake.dead_letter_headers import dead_letter_topic
 from headrace.pipeline.catalogue.status import STATUS_TOPIC, QueryStatus
 from headrace.query.flow_reader import FlowReader
-from headrace.query.log_directory import LogDirectory, TopicIdentity
 from headrace.query.snapshots import FollowedTable
 
 _PATIENCE_SECONDS: Final = 3.0
@@ -88,7 +89,7 @@ class FlowWatcher:
         )
         self._status_topic = status_topic
         self._survey_seconds = survey_seconds
-        self._directory = LogDirectory(bootstrap, timeout_seconds=_PATIENCE_SECONDS)
+        self._cluster = Cluster(bootstrap, timeout_seconds=_PATIENCE_SECONDS)
         self._table = FollowedTable(lake_dir.absolute() / events_topic)
         self._reader = FlowReader(
             bootstrap, avro=self.names.avro, dead_letters=self.names.dead_letters, status=status_topic
@@ -149,10 +150,10 @@ class FlowWatcher:
     def _survey_log(self) -> None:
         derived = (self.names.avro, self.names.dead_letters, self._status_topic)
         try:
-            found = self._directory.describe([self.names.events, *derived])
+            found = self._cluster.lookup([self.names.events, *derived])
             events = found.pop(self.names.events, None)
             self._reader.follow(found)
-            offsets = self._directory.latest([events]) if events is not None else {}
+            offsets = self._cluster.latest([events]) if events is not None else {}
         except HeadraceError as error:
             self._note_log_problem(str(error))
             return

@@ -17,26 +17,21 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+from headrace.client.errors import KafkaError, is_absent, is_end
+from headrace.client.reading import BEGINNING, PartitionReader
+from headrace.client.topics import Partition, TopicIdentity
 from headrace.core.histogram import Histogram, Percentiles, SlidingHistogram
 from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.query.derived_counts import DerivedCount, posted_at_ms, weighted_quantiles
-from headrace.query.log_directory import TopicIdentity
 
 WINDOW_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.5
-_BATCH: Final = 1000
+# So many waiting records are a burst; more are our own lag.
+_BURST: Final = 1000
+# The broker answers at the first byte; until then a request every half second costs almost nothing.
+_FETCH_WAIT_MS: Final = 500
 _PAUSE_SECONDS: Final = 1.0
-# What a consumer reports about a deleted topic: the next survey will know better.
-_GONE: Final = frozenset(
-    {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError.UNKNOWN_TOPIC_ID,
-    }
-)
 
 _logger = logging.getLogger(__name__)
 
@@ -140,11 +135,11 @@ class FlowReader:
 
     def _read_until_stopped(self) -> None:
         while not self._stopping.is_set():
-            consumer = self._consumer()
+            reader = PartitionReader(self._bootstrap, fetch_wait_ms=_FETCH_WAIT_MS, on_error=self._on_error)
             self._assigned = {}
             try:
-                while not self._stopping.is_set() and self._assign(consumer):
-                    self._read(consumer)
+                while not self._stopping.is_set() and self._assign(reader):
+                    self._read(reader)
             except Exception as error:
                 # The thread must survive whatever a library raises; it continues with a new consumer from
                 # the same offsets.
@@ -153,32 +148,10 @@ class FlowReader:
                     self._problem = f"The derived topics could not be read: {error}."
                 self._stopping.wait(_PAUSE_SECONDS)
             finally:
-                consumer.close()
+                reader.close()
 
-    def _consumer(self) -> Consumer:
-        return Consumer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                # librdkafka requires a name; without a subscription or commits the group never exists.
-                "group.id": "headrace-flow-watcher",
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "allow.auto.create.topics": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                # The broker answers at the first byte; until then a request every half second costs almost
-                # nothing.
-                "fetch.wait.max.ms": 500,
-                "fetch.error.backoff.ms": 100,
-                "queued.max.messages.kbytes": 8192,
-                "reconnect.backoff.max.ms": 1000,
-                "log_level": 2,
-                "error_cb": self._on_error,
-            }
-        )
-
-    def _assign(self, consumer: Consumer) -> bool:
-        """Update the assignment to what is wanted. False if that takes a new consumer."""
+    def _assign(self, reader: PartitionReader) -> bool:
+        """Update the assignment to what is wanted. False if that takes a new reader."""
         with self._lock:
             wanted = self._wanted
         if wanted == self._assigned:
@@ -192,15 +165,12 @@ class FlowReader:
             return False
         for name, topic in wanted.items():
             self._followed.setdefault(name, _Followed(identity=topic)).identity = topic
-        places = []
+        starts: dict[Partition, int] = {}
         for name, topic in wanted.items():
             followed = self._followed[name]
             followed.live.clear()
-            places += [
-                TopicPartition(name, partition, followed.next_offsets.get(partition, OFFSET_BEGINNING))
-                for partition in topic.partitions
-            ]
-        consumer.assign(places)
+            starts |= {place: followed.next_offsets.get(place[1], BEGINNING) for place in topic.places}
+        reader.assign(starts)
         self._assigned = dict(wanted)
         with self._lock:
             self._problem = ""
@@ -220,15 +190,10 @@ class FlowReader:
                     self._queries = {}
                     self._latencies = _Latencies()
 
-    def _read(self, consumer: Consumer) -> None:
-        first = consumer.poll(_POLL_SECONDS)
-        if first is None:
-            return
+    def _read(self, reader: PartitionReader) -> None:
+        records: list[Any] = reader.poll(_POLL_SECONDS)
         arrived = time.time()
-        self._take([first, *consumer.consume(_BATCH, 0)], arrived, consumer)
-
-    def _take(self, records: list[Any], arrived: float, consumer: Consumer) -> None:
-        touched: set[tuple[str, int]] = set()
+        touched: set[Partition] = set()
         with self._lock:
             for record in records:
                 error = record.error()
@@ -245,8 +210,8 @@ class FlowReader:
                     self._take_status(record)
                 else:
                     self._take_derived(record, live=partition in followed.live, arrived=arrived)
-        for topic, partition in touched:
-            self._note_end(consumer, topic, partition)
+        for place in touched:
+            self._note_end(reader, place)
 
     def _take_derived(self, record: Any, *, live: bool, arrived: float) -> None:
         headers = record.headers() or ()
@@ -272,23 +237,23 @@ class FlowReader:
             self._latencies.add(value, at=status.at / 1000, count=count)
 
     def _take_error(self, error: KafkaError, topic: str, partition: int) -> None:
-        if error.code() == KafkaError._PARTITION_EOF:
+        if is_end(error):
             self._followed[topic].live.add(partition)
-        elif error.code() not in _GONE:
+        elif not is_absent(error):  # else it was deleted, and the next survey says so
             _logger.warning("The topic %s cannot be read: %s", topic, error.str())
             self._problem = f"The topic {topic} cannot be read: {error.str()}."
 
-    def _note_end(self, consumer: Consumer, topic: str, partition: int) -> None:
+    def _note_end(self, reader: PartitionReader, place: Partition) -> None:
         """A steady stream never reports an end of partition, so the last fetch's high-water mark is used too.
 
         A few waiting records are a burst, which counts as latency; more than a batch is our own lag.
         """
+        topic, partition = place
         followed = self._followed[topic]
-        _, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
-        behind = high - followed.next_offsets[partition]
+        behind = reader.known_end(place) - followed.next_offsets[partition]
         if behind <= 0:
             followed.live.add(partition)
-        elif behind > _BATCH:
+        elif behind > _BURST:
             followed.live.discard(partition)
 
     def _on_error(self, error: KafkaError) -> None:

@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-
+from headrace.client.cluster import Cluster
+from headrace.client.errors import log_unavailable
+from headrace.client.reading import TopicReader
+from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.query.decoding import RecordDecoder
-from headrace.query.log_directory import LogDirectory, TopicIdentity
+from headrace.query.partition_sizes import partition_sizes
 
 MOST_MESSAGES: Final = 500
 _FIRST_WINDOW: Final = 8
@@ -72,16 +74,15 @@ class TopicBrowser:
         time_limit_seconds: float = 5.0,
         most_bytes: int = 32 * 1024 * 1024,
     ) -> None:
-        self._bootstrap = bootstrap
-        self._directory = LogDirectory(bootstrap, timeout_seconds=time_limit_seconds)
+        self._cluster = Cluster(bootstrap, timeout_seconds=time_limit_seconds)
         self._decoder = RecordDecoder(schema_by_id)
         self._time_limit_seconds = time_limit_seconds
         self._most_bytes = most_bytes
 
     def topics(self) -> list[TopicDescription]:
         """All topics except Kafka's internal ones, by name. Raises HeadraceError log_unavailable."""
-        names = [name for name in self._directory.topic_names() if not name.startswith(_INTERNAL_PREFIX)]
-        return self._described(self._directory.describe(names).values())
+        names = [name for name in self._cluster.topic_names() if not name.startswith(_INTERNAL_PREFIX)]
+        return self._described(self._cluster.lookup(names).values())
 
     def newest(self, topic: str, limit: int) -> list[Message]:
         """The newest messages, newest first. Raises HeadraceError no_such_topic or log_unavailable."""
@@ -89,7 +90,7 @@ class TopicBrowser:
             raise HeadraceError(
                 "bad_request", f"The limit is {limit}, but must be between 1 and {MOST_MESSAGES}."
             )
-        described = self._described(self._directory.describe([topic]).values())
+        described = self._described(self._cluster.lookup([topic]).values())
         if not described:
             raise HeadraceError(
                 "no_such_topic",
@@ -100,44 +101,38 @@ class TopicBrowser:
             _Tail(partition) for partition in described[0].partitions if partition.latest > partition.earliest
         ]
         reader = _TailReader(
-            self._bootstrap,
+            self._cluster.bootstrap,
             topic,
             deadline=time.monotonic() + self._time_limit_seconds,
             bytes_left=self._most_bytes,
         )
         try:
             records = reader.newest(tails, limit)
-        except KafkaException as error:
-            raise self._directory.unavailable(error) from error
         finally:
             reader.close()
         return [self._message(record) for record in records]
 
     def _described(self, topics: Iterable[TopicIdentity]) -> list[TopicDescription]:
         known = sorted(topics, key=lambda topic: topic.name)
-        # In this order: an earliest offset requested later could be beyond the latest one.
-        earliest = self._directory.earliest(known)
-        latest = self._directory.latest(known)
-        sizes = self._directory.sizes() if known else {}
-        described: list[TopicDescription] = []
-        for topic in known:
-            places = [(topic.name, partition) for partition in topic.partitions]
-            if all(
-                place in earliest and place in latest for place in places
-            ):  # otherwise it has been deleted in the meantime
-                partitions = tuple(
+        stretches = self._cluster.stretches(known)
+        sizes = partition_sizes(self._cluster.brokers(), self._time_limit_seconds) if known else {}
+        return [
+            TopicDescription(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
                     PartitionDescription(
-                        partition=place[1],
-                        earliest=earliest[place],
-                        latest=latest[place],
-                        size_bytes=sizes.get(place),
+                        partition=number,
+                        earliest=earliest,
+                        latest=latest,
+                        size_bytes=sizes.get((topic.name, number)),
                     )
-                    for place in places
-                )
-                described.append(
-                    TopicDescription(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
-                )
-        return described
+                    for number, (earliest, latest) in stretches[topic.name].items()
+                ),
+            )
+            for topic in known
+            if topic.name in stretches
+        ]
 
     def _message(self, record: Any) -> Message:
         value = record.value()
@@ -177,28 +172,15 @@ class _TailReader:
     """Reads partitions backwards from their ends, window by window, until it has the newest records."""
 
     def __init__(self, bootstrap: str, topic: str, *, deadline: float, bytes_left: int) -> None:
+        self._bootstrap = bootstrap
         self._topic = topic
         self._deadline = deadline
         self._bytes_left = bytes_left
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                # librdkafka requires a name; without a subscription or commits the group never exists.
-                "group.id": "headrace-topic-browser",
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "allow.auto.create.topics": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                # The end of a window is known in advance: waiting for more only costs time.
-                "fetch.wait.max.ms": 10,
-                "queued.max.messages.kbytes": 8192,
-                "log_level": 2,
-            }
-        )
+        # The end of a window is known in advance: waiting for more only costs time.
+        self._reader = TopicReader(bootstrap, topic, fetch_wait_ms=10)
 
     def close(self) -> None:
-        self._consumer.close()
+        self._reader.close()
 
     def newest(self, tails: list[_Tail], limit: int) -> list[Any]:
         records: list[Any] = []
@@ -223,33 +205,21 @@ class _TailReader:
         ends = {tail.partition.partition: tail.start for tail in tails}
         for tail in tails:
             tail.start = max(tail.partition.earliest, tail.start - length)
-        self._consumer.assign(
-            [TopicPartition(self._topic, tail.partition.partition, tail.start) for tail in tails]
-        )
+        self._reader.read_from({tail.partition.partition: tail.start for tail in tails})
         by_partition = {tail.partition.partition: tail for tail in tails}
-        unread = set(ends)
         read: list[Any] = []
-        while unread and time.monotonic() < self._deadline:
-            for record in self._poll():
-                partition = record.partition()
-                if record.error() is not None:
-                    self._check_end(record.error())
-                    unread.discard(partition)
-                    continue
-                if record.offset() < ends[partition]:
+        while self._is_unread(ends) and (left := self._deadline - time.monotonic()) > 0:
+            for record in self._reader.poll(min(0.2, left)):
+                partition, timestamp_ms = record.partition() or 0, record.timestamp()[1]
+                if (record.offset() or 0) < ends[partition]:
                     self._bytes_left -= len(record)
                     tail = by_partition[partition]
-                    tail.oldest_ms = min(tail.oldest_ms or record.timestamp()[1], record.timestamp()[1])
+                    tail.oldest_ms = min(tail.oldest_ms or timestamp_ms, timestamp_ms)
                     read.append(record)
-                if record.offset() >= ends[partition] - 1:
-                    unread.discard(partition)
+            if self._reader.trouble:
+                raise log_unavailable(self._bootstrap, f"read topic `{self._topic}`", self._reader.trouble)
         return read
 
-    def _poll(self) -> list[Any]:
-        """What has arrived: waits for the first record, then takes those already there."""
-        first = self._consumer.poll(max(0.0, min(0.2, self._deadline - time.monotonic())))
-        return [] if first is None else [first, *self._consumer.consume(500, 0)]
-
-    def _check_end(self, error: KafkaError) -> None:
-        if error.code() != KafkaError._PARTITION_EOF:
-            raise KafkaException(error)
+    def _is_unread(self, ends: dict[int, int]) -> bool:
+        unread = ends.keys() - self._reader.at_end
+        return any(self._reader.read_to.get(number, 0) < ends[number] for number in unread)

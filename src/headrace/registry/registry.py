@@ -14,15 +14,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from confluent_kafka import KafkaException
-
+from headrace.client.followed import KeptLog
 from headrace.core.errors import HeadraceError
 from headrace.registry.avro import AvroSchema, read_avro
 from headrace.registry.compatibility import Incompatibility, incompatibility, refusal
 from headrace.registry.level import Level
-from headrace.registry.log import NotAcknowledgedError, SchemaReader, SchemaWriter, ensure_topic, unavailable
 from headrace.registry.proposals import outcomes, propose
 from headrace.registry.records import (
     AVRO,
@@ -41,56 +39,37 @@ _log = logging.getLogger(__name__)
 
 TOPIC: Final = "_schemas"
 LATEST: Final = "latest"
-_POLL_SECONDS: Final = 0.2
 _Found = TypeVar("_Found")
 
 
 class Registry:
     """Subjects and schemas of one cluster. All methods may be called from any thread; all may block."""
 
-    def __init__(self, bootstrap: str, *, topic: str = TOPIC, timeout: float = 15.0) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        topic: str = TOPIC,
+        timeout: float = 15.0,
+        kept_log: type[KeptLog] = KeptLog,
+    ) -> None:
         """`timeout` is how long a call waits for the log, in seconds."""
-        self._bootstrap = bootstrap
-        self._topic = topic
         self._timeout = timeout
         self._state = RegistryState()
-        # Guards the state and the two fields below; is notified whenever more has been read.
-        self._progress = threading.Condition()
-        self._read_to = -1
-        self._stopping = False
-        self._reader: SchemaReader | None = None
-        self._thread: threading.Thread | None = None
-        self._writer = SchemaWriter(bootstrap, topic)
+        self._log = kept_log(bootstrap, topic, self._replay, holds="schemas", timeout=timeout)
+        # Guards the state; is notified whenever more has been read.
+        self._progress = self._log.progress
         self._looked_for_leftovers = False
         # Held during a registration: decisions of one registry are made one after the other.
         self._registering = threading.Lock()
 
     def start(self) -> None:
         """Make the topic if it is missing and read all of it. Raises log_unavailable."""
-        ensure_topic(self._bootstrap, self._topic, self._timeout)
-        # A client needs half a second until it may write; that passes while schemas are read.
-        self._writer.open()
-        self._reader = SchemaReader(self._bootstrap, self._topic)
-        self._thread = threading.Thread(
-            target=self._follow, args=(self._reader,), name="schemas", daemon=True
-        )
-        self._thread.start()
-        try:
-            self._read_to_end(self._timeout)
-        except HeadraceError:
-            self.stop()
-            raise
+        self._log.start()
 
     def stop(self) -> None:
         """Stop following the log; what was read can still be asked for."""
-        with self._progress:
-            self._stopping = True
-            self._progress.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        with self._registering:
-            self._writer.close()
+        self._log.stop()
 
     def register(self, subject: str, schema_text: str, schema_type: str = AVRO) -> int:
         """The id of the schema under this subject, new or not.
@@ -113,7 +92,7 @@ class Registry:
         proposal = ""
         given_up: list[str] = []
         while True:
-            self._read_to_end(self._timeout)
+            self._log.read_to_end()
             with self._progress:
                 found = self._state.find(subject, schema.identity)
                 outcome = outcomes(self._state).get(proposal)
@@ -121,9 +100,7 @@ class Registry:
                 self._retire_fulfilled()
                 return found.id
             if time.monotonic() >= deadline:
-                raise self._late("write the schema")
-            if not self._writer.is_open:
-                self._writer.open()
+                raise self._log.late("write the schema")
             if not self._looked_for_leftovers:
                 self._looked_for_leftovers = self._finish_what_others_left()
             elif outcome is not None:
@@ -164,10 +141,9 @@ class Registry:
         self._retire(fulfilled)
 
     def _retire(self, proposals: list[str]) -> None:
-        if self._writer.is_open:
-            for proposal in proposals:
-                retired = RetiredProposalRecord(proposal=proposal)
-                self._writer.write_later(encode_key(retired), encode_value(retired))
+        for proposal in proposals:
+            retired = RetiredProposalRecord(proposal=proposal)
+            self._log.append_later(encode_key(retired), encode_value(retired))
 
     def global_level(self) -> Level:
         with self._progress:
@@ -188,13 +164,11 @@ class Registry:
         record = ConfigRecord(subject=subject, level=level)
         deadline = time.monotonic() + self._timeout
         with self._registering:
-            self._read_to_end(self._timeout)
+            self._log.read_to_end()
             while time.monotonic() < deadline:
-                if not self._writer.is_open:
-                    self._writer.open()
                 if self._write(record):
                     return
-        raise self._late("write the level")
+        raise self._log.late("write the level")
 
     def incompatibility(
         self, subject: str, schema_text: str, schema_type: str = AVRO, *, version: int | str | None = None
@@ -206,7 +180,7 @@ class Registry:
         if schema_type != AVRO:
             raise _unsupported_type(schema_type)
         schema = read_avro(schema_text)
-        self._read_to_end(self._timeout)
+        self._log.read_to_end()
         with self._progress:
             level, versions = self._state.level(subject), self._state.versions(subject)
         if version is not None and version != LATEST:
@@ -265,20 +239,14 @@ class Registry:
 
     def _write(self, record: WrittenRecord) -> bool:
         """Write it and wait until it was read back; False if nobody knows whether it is written."""
-        try:
-            offset = self._writer.write(encode_key(record), encode_value(record), self._timeout)
-        except NotAcknowledgedError as error:
-            _log.info("%s may or may not be in %s: %s", type(record).__name__, self._topic, error)
-            return False
-        self._wait_until_read(offset + 1, self._timeout)
-        return True
+        return self._log.append(encode_key(record), encode_value(record))
 
     def _find(self, look: Callable[[], _Found | None], missing: HeadraceError) -> _Found:
         with self._progress:
             found = look()
         if found is None:
             try:
-                self._read_to_end(self._timeout)
+                self._log.read_to_end()
             except HeadraceError as error:
                 # Not found as far as is known; the log cannot be asked for more.
                 raise error from missing
@@ -288,44 +256,12 @@ class Registry:
             raise missing
         return found
 
-    def _read_to_end(self, timeout: float) -> None:
-        if self._reader is None or self._stopping:
-            raise HeadraceError("log_unavailable", "The registry does not run.")
-        try:
-            end = self._reader.end_offset(timeout)
-        except KafkaException as error:
-            raise unavailable(self._bootstrap, error) from error
-        self._wait_until_read(end, timeout)
-
-    def _wait_until_read(self, offset: int, timeout: float) -> None:
-        with self._progress:
-            self._progress.wait_for(lambda: self._read_to >= offset or self._stopping, timeout)
-            if self._read_to < offset:
-                raise self._late("read the schemas")
-
-    def _late(self, what: str) -> HeadraceError:
-        return HeadraceError(
-            "log_unavailable",
-            f"The registry could not {what} within {self._timeout:g} s.",
-            remedy="Check that the log runs (`headrace status`), then try again.",
-        )
-
-    def _follow(self, reader: SchemaReader) -> None:
-        """Runs in the reading thread."""
-        try:
-            while not self._stopping:
-                message, read_to = reader.poll(_POLL_SECONDS)
-                record = decode_record(message.key(), message.value()) if message is not None else None
-                if isinstance(record, OtherRecord) and record.reason:
-                    _log.warning("a record of %s makes no sense: %s", self._topic, record.reason)
-                if read_to is not None:
-                    with self._progress:
-                        if record is not None:
-                            self._state.replay(record)
-                        self._read_to = max(self._read_to, read_to)
-                        self._progress.notify_all()
-        finally:
-            reader.close()
+    def _replay(self, message: Any) -> None:
+        """Runs in the reading thread, with `_progress` held."""
+        record = decode_record(message.key(), message.value())
+        if isinstance(record, OtherRecord) and record.reason:
+            _log.warning("a record of %s makes no sense: %s", message.topic(), record.reason)
+        self._state.replay(record)
 
 
 def _no_subject(subject: str) -> HeadraceError:

@@ -11,7 +11,7 @@ import fastavro
 import httpx
 from confluent_kafka import Consumer, TopicPartition
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
 from tests.end_to_end.driver_kills.expectations import Found
 from tests.end_to_end.driver_kills.statements import OutputTopic
 from tests.running_platform import wait_for
@@ -42,9 +42,9 @@ class OutputReader:
             self._consumer.close()
 
     def _assigned(self) -> Any:
-        directory = TopicDirectory(self._bootstrap)
+        cluster = Cluster(self._bootstrap)
         name = self.topic.name
-        found = wait_for(lambda: directory.lookup([name]), f"the topic {name} is there")
+        found = wait_for(lambda: cluster.lookup([name]), f"the topic {name} is there")
         consumer = Consumer(
             {
                 "bootstrap.servers": self._bootstrap,

@@ -189,7 +189,7 @@ def test_health_is_bad_while_the_log_does_not_answer(
     lost_services = QueryServices(sql=LakeQuery(tmp_path), topics=topics, flow=flow)
     with TestClient(Litestar(route_handlers=query_handlers(lost_services))) as other:
         wait_until(lambda: other.get("/health").status_code == 503, "the problem is seen")
-        assert "does not answer" in other.get("/health").json()["problem"]
+        assert "could not describe" in other.get("/health").json()["problem"]
         check_error(other.get("/topics"), 503, "log_unavailable")
     flow.stop()
 

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
 from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, Source
 from headrace.pipeline.expressions.computed import Computed
@@ -132,7 +132,7 @@ class Plans:
     registry: MemoryRegistry = field(default_factory=MemoryRegistry)
 
     def __post_init__(self) -> None:
-        self.directory = TopicDirectory(self.bootstrap)
+        self.cluster = Cluster(self.bootstrap)
         self.settings = dataclasses.replace(
             Settings(),
             engine="external",
@@ -145,14 +145,14 @@ class Plans:
 
     def topic(self, name: str, partitions: int = 1) -> str:
         full = f"{name}_{uuid.uuid4().hex[:8]}"
-        self.directory.ensure(full, partitions=partitions)
+        self.cluster.create_topic(full, partitions=partitions)
         return full
 
     def delete(self, topic: str) -> None:
         """Delete a topic, and wait until it is gone."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         admin.delete_topics([topic])[topic].result(30)
-        while self.directory.lookup([topic]):
+        while self.cluster.lookup([topic]):
             pass
 
     def new_name(self, name: str) -> str:
@@ -191,7 +191,7 @@ class Plans:
             query_id=name or f"CSAS_{uuid.uuid4().hex[:8]}",
             starting_offsets=starting_offsets,
         )
-        query.make_topics(self.directory)
+        query.make_topics(self.cluster)
         return query
 
     @contextmanager
@@ -204,7 +204,7 @@ class Plans:
         starting_offsets: str = "earliest",
     ) -> Iterator[RunningQuery]:
         query = self.query(the_plan, mode=mode, name=name, starting_offsets=starting_offsets)
-        started = query.start(self.directory.lookup((*query.source_topics, *query.written_topics)))
+        started = query.start(self.cluster.lookup((*query.source_topics, *query.written_topics)))
         try:
             yield started
         finally:
@@ -240,7 +240,7 @@ class Plans:
         self, topic: str, enough: Callable[[Sequence[Out]], bool], query: RunningQuery | None = None
     ) -> list[Out]:
         """All records of a topic, once they are `enough`; fails when the query does, or after a while."""
-        partitions = self.directory.lookup([topic])[topic].partitions
+        partitions = self.cluster.lookup([topic])[topic].partitions
         consumer: Any = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,

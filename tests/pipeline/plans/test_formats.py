@@ -274,7 +274,7 @@ def test_a_new_writer_schema_starts_the_query_again(plans: Plans, mode: str) -> 
     stream = source(topic, value=wanted, value_format=Format.AVRO)
     sink = source(plans.new_name("out"), value=wanted)
     query = plans.query(plan(everything(stream), sink), mode=mode)
-    topics = plans.directory.lookup((*query.source_topics, *query.written_topics))
+    topics = plans.cluster.lookup((*query.source_topics, *query.written_topics))
     plans.produce(topic, (None, avro(old, {"id": 1}, old_id)))
     running = query.start(topics)
     plans.read(sink.topic, 1, running)

@@ -161,7 +161,7 @@ def test_a_stream_with_a_table_that_changes(plans: Plans, kind: JoinKind) -> Non
     with plans.running(the_plan) as query:
         results = plans.until(the_plan.sink.topic, lambda found: len(found) >= len(expected), query)
         assert _pairs(results) == expected
-        identity = plans.directory.lookup([stream.topic])[stream.topic]
+        identity = plans.cluster.lookup([stream.topic])[stream.topic]
         assert {parse_source(out.headers["headrace-source"].encode()).topic_id for out in results} == {
             identity.topic_id
         }

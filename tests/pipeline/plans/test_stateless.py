@@ -50,7 +50,7 @@ def test_filter_and_project(plans: Plans, mode: str) -> None:
         (b"fay", b'{"page": "x", "seconds": "soon"}', "Column SECONDS of the value is no INTEGER: soon."),
     }
     assert {out.headers["headrace-position"] for out in dead} == {"line 3, column 14"}
-    identity = plans.directory.lookup([topic])[topic]
+    identity = plans.cluster.lookup([topic])[topic]
     for out in dead:
         query, *place, _ordinal = out.headers["headrace-source"].split("/")
         assert out.headers["headrace-query"] == query
@@ -69,7 +69,7 @@ def test_coordinates_and_lanes(plans: Plans, mode: str) -> None:
     with plans.running(plan(everything(events), sink), mode=mode, name="CSAS_COPIED_7") as query:
         results = plans.read(sink.topic, 3, query)
         assert query.mode == mode
-    identity = plans.directory.lookup([topic])[topic]
+    identity = plans.cluster.lookup([topic])[topic]
     assert {(out.json["NUMBER"], out.partition) for out in results} == {(0, 0), (1, 1), (2, 0)}
     for out in results:
         number = out.json["NUMBER"]
@@ -255,7 +255,7 @@ def test_a_topic_made_again_is_read_from_its_beginning(plans: Plans) -> None:
         plans.produce(topic, (None, {"a": 2}))
         assert [out.json["A"] for out in plans.read(sink.topic, 2, query)] == [1, 2]
     plans.delete(topic)
-    plans.directory.ensure(topic, partitions=1)
+    plans.cluster.create_topic(topic, partitions=1)
     plans.produce(topic, (None, {"a": 3}))
     with plans.running(the_plan, name="CSAS_AGAIN_1") as query:
         assert [out.json["A"] for out in plans.read(sink.topic, 3, query)] == [1, 2, 3]
@@ -267,7 +267,7 @@ def test_too_few_slots_mean_micro_batches(plans: Plans) -> None:
     query = plans.query(
         plan(everything(stream), source(plans.new_name("o"), value=columns(A=INTEGER))), mode="real-time"
     )
-    mode = query.mode(plans.directory.lookup([topic]))
+    mode = query.mode(plans.cluster.lookup([topic]))
     assert mode.name == "micro-batch"
     assert mode.reason == (
         "real-time mode would hold a slot for each of 11 partitions, and 10 are free; raise pipeline_slots"
@@ -290,7 +290,7 @@ def test_from_the_end_of_a_topic_the_first_time_only(plans: Plans) -> None:
     with plans.running(the_plan, **latest) as query:
         assert [out.json["A"] for out in plans.read(sink.topic, 2, query)] == [2, 3]
     plans.delete(topic)
-    plans.directory.ensure(topic, partitions=1)
+    plans.cluster.create_topic(topic, partitions=1)
     plans.produce(topic, (None, {"a": 4}))
     with plans.running(the_plan, **latest) as query:
         assert [out.json["A"] for out in plans.read(sink.topic, 3, query)] == [2, 3, 4]
@@ -314,4 +314,4 @@ def test_a_plan_that_spark_refuses_is_an_error_of_ours(plans: Plans) -> None:
     with pytest.raises(
         HeadraceError, match=r"Spark refuses the plan of query CSAS_WRONG_1: .*NO_SUCH_COLUMN"
     ):
-        query.start(plans.directory.lookup((*query.source_topics, *query.written_topics)))
+        query.start(plans.cluster.lookup((*query.source_topics, *query.written_topics)))

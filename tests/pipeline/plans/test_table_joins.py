@@ -279,7 +279,7 @@ def test_what_needs_a_second_watermark_is_refused(plans: Plans) -> None:
     sink = source(plans.new_name("out"), value=columns(V=VARCHAR))
     query = plans.query(plan(Project(input=more, keys=(), values=(named("V", "`C.V`"),)), sink))
     with pytest.raises(HeadraceError, match="joined to a full join"):
-        query.start(plans.directory.lookup((*query.source_topics, *query.written_topics)))
+        query.start(plans.cluster.lookup((*query.source_topics, *query.written_topics)))
     window = Window(kind=WindowKind.TUMBLING, size=Duration(amount=10, unit="SECONDS"))
     inner = _within(JoinKind.INNER, read(sources[0], "A"), read(sources[1], "B"), "`A.ID`", "`B.ID`")
     counted = _counted(plans, inner, "`A.V`")

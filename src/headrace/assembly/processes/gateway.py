@@ -20,14 +20,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import uvloop
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from headrace.assembly.announcements import announce
 from headrace.assembly.process_logging import configure_logging
 from headrace.client.cluster import Cluster
+from headrace.client.readiness import wait_until_serving
 from headrace.console.app import create_console_app
 from headrace.console.assets import BUILD_COMMAND, missing_assets
 from headrace.console.live import LiveFlow
@@ -235,20 +234,22 @@ def _probe(door: Door) -> str | None:
     return None if status == http.HTTPStatus.OK else f"GET {door.probe} returned {status}"
 
 
+class _StopAskedError(Exception):
+    """The gateway was told to stop while it waited for the log."""
+
+
 async def _wait_for_log(bootstrap: str, stopping: asyncio.Event) -> bool:
     """True once the log answers, False if told to stop first; raises after `LOG_PATIENCE_SECONDS`."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def give_up_if_asked() -> None:
+        if stopping.is_set():
+            raise _StopAskedError
+
     deadline = time.monotonic() + LOG_PATIENCE_SECONDS
-    while not stopping.is_set():
-        try:
-            await asyncio.to_thread(admin.list_topics, timeout=2)
-        except KafkaException as error:
-            if time.monotonic() > deadline:
-                raise HeadraceError(
-                    "log_unavailable",
-                    f"The log at {bootstrap} did not answer for {LOG_PATIENCE_SECONDS:.0f} seconds: {error}.",
-                    remedy='See `headrace status`; with `engine = "external"`, check `bootstrap_servers`.',
-                ) from error
-        else:
-            return True
-    return False
+    try:
+        await asyncio.to_thread(
+            wait_until_serving, bootstrap, brokers=1, deadline=deadline, between=give_up_if_asked
+        )
+    except _StopAskedError:
+        return False
+    return True

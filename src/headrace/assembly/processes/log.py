@@ -20,6 +20,7 @@ from typing import Final
 
 from headrace.assembly.announcements import announce
 from headrace.broker.lean_start import without_test_tools
+from headrace.client.message_sizes import broker_message_bytes
 from headrace.core.settings import Settings
 
 NAME: Final = "log"
@@ -29,9 +30,6 @@ FOLDERS: Final = {"embedded": "broker", "kafka": "kafka"}
 READY_SECONDS: Final = 300.0
 EXTERNAL_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 0.2
-SMALLEST_MESSAGE_LIMIT: Final = 2 * 1024 * 1024
-# What surrounds the value of a record: key, headers and framing.
-RECORD_OVERHEAD: Final = 64 * 1024
 _log = logging.getLogger(__name__)
 
 
@@ -81,11 +79,6 @@ def run(settings: Settings) -> int:
     return 0
 
 
-def _largest_message(settings: Settings) -> int:
-    """The message size that fits the largest event, for every topic."""
-    return max(SMALLEST_MESSAGE_LIMIT, settings.max_event_bytes + RECORD_OVERHEAD)
-
-
 def _ready(settings: Settings, address: str, engine: str) -> str:
     """Where it serves; also names data that another engine wrote, whose topics are not visible here."""
     others = [name for name in FOLDERS if name != settings.engine and _folder(settings, name).exists()]
@@ -109,12 +102,12 @@ def _serve_embedded(settings: Settings) -> None:
         settings,
         _folder(settings, "embedded"),
         say_ready,
-        max_message_bytes=_largest_message(settings),
+        max_message_bytes=broker_message_bytes(settings),
     )
 
 
 def _watch_external(settings: Settings, stop: _StopSignal) -> None:
-    from headrace.engines.readiness import wait_until_serving  # noqa: PLC0415 - see above
+    from headrace.client.readiness import wait_until_serving  # noqa: PLC0415 - see above
 
     address = settings.bootstrap
     announce(settings, NAME, state="starting", detail=f"waiting for {address}")
@@ -144,7 +137,7 @@ def _serve_apache_kafka(settings: Settings, stop: _StopSignal) -> None:
         settings.brokers,
         settings.default_partitions,
         advertised_host=settings.advertised_host,
-        max_message_bytes=_largest_message(settings),
+        max_message_bytes=broker_message_bytes(settings),
     )
     announce(settings, NAME, state="starting", detail="starting Apache Kafka")
     try:

@@ -11,7 +11,6 @@ import time
 
 from headrace.assembly.announcements import announce
 from headrace.client.cluster import Cluster
-from headrace.client.topics import TopicDirectory
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.java.artifacts import Artifacts
@@ -27,7 +26,6 @@ from headrace.pipeline.spark.registry_client import RegistryClient
 from headrace.pipeline.spark.session import create_session
 from headrace.pipeline.spark.statement_runner import StatementRunner
 from headrace.pipeline.spark.warm_up import warm_up
-from headrace.query.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -52,8 +50,8 @@ def run(settings: Settings) -> int:
     # this process.
     signal.signal(signal.SIGINT, lambda *_: stopping.set())
     registry = RegistryClient(f"http://{settings.host}:{settings.registry_port}")
-    directory = TopicDirectory(settings.bootstrap)
-    statuses = StatusLog(settings.bootstrap, directory)
+    cluster = Cluster(settings.bootstrap)
+    statuses = StatusLog(cluster)
     lake = marketplace.lake_plan(settings)
     assert lake.lake_table is not None
     assert lake.query_id is not None
@@ -77,35 +75,36 @@ def run(settings: Settings) -> int:
     spark.sql(lake.lake_table.definition())
     log = StatementLog(settings.bootstrap)
     log.start()
-    if _nothing_waits(settings):
+    if _nothing_waits(cluster, settings):
         announce(settings, "pipeline", state="starting", detail="warming up")
         example = marketplace.avro_plan(settings.events_topic)
         warm_up(spark, example, lake, settings=settings, stopping=stopping.is_set)
     filling = QueryKeeper(
         PlanQuery(spark, lake, settings, registry, query_id=lake_query, on_batch=on_batch),
-        directory=directory,
+        cluster=cluster,
         on_status=statuses.write,
         wall_clock_ms=_wall_clock_ms,
     )
-    wishes = PushWishes(Cluster(settings.bootstrap))
+    wishes = PushWishes(cluster)
     runner = StatementRunner(
         spark,
         settings,
         statements=log,
         wishes=wishes,
         registry=registry,
-        directory=directory,
+        cluster=cluster,
         on_status=statuses.write,
         wall_clock_ms=_wall_clock_ms,
         on_plan=statuses.write_plan,
         on_gone=statuses.forget,
     )
     try:
-        _keep(settings, directory, filling, runner, stopping)
+        _keep(settings, cluster, filling, runner, stopping)
     finally:
         runner.stop()
         filling.stop()
         wishes.close()
+        cluster.close()
         log.stop()
         statuses.close()
         registry.close()
@@ -115,7 +114,7 @@ def run(settings: Settings) -> int:
 
 def _keep(
     settings: Settings,
-    directory: TopicDirectory,
+    cluster: Cluster,
     filling: QueryKeeper,
     statements: StatementRunner,
     stopping: threading.Event,
@@ -125,7 +124,7 @@ def _keep(
         try:
             statements.reconcile()
             keepers = (*statements.keepers, filling)
-            topics = directory.lookup(sorted({name for keeper in keepers for name in keeper.topic_names}))
+            topics = cluster.lookup(sorted({name for keeper in keepers for name in keeper.topic_names}))
             for keeper in keepers:
                 keeper.tick(topics, time.monotonic())
         except HeadraceError as error:
@@ -143,11 +142,9 @@ def _keep(
         stopping.wait(_LOOK_SECONDS)
 
 
-def _nothing_waits(settings: Settings) -> bool:
+def _nothing_waits(cluster: Cluster, settings: Settings) -> bool:
     """Whether the log has no events yet."""
-    directory = LogDirectory(settings.bootstrap)
-    found = directory.describe([settings.events_topic]).values()
-    return not any(directory.latest(list(found)).values())
+    return not any(cluster.end_offsets(settings.events_topic).values())
 
 
 def _wall_clock_ms() -> int:

@@ -18,14 +18,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-
+from headrace.client.cluster import Cluster
+from headrace.client.connections import open_producer
+from headrace.client.errors import KafkaError, KafkaException, log_unavailable
+from headrace.client.message_sizes import event_message_bytes
 from headrace.core.errors import HeadraceError
 from headrace.http.events.failures import (
     TOPIC_GONE,
     Failure,
     failure_of,
-    log_unavailable,
     no_offset,
     no_topic,
     queue_full,
@@ -124,13 +125,18 @@ class LogWriter:
         self._arrived: list[_Report] = []
         self._stopping = False
         self._topic = EventsTopic(
-            bootstrap=options.bootstrap,
+            Cluster(options.bootstrap, timeout_seconds=self._timeout),
             name=options.topic,
             partitions=options.partitions,
-            max_message_bytes=_largest_message(options),
-            timeout=self._timeout,
+            max_event_bytes=options.max_event_bytes,
         )
-        self._producer: Any = Producer(_configuration(options), logger=_log, error_cb=self._on_error)
+        self._producer: Any = open_producer(
+            options.bootstrap,
+            timeout_seconds=self._timeout,
+            more=_configuration(options),
+            on_error=self._on_error,
+            logger=_log,
+        )
         self._poller = threading.Thread(target=self._poll, name="log-writer", daemon=True)
         self._poller.start()
 
@@ -306,43 +312,31 @@ class LogWriter:
         try:
             self._producer.list_topics(self._options.topic, timeout=timeout)
         except KafkaException as error:
-            raise log_unavailable(error.args[0], self._options.bootstrap) from error
+            raise log_unavailable(self._options.bootstrap, "list its topics", error) from error
 
 
 def _configuration(options: LogWriterOptions) -> dict[str, Any]:
+    """What this producer has beyond the common configuration."""
+    largest = event_message_bytes(options.max_event_bytes)
     return {
-        "bootstrap.servers": options.bootstrap,
         "client.id": "headrace-ingest",
-        "enable.idempotence": True,
-        "acks": "all",
-        # As Java's clients do: the same key goes to the same partition, whoever writes it.
-        "partitioner": "murmur2_random",
         # A partition that knows nothing of this producer yet takes whatever batch comes first. With several
         # under way, a first one that fails and a second one that does not make librdkafka take the first
         # for written ("implicitly acked"), which it is not.
         "max.in.flight.requests.per.connection": 1,
-        # A lone event does not wait for company; batches fill while the one before is under way.
-        "linger.ms": 0,
         # Events of a batch are much alike.
         "compression.type": "lz4",
-        "delivery.timeout.ms": options.timeout_ms,
         "request.timeout.ms": options.timeout_ms,
-        "message.max.bytes": _largest_message(options),
+        "message.max.bytes": largest,
         "queue.buffering.max.messages": options.queue_messages,
-        "queue.buffering.max.kbytes": max(65_536, 4 * _largest_message(options) // 1024),
+        "queue.buffering.max.kbytes": max(65_536, 4 * largest // 1024),
         "socket.nagle.disable": True,
-        # A broker that was restarted is found again within a second, not ten.
-        "reconnect.backoff.max.ms": 1_000,
         # A missing topic is reported at once and created here, with the partitions of the settings,
         # whatever the cluster would have done.
-        "allow.auto.create.topics": False,
         "topic.metadata.propagation.max.ms": 1,
+        # Informational: what happens to the connection is of interest beside the events it fails.
+        "log_level": 6,
     }
-
-
-def _largest_message(options: LogWriterOptions) -> int:
-    """An event and its key, which is a part of it, with what Kafka puts around a record."""
-    return 2 * options.max_event_bytes + 4_096
 
 
 def _fail_all(outcomes: list[Outcome | None], positions: Sequence[int], error: HeadraceError) -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import KafkaError
-
+from headrace.client.errors import KafkaError, is_not_allowed, log_unavailable
 from headrace.core.errors import HeadraceError
 
 # The topic was not there, so nothing was written: sending again cannot make a second copy.
@@ -25,11 +24,8 @@ TOPIC_GONE: Final = frozenset(
 # The log looked at the batch and refused it: it is surely not there. Any other error leaves that open.
 _REFUSED: Final = frozenset(
     {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.INVALID_RECORD,
         KafkaError.INVALID_TIMESTAMP,
-        KafkaError.POLICY_VIOLATION,
         KafkaError.TOPIC_EXCEPTION,
     }
 )
@@ -47,7 +43,10 @@ def failure_of(error: KafkaError, *, topic: str, bootstrap: str) -> Failure:
     """What an error of the log means for an event that was sent."""
     if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         return Failure(_too_large_for_the_log(topic), certain=True)
-    return Failure(log_unavailable(error, bootstrap), certain=error.code() in _REFUSED)
+    return Failure(
+        log_unavailable(bootstrap, "acknowledge the event", error),
+        certain=error.code() in _REFUSED or is_not_allowed(error),
+    )
 
 
 def _too_large_for_the_log(topic: str) -> HeadraceError:
@@ -79,12 +78,4 @@ def no_topic(topic: str) -> HeadraceError:
         "log_unavailable",
         f"The topic {topic} is not there and could not be created.",
         remedy="Create it, or allow this user of the log to create it.",
-    )
-
-
-def log_unavailable(error: KafkaError, bootstrap: str) -> HeadraceError:
-    return HeadraceError(
-        "log_unavailable",
-        f"The log at {bootstrap} did not answer as it should: {error.str()}.",
-        remedy="Check that the log runs (`headrace status`), then send the event again.",
     )

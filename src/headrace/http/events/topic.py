@@ -1,79 +1,47 @@
-"""The topic that events go to: whether it is there, which one it is, and making it.
+"""The topic that events go to: whether it exists, which incarnation it is, and creating it.
 
-Invariants: a topic is told apart by its id, so that one which was deleted and made again is another one; it
-is made with the partitions of the settings and room for the largest event, whatever the cluster's defaults
-are. All calls block: they belong in a thread. Never deletes or changes a topic that is there.
+Invariants: the topic is known by its id, so that one which was deleted and created again is another one; it
+is created with the partitions of the settings and room for the largest event, whatever the cluster's
+defaults are. All calls block: call them in a thread. Never deletes or changes an existing topic.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
-from headrace.http.events.failures import log_unavailable
+from headrace.client.cluster import Cluster
+from headrace.client.errors import NotAllowedError
+from headrace.client.message_sizes import event_topic_config
+from headrace.core.errors import HeadraceError
 
 _log = logging.getLogger(__name__)
-
-_NOT_ALLOWED: Final = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.POLICY_VIOLATION,
-    }
-)
 
 
 class EventsTopic:
     """One topic of one cluster."""
 
-    def __init__(
-        self, *, bootstrap: str, name: str, partitions: int, max_message_bytes: int, timeout: float
-    ) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, cluster: Cluster, *, name: str, partitions: int, max_event_bytes: int) -> None:
+        self._cluster = cluster
         self._name = name
         self._partitions = partitions
-        self._max_message_bytes = max_message_bytes
-        self._timeout = timeout
-        self._admin = AdminClient({"bootstrap.servers": bootstrap}, logger=_log)
+        self._config = event_topic_config(max_event_bytes)
 
     def identity(self) -> str:
-        """The topic's id, or nothing if there is no such topic."""
-        described = self._admin.describe_topics(TopicCollection([self._name]), request_timeout=self._timeout)
-        try:
-            return str(described[self._name].result().topic_id)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return ""
-            raise log_unavailable(error.args[0], self._bootstrap) from error
+        """The topic's id, or nothing if there is no such topic. Raises log_unavailable."""
+        found = self._cluster.topic(self._name)
+        return found.topic_id if found is not None else ""
 
     def ensure(self) -> str:
-        """The topic's id, after it was made if it was missing; nothing if it is not to be seen yet."""
+        """The topic's id, after creating it if it was missing; nothing if it cannot be seen yet."""
         return self.identity() or self._create()
 
     def _create(self) -> str:
-        topic = NewTopic(
-            self._name,
-            num_partitions=self._partitions,
-            # The cluster's own default.
-            replication_factor=-1,
-            config={"max.message.bytes": str(self._max_message_bytes)},
-        )
-        created = self._admin.create_topics(
-            [topic], request_timeout=self._timeout, operation_timeout=self._timeout
-        )
         try:
-            created[self._name].result()
-        except KafkaException as error:
-            code = error.args[0].code()
-            if code in _NOT_ALLOWED:
-                # Somebody else may be about to make it; if not, the events are refused for want of a topic.
-                _log.warning("may not create topic %s: %s", self._name, error.args[0].str())
-            elif code != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise log_unavailable(error.args[0], self._bootstrap) from error
-        else:
-            _log.info("created topic %s with %d partitions", self._name, self._partitions)
+            self._cluster.create_topic(self._name, partitions=self._partitions, config=self._config)
+        except NotAllowedError as error:
+            # Somebody else may be about to create it; if not, events are refused because there is no topic.
+            _log.warning("%s", error)
+        except HeadraceError as error:
+            # Whatever the reason is, the request that brought the events is not to blame.
+            raise HeadraceError("log_unavailable", error.message, remedy=error.remedy) from error
         return self.identity()

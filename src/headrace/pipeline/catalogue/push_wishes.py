@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.client.cluster import Cluster
-from headrace.client.topic_reading import TopicReader
+from headrace.client.reading import TopicReader
+from headrace.client.topics import COMPACTED
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, Source
 from headrace.pipeline.statements.tree import SourceKind
@@ -98,7 +99,7 @@ class PushWishes:
         try:
             # Writing to a topic that is gone would wait in vain for it to come.
             if self._cluster.topic(wish.topic) is not None:
-                self._cluster.produce(wish.topic, None, reason.encode(), headers=[(END_HEADER, b"")])
+                self._cluster.produce(wish.topic, None, reason.encode(), headers=((END_HEADER, b""),))
         except HeadraceError as error:
             _log.warning("the end of the push query %s was not told: %s", wish.id, error)
 
@@ -107,4 +108,4 @@ class PushWishes:
 
 
 def ensure_wishes_topic(cluster: Cluster) -> None:
-    cluster.create_topic(WISHES_TOPIC, partitions=1, config={"cleanup.policy": "compact"})
+    cluster.create_topic(WISHES_TOPIC, partitions=1, config=COMPACTED)

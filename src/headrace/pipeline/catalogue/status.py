@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
-from confluent_kafka import Producer
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
+from headrace.client.topics import COMPACTED
+from headrace.client.writing import Outgoing, RecordWriter
 
 STATUS_TOPIC: Final = "_pipeline_status"
 PLANS_TOPIC: Final = "_spark_plans"
 # A record should stay well below what a broker takes by default, 1 MiB.
 LONGEST_PLAN: Final = 500_000
+_WRITE_SECONDS: Final = 30.0
 
 QueryState = Literal["WAITING", "RUNNING", "FAILED", "STOPPED"]
 
@@ -58,26 +60,24 @@ class StatusLog:
     follows.
     """
 
-    def __init__(self, bootstrap: str, topics: TopicDirectory) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         for topic in (STATUS_TOPIC, PLANS_TOPIC):
-            topics.ensure(topic, partitions=1, config={"cleanup.policy": "compact"})
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "linger.ms": 5, "message.timeout.ms": 30_000}
-        )
+            cluster.create_topic(topic, partitions=1, config=COMPACTED)
+        self._writer = RecordWriter(cluster.bootstrap, timeout_seconds=_WRITE_SECONDS)
 
     def write(self, status: QueryStatus) -> None:
-        self._producer.produce(STATUS_TOPIC, key=status.query, value=msgspec.json.encode(status))
-        self._producer.poll(0)
+        self._write(STATUS_TOPIC, status.query, msgspec.json.encode(status))
 
     def write_plan(self, plan: SparkPlan) -> None:
-        self._producer.produce(PLANS_TOPIC, key=plan.query, value=msgspec.json.encode(plan))
-        self._producer.poll(0)
+        self._write(PLANS_TOPIC, plan.query, msgspec.json.encode(plan))
 
     def forget(self, query: str) -> None:
         """Take back what was told of a query that is gone for good."""
         for topic in (STATUS_TOPIC, PLANS_TOPIC):
-            self._producer.produce(topic, key=query, value=None)
-        self._producer.poll(0)
+            self._write(topic, query, None)
 
     def close(self) -> None:
-        self._producer.flush(5.0)
+        self._writer.close()
+
+    def _write(self, topic: str, query: str, value: bytes | None) -> None:
+        self._writer.write_later(Outgoing(topic=topic, key=query.encode(), value=value))

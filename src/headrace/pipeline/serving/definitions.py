@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.client.cluster import DEFAULT, Cluster, Topic
+from headrace.client.cluster import DEFAULT, Cluster
+from headrace.client.message_sizes import derived_topic_config, event_topic_config
+from headrace.client.topics import COMPACTED, TopicIdentity
+from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Catalogue, Column, PersistentQuery, QueryKind, Source
 from headrace.pipeline.catalogue.records import (
     PutQuery,
@@ -62,6 +65,7 @@ class Definition:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
     cluster: Cluster
+    settings: Settings
     # Columns of a source whose statement names none, from the registry.
     infer: Callable[[CreateSource], tuple[Column, ...]]
     # Raises StatementError where the registry would not take what a query is to write.
@@ -116,7 +120,7 @@ class Definitions:
 
         return Definition(decide=decide, prepare=self._make_sink_topic, warnings=warnings)
 
-    def _topic_of(self, statement: CreateSource, warnings: list[str]) -> Topic | None:
+    def _topic_of(self, statement: CreateSource, warnings: list[str]) -> TopicIdentity | None:
         """The topic, if it is there. One that is not, and of which no size is said, is made first.
 
         ksqlDB refuses the latter. Here topics come with their first event, and statements may come before.
@@ -126,7 +130,9 @@ class Definitions:
         sized = any(given.name.upper() == "PARTITIONS" for given in statement.properties)
         if topic is not None or not name or sized:
             return topic
-        config = {"cleanup.policy": "compact"} if statement.kind is SourceKind.TABLE else {}
+        config = event_topic_config(self.settings.max_event_bytes)
+        if statement.kind is SourceKind.TABLE:
+            config |= COMPACTED
         if self.cluster.create_topic(name, config=config):
             warnings.append(
                 f"Topic '{name}' did not exist. It was created with the log's own number of partitions; "
@@ -139,8 +145,9 @@ class Definitions:
         assert isinstance(effect, PutSource)
         source = effect.source
         replicas = source.replicas if source.replicas is not None else DEFAULT
+        config = derived_topic_config(self.settings) | source.topic_config
         self.cluster.create_topic(
-            source.topic, partitions=source.partitions, replicas=replicas, config=source.topic_config
+            source.topic, partitions=source.partitions, replicas=replicas, config=config
         )
 
     def _create_as(self, statement: CreateAs, text: str, session: Session) -> Definition:
@@ -262,7 +269,7 @@ def _found(catalogue: Catalogue, names: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def _other_partitions(sink: Source, topic: Topic, statement: CreateAs) -> StatementError:
+def _other_partitions(sink: Source, topic: TopicIdentity, statement: CreateAs) -> StatementError:
     return StatementError(
         f"A Kafka topic with the name '{sink.topic}' already exists, with different partition/replica "
         f"configuration than required. KSQL expects {sink.partitions} partitions "

@@ -13,8 +13,8 @@ from itertools import islice, product
 from typing import Any, Final
 
 from headrace.client.cluster import Cluster
-from headrace.client.topic_reading import TopicReader, row_position
-from headrace.core.errors import HeadraceError
+from headrace.client.errors import log_late
+from headrace.client.reading import TopicReader, row_position
 from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Format, Source
 from headrace.pipeline.expressions.evaluation import evaluated, is_true
 from headrace.pipeline.expressions.scope import WINDOW_COLUMNS
@@ -101,22 +101,14 @@ class PullQueries:
         reader = TopicReader(self.cluster.bootstrap, source.topic, len(ends), from_beginning=True)
         deadline = time.monotonic() + self.timeout
         try:
-            while any(reader.read_to.get(number, 0) < end for number, end in ends.items()):
+            for record in reader.until(ends, self.timeout):
                 if time.monotonic() > deadline:
-                    raise HeadraceError(
-                        "log_unavailable", f"{source.topic} was not read within {self.timeout:g} s."
-                    )
-                for record in reader.poll(_POLL_SECONDS):
-                    if (record.offset() or 0) >= ends[record.partition() or 0]:
-                        continue
-                    try:
-                        row = {
-                            **serializer.read_key(record.key()),
-                            **serializer.read_value(record.value()),
-                        }
-                    except ValueProblemError:
-                        continue
-                    yield {**row, **row_position(record)}
+                    raise log_late(self.cluster.bootstrap, f"read topic `{source.topic}`", self.timeout)
+                try:
+                    row = {**serializer.read_key(record.key()), **serializer.read_value(record.value())}
+                except ValueProblemError:
+                    continue
+                yield {**row, **row_position(record)}
         finally:
             reader.close()
 

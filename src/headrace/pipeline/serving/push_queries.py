@@ -14,8 +14,10 @@ import uuid
 from typing import Any, Final
 
 from headrace.client.cluster import Cluster
-from headrace.client.topic_reading import TopicReader
+from headrace.client.message_sizes import derived_topic_config
+from headrace.client.reading import TopicReader
 from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Catalogue, Column
 from headrace.pipeline.catalogue.push_wishes import (
     END_HEADER,
@@ -102,9 +104,10 @@ class PushQuery:
 class PushQueries:
     """The asking side: all push queries of a gateway, kept alive while they are read."""
 
-    def __init__(self, cluster: Cluster, schemas: Schemas) -> None:
+    def __init__(self, cluster: Cluster, schemas: Schemas, settings: Settings) -> None:
         self._cluster = cluster
         self._schemas = schemas
+        self._settings = settings
         self._wishes: dict[str, PushWish] = {}
         self._queries: dict[str, PushQuery] = {}
         self._lock = threading.Lock()
@@ -145,7 +148,8 @@ class PushQueries:
             topic=f"{ROWS_PREFIX}{identity.hex}",
             alive_until=_alive_until(),
         )
-        self._cluster.create_topic(wish.topic, partitions=1, config={"retention.ms": "3600000"})
+        config = {**derived_topic_config(self._settings), "retention.ms": "3600000"}
+        self._cluster.create_topic(wish.topic, partitions=1, config=config)
         query = PushQuery(wish, plan.sink.columns, self._cluster, self._schemas)
         query.limit_to(statement.select.limit)
         with self._lock:

@@ -89,18 +89,20 @@ class StatementService:
         self.log = log
         self.cluster = cluster
         self.schemas = schemas
+        settings = settings or Settings()
         self._ending = threading.Event()
         self._views = TableViews(cluster, schemas)
         self._pull = PullQueries(cluster=cluster, schemas=schemas, views=self._views)
-        self.push = PushQueries(cluster, schemas)
+        self.push = PushQueries(cluster, schemas, settings)
         explaining = Explaining(
-            settings=settings or Settings(),
+            settings=settings,
             statuses=statuses,
             spark_plan=partial(spark_plan_of, cluster),
         )
         self._listing = Listing(cluster=cluster, explaining=explaining, pushed=self.push.statements)
         self._definitions = Definitions(
             cluster=cluster,
+            settings=settings,
             infer=partial(inferred_columns, schemas=schemas),
             check_sink=partial(check_sink_schemas, schemas=schemas),
         )

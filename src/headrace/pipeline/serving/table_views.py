@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from headrace.client.cluster import Cluster
-from headrace.client.topic_reading import TopicReader, row_position
-from headrace.client.topics import TopicDirectory
+from headrace.client.errors import log_late
+from headrace.client.followed import FollowedTopic
+from headrace.client.reading import row_position
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.expressions.values import ValueProblemError
@@ -26,7 +27,6 @@ from headrace.pipeline.formats import Schemas, Serializer
 
 _log = logging.getLogger(__name__)
 
-_POLL_SECONDS: Final = 0.2
 _IDLE_SECONDS: Final = 600.0
 
 Row = dict[str, Any]
@@ -36,32 +36,20 @@ class TableView:
     """Of one topic. `rows` may be called from any thread."""
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int, window_bytes: int) -> None:
-        self._cluster = cluster
-        self._topic = topic
-        self._partitions = partitions
         self._window_bytes = window_bytes
         # By key without window, then by window: value and position.
         self._rows: dict[bytes, dict[bytes, tuple[bytes, Row]]] = {}
-        self._progress = threading.Condition()
-        self._read_to: dict[int, int] = {}
-        self._stopping = False
+        self._followed = FollowedTopic(cluster.bootstrap, topic, self._take, partitions=partitions)
         self.last_asked = time.monotonic()
-        self._thread = threading.Thread(target=self._follow, name=f"view of {topic}", daemon=True)
-        self._thread.start()
+        self._followed.start()
 
     def wait(self, ends: dict[int, int], timeout: float) -> bool:
         """Wait until each partition was read to the end that is given."""
-        with self._progress:
-            return self._progress.wait_for(
-                lambda: (
-                    self._stopping or all(self._read_to.get(number, 0) >= end for number, end in ends.items())
-                ),
-                timeout,
-            )
+        return self._followed.wait_until_read(ends, timeout)
 
     def records(self, key: bytes | None = None) -> list[tuple[bytes, bytes, Row]]:
         """Key with window, value and position of all rows, or of those with that key."""
-        with self._progress:
+        with self._followed.progress:
             groups = self._rows.items() if key is None else [(key, self._rows.get(key, {}))]
             return [
                 (bare + window, value, position)
@@ -70,23 +58,7 @@ class TableView:
             ]
 
     def close(self) -> None:
-        with self._progress:
-            self._stopping = True
-            self._progress.notify_all()
-        self._thread.join()
-
-    def _follow(self) -> None:
-        reader = TopicReader(self._cluster.bootstrap, self._topic, self._partitions, from_beginning=True)
-        try:
-            while not self._stopping:
-                records = reader.poll(_POLL_SECONDS)
-                with self._progress:
-                    for record in records:
-                        self._take(record)
-                    self._read_to = dict(reader.read_to)
-                    self._progress.notify_all()
-        finally:
-            reader.close()
+        self._followed.stop()
 
     def _take(self, record: Any) -> None:
         key = record.key()
@@ -110,7 +82,6 @@ class TableViews:
         self._cluster = cluster
         self._schemas = schemas
         self._timeout = timeout
-        self._directory = TopicDirectory(cluster.bootstrap)
         self._views: dict[tuple[str, str, int], TableView] = {}
         self._lock = threading.Lock()
 
@@ -118,9 +89,7 @@ class TableViews:
         """The rows of a table as of now, or those of one key (without its window). Raises HeadraceError."""
         view = self._current(source)
         if not view.wait(self._cluster.end_offsets(source.topic), self._timeout):
-            raise HeadraceError(
-                "log_unavailable", f"The view of {source.name} did not catch up within {self._timeout:g} s."
-            )
+            raise log_late(self._cluster.bootstrap, f"give all rows of {source.name}", self._timeout)
         serializer = Serializer(source, self._schemas)
         for record_key, value, position in view.records(key):
             try:
@@ -129,7 +98,7 @@ class TableViews:
                 _log.info("a row of %s cannot be read: %s", source.name, error)
 
     def _current(self, source: Source) -> TableView:
-        identity = self._directory.lookup([source.topic]).get(source.topic)
+        identity = self._cluster.topic(source.topic)
         if identity is None:
             raise HeadraceError("no_such_topic", f"The topic {source.topic} of {source.name} does not exist.")
         window_bytes = 0 if source.window is None else 16 if source.window.size_ms is None else 8

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from headrace.client.cluster import Cluster
-from headrace.client.topic_reading import TopicReader
+from headrace.client.reading import TopicReader
 from headrace.pipeline.expressions.casting import text_of
 from headrace.pipeline.expressions.values import ValueProblemError, shown
 from headrace.pipeline.formats import Schemas, avro

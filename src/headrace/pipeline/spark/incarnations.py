@@ -17,12 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
-
+from headrace.client.cluster import Cluster
+from headrace.client.reading import records_between
 from headrace.client.topics import TopicIdentity
-from headrace.core.errors import HeadraceError
 from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER, parse_source
 
 # How many of the newest records of each derived partition are looked at; what was mislabelled is at the end.
@@ -47,15 +44,14 @@ def taken_under_former_ids(
     bootstrap: str, *, query: str, source: TopicIdentity, derived: Iterable[TopicIdentity]
 ) -> tuple[TakenRange, ...]:
     """The ranges of `source` that `query` has already passed on under another id."""
-    reader = _Reader(bootstrap)
-    try:
-        mislabelled: dict[int, dict[int, _Likeness]] = {}
-        for topic in derived:
-            for record in reader.newest(topic):
-                _note(record, mislabelled, query=query, source=source)
-        return tuple(_ranges(reader, source, mislabelled))
-    finally:
-        reader.close()
+    cluster = Cluster(bootstrap)
+    mislabelled: dict[int, dict[int, _Likeness]] = {}
+    for topic in derived:
+        ends = cluster.end_offsets(topic.name)
+        newest = {number: (max(0, end - _NEWEST), end) for number, end in ends.items()}
+        for record in records_between(bootstrap, topic.name, newest, _SECONDS):
+            _note(record, mislabelled, query=query, source=source)
+    return tuple(_ranges(cluster, source, mislabelled)) if mislabelled else ()
 
 
 def _note(record: Any, into: dict[int, dict[int, _Likeness]], *, query: str, source: TopicIdentity) -> None:
@@ -70,79 +66,18 @@ def _note(record: Any, into: dict[int, dict[int, _Likeness]], *, query: str, sou
 
 
 def _ranges(
-    reader: _Reader, source: TopicIdentity, mislabelled: Mapping[int, Mapping[int, _Likeness]]
+    cluster: Cluster, source: TopicIdentity, mislabelled: Mapping[int, Mapping[int, _Likeness]]
 ) -> Iterator[TakenRange]:
-    for partition, likenesses in sorted(mislabelled.items()):
-        if partition >= source.partitions:
-            continue
-        same = [
-            record.offset()
-            for record in reader.between(source.name, partition, min(likenesses), max(likenesses))
-            if likenesses.get(record.offset()) == (record.key(), record.timestamp()[1])
-        ]
-        if same:
-            yield TakenRange(partition=partition, first=min(same), last=max(same))
-
-
-class _Reader:
-    """Reads given places of topics, without a group."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
-        self._consumer: Any = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "headrace-incarnations",
-                "enable.auto.commit": False,
-                "allow.auto.create.topics": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-            }
-        )
-
-    def newest(self, topic: TopicIdentity) -> Iterator[Any]:
-        for partition in range(topic.partitions):
-            end = self._end(topic.name, partition)
-            yield from self.between(topic.name, partition, max(0, end - _NEWEST), end - 1)
-
-    def between(self, topic: str, partition: int, first: int, last: int) -> Iterator[Any]:
-        """Records from `first` to `last` or the end, whichever comes first."""
-        if min(last, self._end(topic, partition) - 1) < first:
-            return
-        self._consumer.assign([TopicPartition(topic, partition, first)])
-        while True:
-            first_message = self._consumer.poll(_SECONDS)
-            if first_message is None:
-                raise self._unavailable(f"gave no records of {topic} within {_SECONDS:.0f} s")
-            messages = [first_message, *self._consumer.consume(1000, 0)]
-            for message in messages:
-                error = message.error()
-                if error is None and message.offset() <= last:
-                    yield message
-                elif error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise self._unavailable(f"could not read {topic}: {error.str()}")
-            if any(message.error() is not None or message.offset() >= last for message in messages):
-                return
-
-    def close(self) -> None:
-        self._consumer.close()
-
-    def _end(self, topic: str, partition: int) -> int:
-        place = TopicPartition(topic, partition)
-        futures = self._admin.list_offsets(
-            {place: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=_SECONDS,
-        )
-        try:
-            return int(futures[place].result().offset)
-        except KafkaException as error:
-            raise self._unavailable(f"could not tell the end of {topic}: {error.args[0].str()}") from error
-
-    def _unavailable(self, what: str) -> HeadraceError:
-        return HeadraceError(
-            "log_unavailable",
-            f"The log at {self._bootstrap} {what}.",
-            remedy="Check that the log is running (`headrace status`).",
-        )
+    ends = cluster.end_offsets(source.name)
+    stretches = {
+        partition: (min(likenesses), min(max(likenesses) + 1, ends[partition]))
+        for partition, likenesses in mislabelled.items()
+        if partition in ends
+    }
+    same: dict[int, list[int]] = {}
+    for record in records_between(cluster.bootstrap, source.name, stretches, _SECONDS):
+        partition, offset = record.partition() or 0, record.offset() or 0
+        if mislabelled[partition].get(offset) == (record.key(), record.timestamp()[1]):
+            same.setdefault(partition, []).append(offset)
+    for partition, offsets in sorted(same.items()):
+        yield TakenRange(partition=partition, first=min(offsets), last=max(offsets))

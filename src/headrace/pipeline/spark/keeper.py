@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from headrace.client.topics import TopicDirectory, TopicIdentity
+from headrace.client.cluster import Cluster
+from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.status import LONGEST_PLAN, QueryState, QueryStatus, SparkPlan
 from headrace.pipeline.spark.formats.avro_format import new_schema_id
@@ -44,7 +45,7 @@ class Query(Protocol):
     @property
     def written_topics(self) -> tuple[str, ...]: ...
 
-    def make_topics(self, directory: TopicDirectory) -> None:
+    def make_topics(self, cluster: Cluster) -> None:
         """Make the topics that it writes to, so that its lanes are fixed before its first record."""
         ...
 
@@ -60,13 +61,13 @@ class QueryKeeper:
         self,
         query: Query,
         *,
-        directory: TopicDirectory,
+        cluster: Cluster,
         on_status: StatusListener,
         wall_clock_ms: Callable[[], int],
         on_plan: PlanListener = lambda _: None,
     ) -> None:
         self._query = query
-        self._directory = directory
+        self._cluster = cluster
         self._on_status = on_status
         self._on_plan = on_plan
         self._wall_clock_ms = wall_clock_ms
@@ -128,7 +129,7 @@ class QueryKeeper:
         if missing:
             self._say("WAITING", f"topic {missing[0]} does not exist yet")
         elif len(mine) < len(self.topic_names):
-            self._query.make_topics(self._directory)
+            self._make_topics(now)
         else:
             self._start(mine, now)
 
@@ -136,6 +137,15 @@ class QueryKeeper:
         if self._running is not None:
             self._halt()
         self._say("STOPPED", "")
+
+    def _make_topics(self, now: float) -> None:
+        try:
+            self._query.make_topics(self._cluster)
+        except HeadraceError as error:
+            # The log refuses this query's topics; other queries go on.
+            if error.code == "log_unavailable":
+                raise
+            self._failed(str(error), now)
 
     def _start(self, topics: Mapping[str, TopicIdentity], now: float) -> None:
         try:

@@ -20,7 +20,8 @@ from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.storagelevel import StorageLevel
 
-from headrace.client.topics import TopicIdentity, largest_message
+from headrace.client.message_sizes import derived_message_bytes
+from headrace.client.topics import TopicIdentity
 from headrace.core.settings import Settings
 from headrace.lake import layout
 from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER
@@ -174,7 +175,7 @@ class DeltaLakeWriter:
             .select(F.col(KEY).alias("key"), F.col(VALUE).alias("value"), headers.alias("headers"))
             .write.format("kafka")
             .option("kafka.bootstrap.servers", self._settings.bootstrap)
-            .option("kafka.max.request.size", largest_message(self._settings))
+            .option("kafka.max.request.size", str(derived_message_bytes(self._settings)))
             .option("topic", self._dead_letter_topic)
             .save()
         )

@@ -19,7 +19,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.client.topics import TopicDirectory, TopicIdentity, largest_message
+from headrace.client.cluster import Cluster
+from headrace.client.message_sizes import derived_topic_config
+from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.pipeline.plan import QueryPlan
@@ -79,14 +81,14 @@ class PlanQuery:
             settings=self._settings,
         )
 
-    def make_topics(self, directory: TopicDirectory) -> None:
+    def make_topics(self, cluster: Cluster) -> None:
         """Make what the query writes to, as the sink has it: a table's topic is compacted."""
-        size = {"max.message.bytes": largest_message(self._settings)}
+        size = derived_topic_config(self._settings)
         sink = self.query.plan.sink
         for topic in self.query.result_topics:
-            directory.ensure(topic, partitions=sink.partitions, config=size | sink.topic_config)
+            cluster.create_topic(topic, partitions=sink.partitions, config=size | sink.topic_config)
         for topic in self.query.dead_letter_topics.values():
-            directory.ensure(topic, partitions=self._settings.default_partitions, config=size)
+            cluster.create_topic(topic, partitions=self._settings.default_partitions, config=size)
 
     def forget(self) -> None:
         """Remove what it knows of its progress; for a query that is stopped and will not come back."""
@@ -116,7 +118,7 @@ class PlanQuery:
         lacking = [name for name in names if name not in topics]
         found = dict(topics)
         if lacking:
-            found |= TopicDirectory(self._settings.bootstrap).lookup(lacking)
+            found |= Cluster(self._settings.bootstrap).lookup(lacking)
         gone = [name for name in names if name not in found]
         if gone:
             raise HeadraceError(

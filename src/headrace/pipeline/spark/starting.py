@@ -15,7 +15,6 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.client.topics import largest_message
 from headrace.lake.layout import TableLayout
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.plan import Read, reads_of, steps_of
@@ -194,6 +193,6 @@ class Start:
     def _sink_options(self) -> dict[str, Any]:
         return {
             "kafka.bootstrap.servers": self._settings.bootstrap,
-            "kafka.max.request.size": largest_message(self._settings),
+            "kafka.max.request.size": str(derived_message_bytes(self._settings)),
             **PRODUCER,
         }

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol
 
 from pyspark.sql import SparkSession
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Catalogue, Source
@@ -81,7 +81,7 @@ class StatementRunner:
         statements: Statements,
         wishes: Wishes,
         registry: SchemaRegistry,
-        directory: TopicDirectory,
+        cluster: Cluster,
         on_status: StatusListener,
         wall_clock_ms: Callable[[], int],
         on_plan: PlanListener = lambda _: None,
@@ -92,7 +92,7 @@ class StatementRunner:
         self._statements = statements
         self._wishes = wishes
         self._registry = registry
-        self._directory = directory
+        self._cluster = cluster
         self._on_status = on_status
         self._on_plan = on_plan
         self._on_gone = on_gone
@@ -169,7 +169,7 @@ class StatementRunner:
         self._refused.pop(asked.id, None)
         keeper = QueryKeeper(
             query,
-            directory=self._directory,
+            cluster=self._cluster,
             on_status=self._on_status if asked.wish is None else self._heard_of(asked, catalogue),
             wall_clock_ms=self._wall_clock_ms,
             on_plan=self._on_plan if asked.wish is None else lambda _: None,

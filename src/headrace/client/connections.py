@@ -1,0 +1,88 @@
+"""Opens librdkafka's clients. All of their common configuration is here.
+
+Invariants: no client creates a topic by asking for it; none prints to the terminal, since every failure is
+raised, reported or logged by the caller; each finds a restarted broker within about a second.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+
+_log = logging.getLogger(__name__)
+
+ErrorListener = Callable[[KafkaError], None]
+
+_CRITICAL: Final = 2
+_RECONNECT_MS: Final = 1_000
+
+
+def open_admin(bootstrap: str, *, most_reconnect_ms: int = _RECONNECT_MS) -> AdminClient:
+    """Tries to reconnect with pauses that grow to `most_reconnect_ms`."""
+    return AdminClient(_common(bootstrap) | {"reconnect.backoff.max.ms": most_reconnect_ms}, logger=_log)
+
+
+def open_consumer(bootstrap: str, *, fetch_wait_ms: int, on_error: ErrorListener | None = None) -> Consumer:
+    """A consumer for partitions assigned by hand. It joins no group and commits nothing.
+
+    The broker holds a fetch for at most `fetch_wait_ms` while there is nothing to read. `on_error` is called
+    inside a poll when a connection is lost; librdkafka reconnects by itself.
+    """
+    configuration = _common(bootstrap) | {
+        # Required by the client. Without subscriptions and commits no such group comes into being.
+        "group.id": f"headrace-reader-{uuid.uuid4()}",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "allow.auto.create.topics": False,
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": fetch_wait_ms,
+        "fetch.error.backoff.ms": 100,
+        "queued.max.messages.kbytes": 16_384,
+    }
+    if on_error is not None:
+        configuration["error_cb"] = on_error
+    return Consumer(configuration, logger=_log)
+
+
+def open_producer(
+    bootstrap: str,
+    *,
+    timeout_seconds: float,
+    more: Mapping[str, Any] | None = None,
+    on_error: ErrorListener | None = None,
+    logger: logging.Logger = _log,
+) -> Producer:
+    """A producer whose records are acknowledged by all replicas, and written once even if sent again.
+
+    A record that is not acknowledged within `timeout_seconds` fails. `more` adds to the configuration.
+    """
+    configuration = _common(bootstrap) | {
+        "acks": "all",
+        "enable.idempotence": True,
+        # A lone record does not wait for company; batches fill while the previous one is on its way.
+        "linger.ms": 0,
+        # As Java's clients do: a key goes to the same partition, whoever writes it.
+        "partitioner": "murmur2_random",
+        "allow.auto.create.topics": False,
+        "delivery.timeout.ms": int(timeout_seconds * 1000),
+    }
+    if on_error is not None:
+        configuration["error_cb"] = on_error
+    return Producer(configuration | dict(more or {}), logger=logger)
+
+
+def _common(bootstrap: str) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "reconnect.backoff.ms": 20,
+        "reconnect.backoff.max.ms": _RECONNECT_MS,
+        # While the log is away a client complains at every attempt.
+        "log_level": _CRITICAL,
+    }
