@@ -23,6 +23,7 @@ app = typer.Typer(
     help="List, show and repair dead letters: records that a query could not read.", no_args_is_help=True
 )
 
+_PATIENCE_SECONDS: Final = 5.0
 _LOG: Final = ("host", "kafka_port", "engine", "bootstrap_servers")
 _SOME_FAILED: Final = 1
 
@@ -46,7 +47,7 @@ def list_(
     from headrace.dead_letters.notes import read_notes  # noqa: PLC0415
     from headrace.dead_letters.topics import DeadLetterTopics  # noqa: PLC0415
 
-    cluster = Cluster(settings.bootstrap)
+    cluster = Cluster(settings.bootstrap, timeout_seconds=_PATIENCE_SECONDS)
     topics = DeadLetterTopics(cluster)
     if topic is None:
         print_topics(topics.all(), read_notes(cluster), as_json=as_json)
@@ -76,7 +77,7 @@ def show(
     from headrace.dead_letters.notes import read_notes  # noqa: PLC0415
     from headrace.dead_letters.topics import DeadLetterTopics  # noqa: PLC0415
 
-    cluster = Cluster(settings.bootstrap)
+    cluster = Cluster(settings.bootstrap, timeout_seconds=_PATIENCE_SECONDS)
     topics = DeadLetterTopics(cluster)
     letter = topics.entry(topics.named(topic), parse_at(at))
     if only_value:
@@ -125,7 +126,7 @@ def repair(
             remedy="Name one with --at PARTITION:OFFSET.",
         )
     run = Repair(
-        Cluster(settings.bootstrap),
+        Cluster(settings.bootstrap, timeout_seconds=_PATIENCE_SECONDS),
         largest_message=derived_message_bytes(settings),
         edit=_chosen(set_value=set_value, edit=edit, replace=replace, command=command),
         is_dry_run=dry_run,

@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headrace.client.message_sizes import derived_message_bytes
 from headrace.lake.layout import TableLayout
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.plan import Read, reads_of, steps_of
