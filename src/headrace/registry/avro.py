@@ -1,9 +1,9 @@
-"""Reads Avro schemas: whether a text is one, its compact form, and when two of them are the same.
+"""Reads Avro schemas: whether a text is valid, its compact form, and whether two schemas are the same.
 
-Invariants: what passes, Avro's Java library takes too (fastavro lets a few things through that it does not,
-they are checked here); two texts that differ in white space, in the order of attributes or in `"string"`
-against `{"type": "string"}` have one identity. Never resolves names across schemas, never compares two of
-them (`resolution.py`).
+Invariants: Avro's Java library accepts every schema that passes (fastavro accepts a few that Java rejects;
+those are checked here). Texts that differ only in white space, in the order of attributes, or in `"string"`
+against `{"type": "string"}` have the same identity. Never resolves names across schemas, never checks
+whether two are compatible (`resolution.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroSchema:
-    """A valid schema: its text without white space, and what all texts have in common that mean the same."""
+    """A valid schema: its text without white space, and an identity shared by all spellings of it."""
 
     text: str
     identity: str
@@ -52,13 +52,13 @@ def read_avro(text: str) -> AvroSchema:
     except RecursionError as error:
         raise _invalid("it is nested too deeply") from error
     except (SchemaParseException, _SchemaError, TypeError, ValueError, AttributeError) as error:
-        # fastavro walks into what is no schema at all with errors of Python's own.
+        # On input that is no schema at all, fastavro fails with Python's own errors.
         raise _invalid(str(error)) from error
     return AvroSchema(text=compact, identity=json.dumps(_essence(schema), sort_keys=True), tree=root)
 
 
 class _SchemaError(Exception):
-    """Something that fastavro lets through and Avro does not."""
+    """Something that fastavro accepts and Avro does not."""
 
 
 def _refuse_constant(name: str) -> Any:
@@ -73,21 +73,21 @@ def _check(schema: Any) -> None:
     elif isinstance(schema, dict):
         _check_object(schema)
     else:
-        raise _SchemaError(f"a schema is a text, an object or an array, not {json.dumps(schema)}")
+        raise _SchemaError(f"a schema is a string, an object or an array, not {json.dumps(schema)}")
 
 
 def _check_union(branches: list[Any]) -> None:
     kinds: list[str] = []
     for branch in branches:
         if isinstance(branch, list):
-            raise _SchemaError("a union stands directly in a union")
+            raise _SchemaError("a union contains another union directly")
         _check(branch)
         kinds.append(_kind(branch))
     _check_different(kinds, "a union has the branch {} twice")
 
 
 def _kind(branch: Any) -> str:
-    """What tells a branch of a union from the others: its name, or else its type."""
+    """What distinguishes a branch of a union: its name, or else its type."""
     if isinstance(branch, str):
         return branch
     kind = str(branch["type"])
@@ -108,7 +108,7 @@ def _check_object(schema: dict[str, Any]) -> None:
     if kind in {"record", "error"}:
         fields = schema["fields"]
         if not isinstance(fields, list):
-            raise _SchemaError("the fields of a record are not an array")
+            raise _SchemaError("the fields of a record must be an array")
         for field in fields:
             if not isinstance(field, dict):
                 raise _SchemaError(f"a field is an object, not {json.dumps(field)}")

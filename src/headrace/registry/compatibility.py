@@ -1,7 +1,7 @@
-"""What a level of compatibility has against a new schema of a subject.
+"""Checks a new schema of a subject against its compatibility level.
 
-The messages have Confluent's form, in which users search for them, and name the field besides. Pure;
-`resolution.py` knows Avro's rules.
+Messages have Confluent's form, which users search for, and also name the field. Pure; Avro's rules are in
+`resolution.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headrace.registry.resolution import (
 )
 from headrace.registry.schema_tree import Node
 
-# By kind of fault; `{reader}` and `{writer}` are which schema that is, new or old.
+# By kind of fault; `{reader}` and `{writer}` become "new" or "old".
 _DESCRIPTIONS: Final = {
     FIXED_SIZE_MISMATCH: (
         "The size of FIXED type field at path '{path}' in the {reader} schema does not match with the "
@@ -51,23 +51,23 @@ _DESCRIPTIONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incompatibility:
-    """What the first version that does not fit has against a schema."""
+    """The first version that a schema is not compatible with, and why."""
 
     level: Level
     version: int
-    # In Confluent's form, the last three are about version, schema and level.
+    # In Confluent's form. The last three give version, schema and level.
     messages: tuple[str, ...]
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The messages without those three."""
+        """The messages without the last three."""
         return self.messages[:-3]
 
 
 def incompatibility(
     level: Level, schema: AvroSchema, versions: Sequence[SchemaRecord]
 ) -> Incompatibility | None:
-    """None if the level lets the schema follow these versions of its subject, given in their order."""
+    """None if the level allows the schema after these versions of its subject, which are in order."""
     if level is Level.NONE:
         return None
     for record in reversed(versions if level.is_transitive else versions[-1:]):
@@ -104,7 +104,7 @@ def _messages(level: Level, new: Node, record: SchemaRecord) -> list[str]:
     try:
         old = read_avro(record.schema).tree
     except HeadraceError as error:
-        # Another registry let it through, or it needs references, which are not supported.
+        # Another registry accepted it, or it needs references, which are not supported.
         return [f"Version {record.version} cannot be compared with: {error.message}"]
     found: list[str] = []
     if level.old_reads_new:
@@ -118,7 +118,7 @@ def _described(fault: Fault, *, reader: str, writer: str) -> str:
     description = _DESCRIPTIONS[fault.kind].format(
         path=fault.location, reason=fault.reason, reader=reader, writer=writer
     )
-    # Confluent gives the path alone, in which fields are numbers.
+    # Confluent gives only the path, in which fields are numbers.
     where = f" (field '{fault.field}')" if fault.field and fault.field != fault.reason else ""
     return (
         f"{{errorType:'{fault.kind}', description:'{description}', additionalInfo:'{fault.reason}{where}'}}"

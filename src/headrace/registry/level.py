@@ -1,8 +1,8 @@
-"""The seven levels of compatibility that a subject's versions may be held to.
+"""The seven compatibility levels of a subject.
 
-A level says who must be able to read whom: under BACKWARD the new schema reads what the old one wrote, under
-FORWARD the old one reads what the new one writes, under FULL both. The transitive ones look at all versions
-of the subject, the others at the newest.
+A level says which schema must be able to read which data. BACKWARD: the new schema reads data written with
+the old one. FORWARD: the old schema reads data written with the new one. FULL: both. Transitive levels cover
+all versions of the subject, the others only the newest.
 """
 
 from __future__ import annotations

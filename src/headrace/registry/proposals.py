@@ -1,17 +1,16 @@
-"""What becomes of proposals: the rule by which several registries agree, without locks and without talking.
+"""The outcomes of proposals: the rule by which several registries agree without locks or messages.
 
 A registration is first written as a proposal, under a key that nobody else uses; its place in the log is its
-turn. What it becomes is then computed, by every registry alike, and written as a schema record; the proposal
-is retired after that. The rule: a schema that has an id keeps it; another gets the lowest id that is free,
-from the proposed one on; its version is the proposed one, and where that is taken the proposal is void:
-whoever made it found it compatible with the versions before that one, and has to look again. Earlier
-proposals choose first.
+turn. Every registry computes the same outcome and writes it as a schema record; then the proposal is retired.
+The rule: a schema that has an id keeps it; any other gets the lowest free id, counting from the proposed one.
+Its version is the proposed one. If that version is taken, the proposal is void: its registry had checked
+compatibility with the versions before that one only, and must check again. Earlier proposals choose first.
 
-Invariant: the outcome of a proposal stays the same from the moment it is in the log, whatever comes after it,
-in whatever order schema records get written, and whatever compaction removes. For: schema records that come
-later belong to other proposals, whose outcomes left this one's id and version alone; and a proposal that
-compaction removed has its schema record in the log, which occupies what it occupied. So schema records of one
-key are equal, whoever writes them and how often. No I/O, no locks, no time.
+Invariant: the outcome of a proposal is fixed once it is in the log, whatever follows it, in whatever order
+schema records are written, and whatever compaction removes. This holds because later schema records belong to
+other proposals, whose outcomes do not use this one's id or version; and because a proposal that compaction
+removed has its schema record in the log, which occupies the same id and version. So all schema records with
+one key are equal, whoever writes them and however often. No I/O, no locks, no time.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from headrace.registry.state import RegistryState, decide_registration
 
 
 def propose(state: RegistryState, proposal: str, subject: str, schema: AvroSchema) -> ProposalRecord | None:
-    """The proposal to write, or None if the schema stands under the subject already."""
+    """The proposal to write, or None if the subject has the schema already."""
     wanted = decide_registration(state, subject, schema)
     if wanted is None:
         return None
@@ -34,8 +33,8 @@ def propose(state: RegistryState, proposal: str, subject: str, schema: AvroSchem
 def outcomes(state: RegistryState) -> dict[str, SchemaRecord]:
     """The schema record of each open proposal that is not void, in the order of the log.
 
-    Right for a proposal once the log was read to its end after the proposal was read: before that, an earlier
-    one may be missing that compaction removed, and its schema record not yet read.
+    The outcome of a proposal is right once the log has been read to its end after the proposal. Before that,
+    an earlier proposal may have been compacted away while its schema record has not been read yet.
     """
     found: dict[str, SchemaRecord] = {}
     by_subject: dict[tuple[str, str], SchemaRecord] = {}
@@ -67,7 +66,7 @@ def _id_and_text(
     by_identity: dict[str, SchemaRecord],
     taken_ids: set[int],
 ) -> tuple[int, str]:
-    # One id, one text, even where another spelling of the same schema is registered.
+    # One id, one text, even if another spelling of the same schema is registered.
     known_id = state.id_of(identity)
     known = state.schema(known_id) if known_id is not None else by_identity.get(identity)
     if known is not None:

@@ -1,17 +1,19 @@
-"""The records of the topic `_schemas`, in the format of Confluent's registry: each reads the other's.
+"""The records of the topic `_schemas`, in the format of Confluent's registry; each reads the other's.
 
 Byte format: key and value are JSON. A schema has the key
 `{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}` and the value
-`{"subject":"s","version":1,"id":1,"schema":"…","deleted":false}`, with `schemaType` and `references` where
-it is not plain Avro; the same key with no value removes that version for good. `DELETE_SUBJECT` marks the
-versions of a subject up to one as deleted. A level of compatibility has the key
-`{"keytype":"CONFIG","subject":"s","magic":0}`, without a subject (older ones: a null) where it is that of all
-subjects without their own, and the value `{"subject":"s","compatibilityLevel":"FULL"}`; no value removes it.
-What else there is (`NOOP`, `MODE`, …) does not matter to schemas and is read as `OtherRecord`.
+`{"subject":"s","version":1,"id":1,"schema":"…","deleted":false}`, plus `schemaType` and `references` if it is
+not plain Avro; the same key without a value removes that version for good. `DELETE_SUBJECT` marks the
+versions of a subject, up to a given one, as deleted. A compatibility level has the key
+`{"keytype":"CONFIG","subject":"s","magic":0}` and the value `{"subject":"s","compatibilityLevel":"FULL"}`; a
+key without a subject (or with a null, in older records) is the default for subjects without their own level,
+and a missing value removes the level. All other records (`NOOP`, `MODE`, …) do not concern schemas and are
+read as `OtherRecord`.
 
-Ours alone is the proposal (decision record 0006): the key `{"keytype":"NOOP","magic":0,"proposal":"…"}`,
-never given twice, with a schema's value; the same key with no value retires it. Confluent's registry passes
-over it. Invariant: whatever bytes a record has, reading it gives one of these. Never judges a schema.
+Only our registry writes proposals (decision record 0006): their key
+`{"keytype":"NOOP","magic":0,"proposal":"…"}` is never used twice, and their value is that of a schema. The
+same key without a value retires a proposal. Confluent's registry skips them. Invariant: any bytes decode to
+one of these records. Never judges a schema.
 """
 
 from __future__ import annotations
@@ -34,14 +36,14 @@ class SchemaRecord:
     id: int
     schema: str
     schema_type: str = AVRO
-    # As JSON, since they are only handed on.
+    # As JSON, since they are only passed on.
     references: str = "[]"
     deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedVersionRecord:
-    """A version is gone for good."""
+    """A version is removed for good."""
 
     subject: str
     version: int
@@ -49,7 +51,7 @@ class RemovedVersionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedSubjectRecord:
-    """The versions up to this one are marked as deleted."""
+    """All versions up to this one are marked as deleted."""
 
     subject: str
     version: int
@@ -57,7 +59,7 @@ class DeletedSubjectRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecord:
-    """The level of a subject, or of all that have none of their own; None removes it."""
+    """The level of a subject, or the default for subjects without their own; None removes it."""
 
     subject: str | None
     level: Level | None
@@ -65,9 +67,9 @@ class ConfigRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalRecord:
-    """The wish to register a schema; `version` and `id` are what it gets unless others were faster."""
+    """Asks to register a schema; it gets this version and id unless an earlier proposal took them."""
 
-    # Given once in the life of the topic, so that compaction never moves a proposal behind another.
+    # Used once in the life of the topic, so that compaction never moves a proposal behind another.
     proposal: str
     subject: str
     version: int
@@ -77,14 +79,14 @@ class ProposalRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetiredProposalRecord:
-    """A proposal has become a schema record, and need not be kept."""
+    """A proposal has become a schema record and need not be kept."""
 
     proposal: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherRecord:
-    """Nothing that concerns schemas; `reason` is empty where that is as it should be."""
+    """Does not concern schemas; `reason` says why, if the record is malformed."""
 
     reason: str = ""
 
@@ -130,7 +132,7 @@ def encode_value(record: WrittenRecord) -> bytes | None:
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> Record:
-    """Read a record; one that makes no sense is an `OtherRecord` with the reason."""
+    """Read a record; a malformed one becomes an `OtherRecord` with the reason."""
     try:
         return _decode(json.loads(key or b"{}"), json.loads(value) if value else None)
     except (ValueError, KeyError, TypeError) as error:
@@ -165,7 +167,7 @@ def _decode_config(subject: Any, value: dict[str, Any] | None) -> Record:
     level = None if value is None else value.get("compatibilityLevel")
     return ConfigRecord(
         subject=None if subject is None else _text(subject),
-        # There are other settings in such a record, and it may have those alone.
+        # Such a record may hold only other settings.
         level=None if level is None else Level(level),
     )
 
@@ -188,7 +190,7 @@ def _decode_proposal(proposal: str, value: dict[str, Any] | None) -> Record:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
+        raise TypeError(f"{value!r} is not a string")
     return value
 
 

@@ -1,10 +1,10 @@
-"""The registry as a service: a state that follows the log, and registrations that wait for their own record.
+"""The registry as a service: its state follows the log, and registrations wait for their own record.
 
-Invariants: the state changes only in the reading thread, by replay; a registration answers after its schema
-record was read back from the log, so an id that was given means that schema for ever, and whoever asks this
-registry for it afterwards finds it; what is not found is looked for once more after reading to the end, so
-another registry's registration is found too. Several registries may stand on one log, and any of them
-may die at any moment (`proposals.py`). Never keeps a schema anywhere but in the log.
+Invariants: the state changes only in the reading thread, by replay. A registration returns after its schema
+record has been read back from the log, so an id, once returned, means that schema for ever, and this registry
+finds it from then on. A lookup that fails is repeated after reading to the end of the log, so it also finds
+what other registries have registered. Several registries may share one log, and any of them may die at any
+moment (`proposals.py`). Never keeps a schema anywhere but in the log.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ class Registry:
         self._timeout = timeout
         self._state = RegistryState()
         self._log = kept_log(bootstrap, topic, self._replay, holds="schemas", timeout=timeout)
-        # Guards the state; is notified whenever more has been read.
+        # Guards the state.
         self._progress = self._log.progress
         self._looked_for_leftovers = False
-        # Held during a registration: decisions of one registry are made one after the other.
+        # Held during a registration: one registry decides on one registration at a time.
         self._registering = threading.Lock()
 
     def start(self) -> None:
-        """Make the topic if it is missing and read all of it. Raises log_unavailable."""
+        """Create the topic if it is missing, and read all of it. Raises log_unavailable, invalid_setting."""
         self._log.start()
 
     def stop(self) -> None:
-        """Stop following the log; what was read can still be asked for."""
+        """Stop following the log. Lookups still answer from what has been read."""
         self._log.stop()
 
     def register(self, subject: str, schema_text: str, schema_type: str = AVRO) -> int:
@@ -76,9 +76,7 @@ class Registry:
 
         Raises invalid_schema, incompatible_schema, log_unavailable.
         """
-        if schema_type != AVRO:
-            raise _unsupported_type(schema_type)
-        schema = read_avro(schema_text)
+        schema = _read(schema_text, schema_type)
         with self._progress:
             found = self._state.find(subject, schema.identity)
         if found is not None:
@@ -87,7 +85,7 @@ class Registry:
             return self._register(subject, schema)
 
     def _register(self, subject: str, schema: AvroSchema) -> int:
-        """Propose, read what became of it, write that; each step starts from what the log holds then."""
+        """Write a proposal, read its outcome, write the outcome. Each step starts from the current log."""
         deadline = time.monotonic() + self._timeout
         proposal = ""
         given_up: list[str] = []
@@ -106,12 +104,12 @@ class Registry:
             elif outcome is not None:
                 self._write(outcome)
             elif proposal:
-                # Void, or lost. Who was faster may have died since, and then others have to write its record.
+                # Void, or lost. The registry that came first may have died; others then write its record.
                 given_up.append(proposal)
                 proposal = ""
                 self._looked_for_leftovers = False
             else:
-                # A new one for each attempt: the last may still come, and then both become the same record.
+                # A new id for each attempt: the last proposal may still arrive. Both then become one record.
                 proposal = uuid.uuid4().hex
                 self._propose(proposal, subject, schema, given_up)
 
@@ -127,9 +125,9 @@ class Registry:
             self._write(wish)
 
     def _finish_what_others_left(self) -> bool:
-        """A registry that died between its two records left a proposal: it becomes what it was to become.
+        """Write the outcomes of proposals whose registries died before they did.
 
-        False if a record may not have been written.
+        False if a record may be missing.
         """
         with self._progress:
             left = list(dict.fromkeys(outcomes(self._state).values()))
@@ -150,17 +148,20 @@ class Registry:
             return self._state.global_level()
 
     def own_level(self, subject: str) -> Level | None:
-        """The level that was set for this subject, if one was."""
+        """The level set for this subject, if any."""
         with self._progress:
             return self._state.own_level(subject)
 
     def level(self, subject: str) -> Level:
-        """The level that a new version of the subject is held to."""
+        """The level that new versions of the subject must meet."""
         with self._progress:
             return self._state.level(subject)
 
     def set_level(self, subject: str | None, level: Level | None) -> None:
-        """Of one subject, or of all that have none of their own; None removes it. Raises log_unavailable."""
+        """Set the level of a subject, or the default for subjects without their own; None removes it.
+
+        Raises log_unavailable.
+        """
         record = ConfigRecord(subject=subject, level=level)
         deadline = time.monotonic() + self._timeout
         with self._registering:
@@ -173,13 +174,11 @@ class Registry:
     def incompatibility(
         self, subject: str, schema_text: str, schema_type: str = AVRO, *, version: int | str | None = None
     ) -> Incompatibility | None:
-        """What the subject's level has against the schema, beside one version or all that it looks at.
+        """Why the schema violates the subject's level, against one version or all that the level covers.
 
-        None too where there is nothing yet to be compatible with. Raises invalid_schema, version_not_found.
+        None if it does not, or if there is no version yet. Raises invalid_schema, version_not_found.
         """
-        if schema_type != AVRO:
-            raise _unsupported_type(schema_type)
-        schema = read_avro(schema_text)
+        schema = _read(schema_text, schema_type)
         self._log.read_to_end()
         with self._progress:
             level, versions = self._state.level(subject), self._state.versions(subject)
@@ -228,9 +227,7 @@ class Registry:
 
     def lookup(self, subject: str, schema_text: str, schema_type: str = AVRO) -> SchemaRecord:
         """The version of the subject that has this schema. Raises subject_not_found, schema_not_found."""
-        if schema_type != AVRO:
-            raise _unsupported_type(schema_type)
-        identity = read_avro(schema_text).identity
+        identity = _read(schema_text, schema_type).identity
         self.versions(subject)
         return self._find(
             lambda: self._state.find(subject, identity),
@@ -238,7 +235,7 @@ class Registry:
         )
 
     def _write(self, record: WrittenRecord) -> bool:
-        """Write it and wait until it was read back; False if nobody knows whether it is written."""
+        """Write the record and wait until it has been read back; False if it may not have been written."""
         return self._log.append(encode_key(record), encode_value(record))
 
     def _find(self, look: Callable[[], _Found | None], missing: HeadraceError) -> _Found:
@@ -248,7 +245,7 @@ class Registry:
             try:
                 self._log.read_to_end()
             except HeadraceError as error:
-                # Not found as far as is known; the log cannot be asked for more.
+                # Not found in what has been read, and the rest of the log cannot be read.
                 raise error from missing
             with self._progress:
                 found = look()
@@ -260,7 +257,7 @@ class Registry:
         """Runs in the reading thread, with `_progress` held."""
         record = decode_record(message.key(), message.value())
         if isinstance(record, OtherRecord) and record.reason:
-            _log.warning("a record of %s makes no sense: %s", message.topic(), record.reason)
+            _log.warning("cannot read a record of %s: %s", message.topic(), record.reason)
         self._state.replay(record)
 
 
@@ -272,8 +269,11 @@ def _no_version(version: int | str) -> HeadraceError:
     return HeadraceError("version_not_found", f"Version {version} not found.")
 
 
-def _unsupported_type(schema_type: str) -> HeadraceError:
-    return HeadraceError(
+def _read(schema_text: str, schema_type: str) -> AvroSchema:
+    """Raises invalid_schema."""
+    if schema_type == AVRO:
+        return read_avro(schema_text)
+    raise HeadraceError(
         "invalid_schema",
         f"Schemas of type {schema_type} are not supported.",
         remedy=f"Register an {AVRO} schema.",

@@ -1,16 +1,16 @@
-"""Whether records of one Avro schema can be read with another, by Avro's rules of schema resolution.
+"""Whether data written with one Avro schema can be read with another, by Avro's schema resolution rules.
 
-One walk over the pairs of types that a reader may meet. Which branch of a reader's union a type goes to
-depends on kinds and names alone, so there is nothing to try out: the pair of schemas fits if no pair that can
-be reached has a fault, and a pair that was met before needs no second look, which ends recursion.
+One walk over all pairs of types that a reader may meet. Which branch of a reader's union a type selects
+depends only on kinds and names, so nothing has to be tried: two schemas fit if no reachable pair has a fault.
+A pair already seen is not visited again, which ends recursion.
 
-Where Avro's specification leaves room, this takes what all readers can do, not what one of them can:
-- A field of the writer feeds one field of the reader: that of its own name, or else one that has it as an
-  alias. Two fields that would feed one are a fault (Java's reader refuses them).
-- A reader's union is entered at the first branch that matches, and at the one of the same full name, if that
-  is another: readers differ in which they take, so both have to fit.
-- Decimals keep their scale, and their precision does not shrink: the digits would come out as another number.
-  Other logical types are not looked at, as in Avro.
+Where Avro's specification leaves room, this requires what all readers can do, not just some:
+- A field of the writer feeds one field of the reader: the one with its name, or else one that has it as an
+  alias. Two fields that feed the same one are a fault (Java's reader rejects them).
+- In a reader's union, the first matching branch must fit, and so must the branch with the same full name:
+  readers differ in which of them they select.
+- Decimals keep their scale, and their precision does not shrink, since the digits would mean another number.
+  Other logical types are ignored, as in Avro.
 Pure.
 """
 
@@ -41,18 +41,18 @@ _NAMED: Final = frozenset({"record", "enum", "fixed"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Why something cannot be read: the kind as Avro's Java library names it, and where in the reader."""
+    """Why data cannot be read: the kind, named as in Avro's Java library, and the place in the reader."""
 
     kind: str
     # As Avro's Java library writes it, `/fields/0/type`.
     location: str
     reason: str
-    # The field as a user would name it, `address.city`; empty if it is no field.
+    # The field as a user would name it, `address.city`; empty if the place is not a field.
     field: str
 
 
 def faults(reader: Node, writer: Node) -> list[Fault]:
-    """What keeps records of `writer` from being read with `reader`; nothing if they can be."""
+    """Why data written with `writer` cannot be read with `reader`; empty if it can."""
     walk = _Walk()
     walk.run(reader, writer)
     return walk.found
@@ -75,7 +75,7 @@ class _Walk:
     def __init__(self) -> None:
         self.found: list[Fault] = []
         self._seen: set[tuple[Node, Node]] = set()
-        # A schema may be nested as deeply as Python's stack, so the walk must not be.
+        # A schema may be nested as deeply as Python's stack allows, so the walk must not recurse.
         self._ahead: deque[tuple[Node, Node, _Place]] = deque()
 
     def run(self, reader: Node, writer: Node) -> None:
@@ -139,7 +139,7 @@ class _Walk:
             found = sources.get(wanted.name, [])
             if len(found) > 1:
                 names = ", ".join(f"'{each.name}'" for each in found)
-                self._fault(NAME_MISMATCH, inside, f"the name and the aliases stand for several: {names}")
+                self._fault(NAME_MISMATCH, inside, f"its name and aliases match several fields: {names}")
             elif found:
                 self._visit(wanted.type, found[0].type, inside)
             elif not wanted.has_default:
@@ -162,7 +162,7 @@ class _Walk:
 
 
 def _sources(reader: Node, writer: Node) -> dict[str, list[Field]]:
-    """The fields of the writer by the reader's field that each feeds."""
+    """The fields of the writer, by the field of the reader that each feeds."""
     names = {wanted.name for wanted in reader.fields}
     aliases = {alias: wanted.name for wanted in reader.fields for alias in wanted.aliases}
     found: dict[str, list[Field]] = {}
@@ -174,7 +174,7 @@ def _sources(reader: Node, writer: Node) -> dict[str, list[Field]]:
 
 
 def _matches(reader: Node, writer: Node) -> bool:
-    """Whether a branch of a reader's union is the one for that type."""
+    """Whether a branch of a reader's union can read that type."""
     if reader.kind != writer.kind:
         return reader.kind in _PROMOTIONS.get(writer.kind, ())
     if reader.kind not in _NAMED:

@@ -1,7 +1,7 @@
-"""Avro schemas as trees: every mention of a name leads to its definition, so a recursive schema is a cycle.
+"""Avro schemas as trees: every use of a name refers to its definition, so a recursive schema is a cycle.
 
-Made from the JSON of a schema that `avro.py` has found valid. Nodes are compared by identity, since a cycle
-has no other end. Names and aliases are full: with their namespace, if they have one.
+Made from the JSON of a schema that `avro.py` has found valid. Nodes are compared by identity, since comparing
+cycles by content would not end. Names and aliases include their namespace, if they have one.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Field:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Node:
-    """One type. What does not belong to its kind is empty."""
+    """One type. Attributes that its kind does not have are empty."""
 
     kind: str
     name: str = ""
     aliases: frozenset[str] = frozenset()
-    # Filled after the node is known by its name: it may be mentioned in there.
+    # Filled after the node is registered by name: a field may refer to it.
     fields: list[Field] = field(default_factory=list)
-    # The branches of a union, the one type of an array's items or of a map's values.
+    # The branches of a union, or the type of an array's items or a map's values.
     inner: tuple[Node, ...] = ()
     symbols: tuple[str, ...] = ()
     default_symbol: str | None = None
@@ -108,7 +108,7 @@ def _full(name: str, namespace: str) -> str:
 
 
 def _decimal(schema: dict[str, Any]) -> Decimal | None:
-    """None for a decimal whose numbers make no sense, too: Avro reads that as plain bytes."""
+    """None also for a decimal with invalid numbers, which Avro reads as plain bytes."""
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if schema.get("logicalType") != "decimal" or schema["type"] not in {"bytes", "fixed"}:
         return None

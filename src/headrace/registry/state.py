@@ -1,10 +1,10 @@
-"""What the registry knows, and what a registration asks to be written. No I/O, no locks, no time.
+"""What the registry knows, and the record that a registration needs. No I/O, no locks, no time.
 
-Invariants: `replay` is the only thing that changes the state, live and at load alike; the last record of a
-key counts, as it does after compaction, so a state read from the compacted topic equals one that saw every
-record. Ids are never given twice while the topic holds them; a subject's versions count up from 1, past
-deleted ones. What a proposal becomes follows from the log alone (`proposals.py`), so two registries never
-write different records of one key.
+Invariants: only `replay` changes the state, both while loading and live. The last record of a key counts, as
+it does after compaction, so a state read from the compacted topic equals one that saw every record. Ids are
+never reused while the topic holds them; a subject's versions count up from 1 and skip deleted ones. The
+outcome of a proposal follows from the log alone (`proposals.py`), so two registries never write different
+records with one key.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from headrace.registry.records import (
 
 
 class RegistryState:
-    """All versions of all subjects, their levels, and the proposals that are not retired."""
+    """All versions of all subjects, their levels, and the proposals not yet retired."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, dict[int, SchemaRecord]] = {}
         self._usages: dict[int, dict[tuple[str, int], SchemaRecord]] = {}
         self._identities: dict[int, str] = {}
-        # Another registry may have given a schema several ids, one for each spelling.
+        # Another registry may have given one schema several ids, one per spelling.
         self._ids: dict[str, set[int]] = {}
         self._highest_id = 0
         # In the order of the log, each with the identity of its schema.
         self._open: dict[str, tuple[ProposalRecord, str]] = {}
         self._fulfilled: set[str] = set()
-        # Under None that of all subjects which have none of their own.
+        # The key None has the default for subjects without their own level.
         self._levels: dict[str | None, Level] = {}
 
     def replay(self, record: Record) -> None:
@@ -63,11 +63,11 @@ class RegistryState:
             self._fulfilled.discard(record.proposal)
 
     def schema(self, schema_id: int) -> SchemaRecord | None:
-        """A version that has this schema, deleted or not: what was written with an id must stay readable."""
+        """A version with this schema, deleted or not: data written with an id must stay readable."""
         return next(iter(self._usages.get(schema_id, {}).values()), None)
 
     def usages(self, schema_id: int) -> list[SchemaRecord]:
-        """The versions that have this schema and are not deleted, by subject."""
+        """The versions with this schema that are not deleted, by subject."""
         found = [record for record in self._usages.get(schema_id, {}).values() if not record.deleted]
         return sorted(found, key=lambda record: (record.subject, record.version))
 
@@ -91,11 +91,11 @@ class RegistryState:
         return self._levels.get(None, DEFAULT_LEVEL)
 
     def level(self, subject: str) -> Level:
-        """The level that a new version of the subject is held to."""
+        """The level that new versions of the subject must meet."""
         return self._levels.get(subject, self.global_level())
 
     def id_of(self, identity: str) -> int | None:
-        """The lowest, where there are several: that does not depend on the order of records."""
+        """The lowest id of the schema, which does not depend on the order of records."""
         return min(self._ids.get(identity, ()), default=None)
 
     def id_is_taken(self, schema_id: int) -> bool:
@@ -111,15 +111,15 @@ class RegistryState:
         return max(self._subjects.get(subject, {0: None})) + 1
 
     def open_proposals(self) -> list[tuple[ProposalRecord, str]]:
-        """Those that are not schema records yet, with the identities of their schemas, in the log's order."""
+        """Proposals without a schema record yet, with the identities of their schemas, in log order."""
         return list(self._open.values())
 
     def fulfilled_proposals(self) -> list[str]:
-        """Those that can be retired."""
+        """Proposals that can be retired."""
         return sorted(self._fulfilled)
 
     def _propose(self, record: ProposalRecord) -> None:
-        # Last, should the same one come twice: there it stays after compaction.
+        # If one arrives twice, the last place counts: compaction keeps that one.
         self._open.pop(record.proposal, None)
         identity = _identity(record.schema)
         if self.find(record.subject, identity) is None:
@@ -173,7 +173,7 @@ class RegistryState:
 
 
 def decide_registration(state: RegistryState, subject: str, schema: AvroSchema) -> SchemaRecord | None:
-    """The record that registers the schema under the subject, or None if it stands there already."""
+    """The record that registers the schema, or None if the subject has it already."""
     if state.find(subject, schema.identity) is not None:
         return None
     known_id = state.id_of(schema.identity)
@@ -182,7 +182,7 @@ def decide_registration(state: RegistryState, subject: str, schema: AvroSchema) 
         subject=subject,
         version=state.next_version(subject),
         id=known.id if known else state.next_id(),
-        # One id, one text, even where another spelling of the same schema is registered.
+        # One id, one text, even if another spelling of the same schema is registered.
         schema=known.schema if known else schema.text,
     )
 
@@ -197,5 +197,5 @@ def _identity(schema: str) -> str:
     try:
         return read_avro(schema).identity
     except HeadraceError:
-        # Another registry let it through; it is kept under its own text.
+        # Another registry accepted it; its text serves as its identity.
         return schema
