@@ -8,10 +8,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-kafka demo test test-all load lint docs bench lock clean
+.PHONY: help setup setup-kafka demo test test-statements test-all load lint docs bench lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Install the package in .venv, build the console's assets, download Spark's Java artifacts
 	@$(BIN)/python -m headrace.console.build_assets
@@ -33,6 +33,9 @@ demo: setup ## Start everything, send events, show them arriving; SECONDS=60 sto
 
 test: setup-kafka lint ## Run the tests that every change must pass
 	$(BIN)/pytest -m "not long" --numprocesses 2
+
+test-statements: setup ## All tests of the statement language: rules, functions, every case on Spark
+	$(BIN)/pytest -m "" --numprocesses 2 tests/statements tests/serving tests/pipeline
 
 test-all: setup-kafka lint ## Run all tests, including the long ones
 	$(BIN)/pytest

@@ -18,7 +18,7 @@ SECONDS = 300
 
 def _parameters() -> Iterator[object]:
     for case in cases():
-        marks = [] if case.is_quick else [pytest.mark.long]
+        marks = [pytest.mark.long] if case.is_long else []
         if case.fails is not None:
             marks.append(pytest.mark.xfail(strict=True, reason=case.fails))
         yield pytest.param(case, id=case.id, marks=marks)

@@ -3,7 +3,7 @@
 Cases stand between lines of `----`. A case begins with a comment that says what it shows, and may go on with
 comments that say how it is run:
 
-    -- quick                it is in the default run; all others are `long`
+    -- long                 only `make test-statements` and `make test-all` run it
     -- real-time            in real-time mode instead of micro-batches
     -- fails: the reason    it is known to fail; the test is told when it no longer does
 
@@ -91,7 +91,7 @@ class Case:
     name: str
     statements: str
     actions: tuple[Action, ...]
-    is_quick: bool
+    is_long: bool
     is_real_time: bool
     fails: str | None
 
@@ -113,7 +113,7 @@ def case_of(file: str, lines: list[str]) -> Case:
         flags.append(body.pop(0).removeprefix("-- ").strip())
     name, *marks = flags
     unknown = [
-        mark for mark in marks if mark not in ("quick", "real-time") and not mark.startswith("fails: ")
+        mark for mark in marks if mark not in ("long", "real-time") and not mark.startswith("fails: ")
     ]
     assert not unknown, f"{file}, {name}: {unknown} says nothing to the runner"
     first = next(number for number, line in enumerate(body) if _is_action(line))
@@ -122,7 +122,7 @@ def case_of(file: str, lines: list[str]) -> Case:
         name=name,
         statements="\n".join(body[:first]),
         actions=tuple(_actions(body[first:])),
-        is_quick="quick" in marks,
+        is_long="long" in marks,
         is_real_time="real-time" in marks,
         fails=next((mark.removeprefix("fails: ") for mark in marks if mark.startswith("fails: ")), None),
     )

@@ -1,5 +1,4 @@
 -- what is no JSON goes to the dead letters as it came
--- quick
 -- real-time
 CREATE STREAM S (ID VARCHAR KEY, N INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM COPY AS SELECT * FROM S;

@@ -1,5 +1,4 @@
 -- comparisons, and nulls that are never true
--- quick
 CREATE STREAM S (ID VARCHAR KEY, A INT, B INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM KEPT AS SELECT ID, A FROM S WHERE A > 1 AND B <> 5;
 <<< numbers

@@ -138,7 +138,6 @@ CREATE STREAM R AS SELECT ID, ARRAY_SORT(MAP_KEYS(A)) AS K, ARRAY_SORT(MAP_VALUE
 "1" | {"K": ["x", "y"], "V": [1, 2], "U": {"x": 5, "y": 2}, "M": {"p": 1, "q": 2}, "E": [{"K": "x", "V": 1}, {"K": "y", "V": 2}]}
 ----
 -- lambdas over arrays and maps
--- quick
 CREATE STREAM S (ID VARCHAR KEY, L ARRAY<INT>, M MAP<VARCHAR, INT>) WITH (KAFKA_TOPIC='lists', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, TRANSFORM(L, x => x * 2) AS T, FILTER(L, x => x > 1) AS F, REDUCE(L, 10, (s, x) => s + x) AS S, TRANSFORM(M, (k, v) => UCASE(k), (k, v) => v + 1) AS TM, FILTER(M, (k, v) => v > 1) AS FM, REDUCE(M, 0, (s, k, v) => s + v) AS SM FROM S;
 <<< lists

@@ -1,5 +1,4 @@
 -- PARTITION BY a column of the value: the former key becomes a value
--- quick
 CREATE STREAM S (ID VARCHAR KEY, CITY VARCHAR, AGE INT) WITH (KAFKA_TOPIC='people', VALUE_FORMAT='JSON');
 CREATE STREAM BY_CITY AS SELECT * FROM S PARTITION BY CITY;
 <<< people
