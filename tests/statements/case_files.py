@@ -112,9 +112,7 @@ def case_of(file: str, lines: list[str]) -> Case:
     while body and body[0].startswith("-- "):
         flags.append(body.pop(0).removeprefix("-- ").strip())
     name, *marks = flags
-    unknown = [
-        mark for mark in marks if mark not in ("long", "real-time") and not mark.startswith("fails: ")
-    ]
+    unknown = [mark for mark in marks if mark not in ("long", "real-time") and not mark.startswith("fails: ")]
     assert not unknown, f"{file}, {name}: {unknown} says nothing to the runner"
     first = next(number for number, line in enumerate(body) if _is_action(line))
     return Case(
