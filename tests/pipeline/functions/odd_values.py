@@ -36,7 +36,7 @@ from headrace.pipeline.statements.types import (
 from .evaluating import Form
 from .values import Value
 
-_TEXTS = (
+TEXTS = (
     *(
         "",
         " ",
@@ -128,7 +128,7 @@ _TEXTS = (
     *("12:99", "\\u004b", "\\ud800", "km", "miles", "23:59:60", "\ud7ff", "a" * 300),
 )
 _POOLS: dict[DataType, tuple[str, ...]] = {
-    VARCHAR: tuple(map(string_literal, _TEXTS)),
+    VARCHAR: tuple(map(string_literal, TEXTS)),
     INTEGER: ("-2147483648", "-2147483647", "-19", "-1", "0", "1", "2", "3", "17", "18", "100", "2147483647"),
     BIGINT: (
         *("-9223372036854775808L", "-9223372036854775807L", "-1L", "0L", "1L", "9223372036854775807L"),
@@ -251,11 +251,12 @@ def _value(pattern: Pattern, choice: DataType, decimal: DecimalType) -> Value:
         types = tuple(_type(each, choice, decimal) for each in pattern.parameters)
         result = _type(pattern.result, choice, decimal)
         names = [f"`P{number}`" for number, _ in enumerate(types)]
-        body = {
+        bodies: dict[DataType, str] = {
             INTEGER: f"try_add(CAST(length(CAST({names[-1]} AS STRING)) AS INT), 1)",
             VARCHAR: f"CAST({names[-1]} AS STRING)",
             BOOLEAN: f"({names[-1]} IS NOT NULL)",
-        }[result]
+        }
+        body = bodies[result]
         head = names[0] if len(names) == 1 else f"({', '.join(names)})"
         return Value(LambdaResult(types, result), f"{head} -> {body}", is_fixed=True)
     return Value(_type(pattern, choice, decimal), "")

@@ -1,10 +1,13 @@
-"""Calls of functions: arguments to types, types to one of the function's forms, that form to Spark SQL."""
+"""Calls of functions: arguments to types, types to one of the function's signatures, that to both forms."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+from headrace.pipeline.expressions import literals
+from headrace.pipeline.expressions.computed import Evaluate, Row, Typed
 from headrace.pipeline.expressions.functions.function import (
     UNIT,
     Argument,
@@ -15,8 +18,7 @@ from headrace.pipeline.expressions.functions.function import (
 )
 from headrace.pipeline.expressions.functions.table import find, nearest
 from headrace.pipeline.expressions.functions.unsupported import UNSUPPORTED
-from headrace.pipeline.expressions.literals import Typed
-from headrace.pipeline.expressions.scope import Scope
+from headrace.pipeline.expressions.scope import Scope, parameter_key
 from headrace.pipeline.expressions.types_in_spark import spark_name
 from headrace.pipeline.expressions.walking import walk
 from headrace.pipeline.statements.errors import StatementError, UnsupportedError
@@ -71,18 +73,22 @@ def resolved_call(call: FunctionCall, scope: Scope, compile_argument: Compile) -
     function = function_of(call)
     arguments: list[Argument] = []
     sparks: list[str] = []
+    pythons: list[Evaluate] = []
     for expression in call.arguments:
         match expression:
             case Lambda(parameters=parameters):
                 arguments.append(LambdaShape(len(parameters)))
                 sparks.append("")
+                pythons.append(_nothing)
             case IntervalUnit(unit=unit):
                 arguments.append(UNIT)
                 sparks.append(unit)
+                pythons.append(literals.string(unit).python)
             case _:
-                spark, data_type = compile_argument(expression, scope)
+                spark, data_type, python = compile_argument(expression, scope)
                 arguments.append(data_type)
                 sparks.append(spark)
+                pythons.append(python)
     for index, expression in enumerate(call.arguments):
         if isinstance(expression, Lambda):
             types = function.lambda_parameters(index, tuple(arguments))
@@ -91,19 +97,36 @@ def resolved_call(call: FunctionCall, scope: Scope, compile_argument: Compile) -
             _check_parameters(expression, scope)
             known = dict(zip(expression.parameters, types, strict=True))
             inner = replace(scope, parameters={**scope.parameters, **known})
-            body, result = compile_argument(expression.body, inner)
+            body, result, python = compile_argument(expression.body, inner)
             if result is None:
                 raise StatementError("The lambda gives NULL, which has no type.", expression.at)
             arguments[index] = LambdaResult(types, result)
             sparks[index] = f"{_parameters(expression)} -> {body}"
+            pythons[index] = _lambda(expression.parameters, python)
     resolution = function.resolve(tuple(arguments))
     if resolution is None:
         raise _no_such_form(call, function, arguments)
     try:
-        return Typed(resolution.spark(tuple(sparks)), resolution.type)
+        spark = resolution.spark(tuple(sparks))
     except UnsupportedError as error:
         # A function knows what it cannot do, not where it was asked to.
         raise UnsupportedError(error.message, call.at, remedy=error.remedy) from error
+    compute = resolution.python
+    return Typed(spark, resolution.type, lambda row: compute(*(python(row) for python in pythons)))
+
+
+def _nothing(_row: Row) -> Any:
+    """In the place of a lambda until its body is compiled."""
+
+
+def _lambda(parameters: tuple[str, ...], body: Evaluate) -> Evaluate:
+    """A function of the parameters' values, which stand in the row that the body sees."""
+    keys = [parameter_key(each) for each in parameters]
+
+    def python(row: Row) -> Callable[..., Any]:
+        return lambda *values: body({**row, **dict(zip(keys, values, strict=True))})
+
+    return python
 
 
 def _check_parameters(node: Lambda, scope: Scope) -> None:

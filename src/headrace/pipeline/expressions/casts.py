@@ -1,5 +1,7 @@
 """CAST: which types become which, and Spark SQL that gives null for a value that cannot.
 
+`value_casts.py` is the same in Python.
+
 ksqlDB's list, and its forms: a TIMESTAMP as `2020-01-31T10:11:12.123`, a TIME as `10:11` or `10:11:12`, a
 MAP as `{a=1}`, a STRUCT as `Struct{A=1}`, BYTES from base64, BOOLEAN from any beginning of `true` or `yes`.
 """
@@ -9,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from headrace.pipeline.expressions.computed import Typed
 from headrace.pipeline.expressions.literals import text
 from headrace.pipeline.expressions.numbers import rank
 from headrace.pipeline.expressions.types_in_spark import spark_name, spark_type
+from headrace.pipeline.expressions.value_casts import converter
 from headrace.pipeline.statements.types import (
     BOOLEAN,
     BYTES,
@@ -58,6 +62,15 @@ _TIMES: Final[dict[tuple[DataType, DataType], _Cast]] = {
     (TIMESTAMP, DATE): lambda value: f"cast({value} as DATE)",
     (DATE, TIMESTAMP): lambda value: f"cast({value} as TIMESTAMP)",
 }
+
+
+def cast_to(value: Typed, wanted: DataType) -> Typed | None:
+    """Both forms; None if ksqlDB has no such cast."""
+    spark = cast(value.spark, value.type, wanted)
+    if spark is None:
+        return None
+    operand, convert = value.python, converter(value.type, wanted)
+    return Typed(spark, wanted, lambda row: convert(operand(row)))
 
 
 def cast(value: str, source: DataType | None, wanted: DataType) -> str | None:

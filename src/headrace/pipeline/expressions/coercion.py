@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import reduce
 from typing import NamedTuple
 
-from headrace.pipeline.expressions.casts import cast
-from headrace.pipeline.expressions.literals import Typed, number_in
+from headrace.pipeline.expressions.casts import cast_to
+from headrace.pipeline.expressions.computed import Typed
+from headrace.pipeline.expressions.literals import constant, number_in
 from headrace.pipeline.expressions.numbers import rank, widened
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import expression_text
@@ -117,7 +118,7 @@ def common_of(values: list[Value]) -> DataType | None:
 
 
 def _joined(leading: DataType | None, value: Value) -> DataType | None:
-    expression, (_, data_type) = value
+    expression, (_, data_type, _) = value
     if leading is None or data_type is None:
         return data_type if leading is None else leading
     match expression, leading:
@@ -190,19 +191,20 @@ def _inside(leading: DataType, expressions: tuple[Expression, ...], own: DataTyp
     for expression in expressions:
         if isinstance(expression, NullLiteral):
             continue
-        found = _joined(found, Value(expression, Typed("", own)))
+        found = _joined(found, Value(expression, constant("", own, None)))
     assert found is not None
     return found
 
 
-def coerced(value: Value, wanted: DataType) -> str:
-    """Spark SQL of that type; `common_of` or `can_widen` said that it can be."""
+def coerced(value: Value, wanted: DataType) -> Typed:
+    """The value as one of that type; `common_of` or `can_widen` said that it can be."""
     if wanted is BOOLEAN and isinstance(value.expression, StringLiteral):
-        return "true" if value.expression.value.lower() in _TRUE else "false"
-    spark = cast(value.typed.spark, value.typed.type, wanted)
-    if spark is None:
+        is_true = value.expression.value.lower() in _TRUE
+        return constant("true" if is_true else "false", BOOLEAN, is_true)
+    made = cast_to(value.typed, wanted)
+    if made is None:
         raise StatementError(
             f"{expression_text(value.expression)} ({value.typed.type}) cannot become {wanted}.",
             value.expression.at,
         )
-    return spark
+    return made

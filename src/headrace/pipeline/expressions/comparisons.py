@@ -1,16 +1,18 @@
-"""Comparisons: which types ksqlDB compares with which, and Spark SQL for it.
+"""Comparisons: which types ksqlDB compares with which, and both forms.
 
 A text is compared with a date or a time as such. Booleans, arrays, maps and structs are equal or not, and
-have no order.
+have no order. NaN equals itself and is larger than every other number, as in Spark and in Java's `compareTo`.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
-from headrace.pipeline.expressions.casts import cast
+from headrace.pipeline.expressions.casts import cast_to
 from headrace.pipeline.expressions.coercion import Value, common_type
-from headrace.pipeline.expressions.literals import Typed
+from headrace.pipeline.expressions.computed import Row, Typed
+from headrace.pipeline.expressions.literals import integer
 from headrace.pipeline.expressions.moments import milliseconds
 from headrace.pipeline.expressions.numbers import rank
 from headrace.pipeline.statements.errors import StatementError
@@ -22,6 +24,7 @@ from headrace.pipeline.statements.types import (
     BOOLEAN,
     BYTES,
     DATE,
+    DOUBLE,
     TIME,
     TIMESTAMP,
     VARCHAR,
@@ -39,7 +42,7 @@ _MOMENTS: Final = ("ROWTIME", "WINDOWSTART", "WINDOWEND")
 _TIMES: Final = (DATE, TIME, TIMESTAMP)
 
 
-def compared(operator: ComparisonOperator, left: Value, right: Value, at: Position) -> str:
+def compared(operator: ComparisonOperator, left: Value, right: Value, at: Position) -> Typed:
     """Null if a side is null, but for IS [NOT] DISTINCT FROM. Raises StatementError."""
     left, right = _as_moment(left, right), _as_moment(right, left)
     one, other = left.typed.type, right.typed.type
@@ -57,7 +60,9 @@ def compared(operator: ComparisonOperator, left: Value, right: Value, at: Positi
             at,
             remedy="CAST makes one type of both." if wanted is None else "",
         )
-    return _spark(operator, _side(left, wanted), _side(right, wanted))
+    one_side, other_side = _side(left, wanted), _side(right, wanted)
+    python = _python(operator, one_side, other_side)
+    return Typed(_spark(operator, _spark_side(one_side), _spark_side(other_side)), BOOLEAN, python)
 
 
 def _as_moment(value: Value, other: Value) -> Value:
@@ -72,7 +77,7 @@ def _as_moment(value: Value, other: Value) -> Value:
         raise StatementError(
             f"{expression_text(own)} is no moment.", own.at, remedy="As in '2020-02-10T08:31:44.001'."
         )
-    return Value(own, Typed(f"{found}L", BIGINT))
+    return Value(own, integer(found)._replace(spark=f"{found}L", type=BIGINT))
 
 
 def _compared_as(one: DataType, other: DataType) -> DataType | None:
@@ -93,16 +98,18 @@ def _has_order(data_type: DataType) -> bool:
     return rank(data_type) is not None or data_type in (VARCHAR, BYTES, *_TIMES)
 
 
-def _side(value: Value, wanted: DataType) -> str:
-    spark, own = value.typed
-    if rank(own) is not None or own is BOOLEAN:
-        return spark
-    if isinstance(own, MapType):
-        return comparable(spark, own)
-    return cast(spark, own, wanted) or spark
+def _side(value: Value, wanted: DataType) -> Typed:
+    own = value.typed.type
+    if rank(own) is not None or own is BOOLEAN or isinstance(own, MapType):
+        return value.typed
+    return cast_to(value.typed, wanted) or value.typed
 
 
-def comparable(spark: str, data_type: DataType) -> str:
+def _spark_side(side: Typed) -> str:
+    return comparable(side.spark, side.type)
+
+
+def comparable(spark: str, data_type: DataType | None) -> str:
     """Spark compares no maps, but their entries."""
     return f"array_sort(map_entries({spark}))" if isinstance(data_type, MapType) else spark
 
@@ -113,3 +120,52 @@ def _spark(operator: ComparisonOperator, left: str, right: str) -> str:
     if operator is ComparisonOperator.DISTINCT:
         return f"(not {left} <=> {right})"
     return f"({left} {operator.value} {right})"
+
+
+def _python(operator: ComparisonOperator, left: Typed, right: Typed) -> Callable[[Row], Any]:
+    one, other = left.python, right.python
+    as_doubles = DOUBLE in (left.type, right.type)
+    if operator in (ComparisonOperator.DISTINCT, ComparisonOperator.NOT_DISTINCT):
+        expected = operator is ComparisonOperator.NOT_DISTINCT
+        return lambda row: same(*_numbers(one(row), other(row), as_doubles)) is expected
+    holds = _ORDERED[operator]
+
+    def python(row: Row) -> Any:
+        first, second = _numbers(one(row), other(row), as_doubles)
+        return None if first is None or second is None else holds(first, second)
+
+    return python
+
+
+def _numbers(left: Any, right: Any, as_doubles: bool) -> tuple[Any, Any]:
+    """Beside a DOUBLE a number is one too, even if it loses digits."""
+    if not as_doubles or left is None or right is None:
+        return left, right
+    return float(left), float(right)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal in Spark's sense: null is equal to null, NaN to NaN."""
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    return bool(left == right) or (_is_nan(left) and _is_nan(right))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value  # noqa: PLR0124 - that is what NaN is
+
+
+def less(left: Any, right: Any) -> bool:
+    return not _is_nan(left) and (_is_nan(right) or bool(left < right))
+
+
+_ORDERED: Final[dict[ComparisonOperator, Callable[[Any, Any], bool]]] = {
+    ComparisonOperator.EQUAL: same,
+    ComparisonOperator.NOT_EQUAL: lambda left, right: not same(left, right),
+    ComparisonOperator.LESS: less,
+    ComparisonOperator.LESS_OR_EQUAL: lambda left, right: not less(right, left),
+    ComparisonOperator.GREATER: lambda left, right: less(right, left),
+    ComparisonOperator.GREATER_OR_EQUAL: lambda left, right: not less(left, right),
+}

@@ -1,8 +1,8 @@
-"""Expressions to Spark SQL, with ksqlDB's types and ksqlDB's way with nulls.
+"""Expressions to their two forms, Spark SQL and Python, with ksqlDB's types and ksqlDB's way with nulls.
 
-Spark SQL that is made here never fails on data: a value that cannot be computed is null. A comparison with a
-null is false, not null, as in ksqlDB, so that NOT and CASE see what they would see there; where a condition
-decides about rows alone (`condition`) that makes no difference and is left out.
+Neither form fails on data: a value that cannot be computed is null. A comparison with null is false, not
+null, as in ksqlDB, so that NOT and CASE see what they would see there. Where a condition only decides about
+rows (`condition`), that makes no difference, and the Spark SQL leaves it out.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 from functools import singledispatch
 from math import isfinite
 
-from headrace.pipeline.expressions import calls, constructors, literals
-from headrace.pipeline.expressions.casts import cast
+from headrace.pipeline.expressions import calls, combining, constructors, literals
+from headrace.pipeline.expressions.casts import cast_to
 from headrace.pipeline.expressions.coercion import Value, can_widen, coerced, common_of
 from headrace.pipeline.expressions.comparisons import comparable, compared
-from headrace.pipeline.expressions.computed import Computed
-from headrace.pipeline.expressions.literals import Typed, type_name
+from headrace.pipeline.expressions.computed import Computed, Evaluate, Typed
+from headrace.pipeline.expressions.literals import type_name
 from headrace.pipeline.expressions.named_types import resolved
 from headrace.pipeline.expressions.numbers import calculated, negated, rank, result_type
 from headrace.pipeline.expressions.patterns import like
-from headrace.pipeline.expressions.scope import Scope, unknown_column
+from headrace.pipeline.expressions.scope import Scope, parameter_key, unknown_column
 from headrace.pipeline.expressions.types_in_spark import spark_name
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import expression_text
@@ -44,6 +44,7 @@ from headrace.pipeline.statements.expressions import (
     LambdaVariable,
     Like,
     Logical,
+    LogicalOperator,
     MapConstructor,
     Negation,
     Node,
@@ -68,35 +69,41 @@ from headrace.pipeline.statements.types import (
 
 def compiled(expression: Expression, scope: Scope) -> Computed:
     """Raises StatementError: unknown names, types that do not go together, NULL without a type."""
-    spark, data_type = typed(expression, scope)
-    return _computed(expression, spark, _known(expression, data_type))
+    value = typed(expression, scope)
+    return computed(expression, value, _known(expression, value.type))
 
 
 def condition(expression: Expression, scope: Scope) -> Computed:
     """For WHERE and HAVING: rows stay where it is true."""
-    spark, data_type = _kept(expression, scope)
-    if data_type is not BOOLEAN:
+    value = _kept(expression, scope)
+    if value.type is not BOOLEAN:
         raise StatementError(
             f"The {scope.clause} expression must be BOOLEAN, "
-            f"but {expression_text(expression)} is {type_name(data_type)}.",
+            f"but {expression_text(expression)} is {type_name(value.type)}.",
             expression.at,
         )
-    return _computed(expression, spark, BOOLEAN)
+    return computed(expression, value, BOOLEAN)
 
 
 def _kept(expression: Expression, scope: Scope) -> Typed:
     """As `typed`, but null and false may stand for each other."""
     if expression not in scope.computed:
         if isinstance(expression, Comparison):
-            return Typed(_comparison(expression, scope), BOOLEAN)
+            return _comparison(expression, scope)
         if isinstance(expression, Logical):
             sides = [_boolean(side, _kept(side, scope)) for side in (expression.left, expression.right)]
-            return Typed(f"({sides[0]} {expression.operator.value} {sides[1]})", BOOLEAN)
+            return _logical(expression.operator, *sides)
     return typed(expression, scope)
 
 
-def _computed(expression: Expression, spark: str, data_type: DataType) -> Computed:
-    return Computed(text=expression_text(expression), spark=spark, type=data_type, at=expression.at)
+def computed(expression: Expression, value: Typed, data_type: DataType) -> Computed:
+    return Computed(
+        text=expression_text(expression),
+        spark=value.spark,
+        type=data_type,
+        at=expression.at,
+        python=value.python,
+    )
 
 
 def _known(expression: Expression, data_type: DataType | None) -> DataType:
@@ -110,7 +117,7 @@ def _known(expression: Expression, data_type: DataType | None) -> DataType:
 def typed(expression: Expression, scope: Scope) -> Typed:
     found = scope.computed.get(expression)
     if found is not None:
-        return Typed(found.spark, found.type)
+        return found.typed
     return _typed(expression, scope)
 
 
@@ -124,12 +131,12 @@ def _typed(node: Node, _scope: Scope) -> Typed:
 
 @_typed.register
 def _(_node: NullLiteral, _scope: Scope) -> Typed:
-    return Typed("null", None)
+    return literals.constant("null", None, None)
 
 
 @_typed.register
 def _(node: BooleanLiteral, _scope: Scope) -> Typed:
-    return Typed("true" if node.value else "false", BOOLEAN)
+    return literals.constant("true" if node.value else "false", BOOLEAN, node.value)
 
 
 @_typed.register
@@ -151,7 +158,7 @@ def _(node: DoubleLiteral, _scope: Scope) -> Typed:
 
 @_typed.register
 def _(node: StringLiteral, _scope: Scope) -> Typed:
-    return Typed(literals.text(node.value), VARCHAR)
+    return literals.string(node.value)
 
 
 @_typed.register
@@ -159,12 +166,13 @@ def _(node: ColumnReference, scope: Scope) -> Typed:
     found = scope.found(node)
     if found is None:
         raise unknown_column(node, scope.clause, scope.columns)
-    return Typed(found.spark, found.type)
+    return found.typed
 
 
 @_typed.register
 def _(node: LambdaVariable, scope: Scope) -> Typed:
-    return Typed(spark_name(node.name), scope.parameters[node.name])
+    key = parameter_key(node.name)
+    return Typed(spark_name(node.name), scope.parameters[node.name], lambda row: row[key])
 
 
 # Parts of values.
@@ -172,7 +180,7 @@ def _(node: LambdaVariable, scope: Scope) -> Typed:
 
 @_typed.register
 def _(node: FieldAccess, scope: Scope) -> Typed:
-    base, data_type = typed(node.base, scope)
+    base, data_type, of_base = typed(node.base, scope)
     shown = expression_text(node.base)
     if not isinstance(data_type, StructType):
         raise StatementError(
@@ -183,12 +191,13 @@ def _(node: FieldAccess, scope: Scope) -> Typed:
         names = [each.name for each in data_type.fields]
         hint = did_you_mean(node.field_name, names) or f"There are {', '.join(names)}."
         raise StatementError(f"{shown} has no field {node.field_name}.", node.at, remedy=hint.strip())
-    return Typed(f"{base}.{spark_name(field.name)}", field.type)
+    name = field.name
+    return Typed(f"{base}.{spark_name(name)}", field.type, combining.field_of(of_base, name))
 
 
 @_typed.register
 def _(node: Subscript, scope: Scope) -> Typed:
-    base, data_type = typed(node.base, scope)
+    base, data_type, of_base = typed(node.base, scope)
     index = typed(node.index, scope)
     shown = expression_text(node.base)
     if isinstance(data_type, ArrayType):
@@ -196,14 +205,17 @@ def _(node: Subscript, scope: Scope) -> Typed:
             raise StatementError(
                 f"The index of {shown} must be a whole number, but is {type_name(index.type)}.", node.index.at
             )
-        return Typed(f"try_element_at({base}, {_index(node.index, index)})", data_type.element)
+        spark = f"try_element_at({base}, {_index(node.index, index)})"
+        return Typed(spark, data_type.element, combining.element_of(of_base, index.python))
     if isinstance(data_type, MapType):
         if index.type is None or not can_widen(index.type, data_type.key):
             raise StatementError(
                 f"The key of {shown} must be {data_type.key}, but is {type_name(index.type)}.", node.index.at
             )
         key = coerced(Value(node.index, index), data_type.key)
-        return Typed(f"try_element_at({base}, {key})", data_type.value)
+        return Typed(
+            f"try_element_at({base}, {key.spark})", data_type.value, combining.entry_of(of_base, key.python)
+        )
     remedy = "Fields of a STRUCT are had with ->." if isinstance(data_type, StructType) else ""
     raise StatementError(f"{shown} is {type_name(data_type)}, neither ARRAY nor MAP.", node.at, remedy=remedy)
 
@@ -232,7 +244,7 @@ def _(node: Arithmetic, scope: Scope) -> Typed:
             node.at,
             remedy="CAST changes a type." if "NULL" not in shown else "",
         )
-    return Typed(calculated(node.operator, left, right, result), result)
+    return calculated(node.operator, left, right, result)
 
 
 @_typed.register
@@ -242,18 +254,26 @@ def _(node: Negation, scope: Scope) -> Typed:
         raise StatementError(
             f"- needs a number, but {expression_text(node.operand)} is {type_name(value.type)}.", node.at
         )
-    return Typed(negated(value), value.type)
+    return negated(value)
 
 
 @_typed.register
 def _(node: Comparison, scope: Scope) -> Typed:
-    spark = _comparison(node, scope)
+    value = _comparison(node, scope)
     if node.operator in (ComparisonOperator.DISTINCT, ComparisonOperator.NOT_DISTINCT):
-        return Typed(spark, BOOLEAN)
-    return Typed(f"coalesce({spark}, false)", BOOLEAN)
+        return value
+    return _or_false(value.spark, value.python)
 
 
-def _comparison(node: Comparison, scope: Scope) -> str:
+def _or_false(spark: str, python: Evaluate, *, negated: bool = False) -> Typed:
+    """A condition that is false where it would be null, and then perhaps negated."""
+    spark = f"coalesce({spark}, false)"
+    return Typed(
+        f"(not {spark})" if negated else spark, BOOLEAN, lambda row: (python(row) is True) != negated
+    )
+
+
+def _comparison(node: Comparison, scope: Scope) -> Typed:
     left, right = Value(node.left, typed(node.left, scope)), Value(node.right, typed(node.right, scope))
     return compared(node.operator, left, right, node.at)
 
@@ -263,33 +283,46 @@ def _(node: Between, scope: Scope) -> Typed:
     value, low, high = (Value(each, typed(each, scope)) for each in (node.operand, node.low, node.high))
     above = compared(ComparisonOperator.GREATER_OR_EQUAL, value, low, node.at)
     below = compared(ComparisonOperator.LESS_OR_EQUAL, value, high, node.at)
-    inside = f"coalesce({above} and {below}, false)"
-    return Typed(f"(not {inside})" if node.negated else inside, BOOLEAN)
+    inside = combining.both(above.python, below.python)
+    return _or_false(f"{above.spark} and {below.spark}", inside, negated=node.negated)
 
 
 @_typed.register
 def _(node: Logical, scope: Scope) -> Typed:
-    sides = [_boolean(side, typed(side, scope)) for side in (node.left, node.right)]
-    return Typed(f"({sides[0]} {node.operator.value} {sides[1]})", BOOLEAN)
+    left, right = (_boolean(side, typed(side, scope)) for side in (node.left, node.right))
+    return _logical(node.operator, left, right)
+
+
+def _logical(operator: LogicalOperator, left: Typed, right: Typed) -> Typed:
+    combined = combining.both if operator is LogicalOperator.AND else combining.either
+    python = combined(left.python, right.python)
+    return Typed(f"({left.spark} {operator.value} {right.spark})", BOOLEAN, python)
 
 
 @_typed.register
 def _(node: Not, scope: Scope) -> Typed:
-    return Typed(f"(not {_boolean(node.operand, typed(node.operand, scope))})", BOOLEAN)
+    operand = _boolean(node.operand, typed(node.operand, scope))
+    return Typed(f"(not {operand.spark})", BOOLEAN, combining.opposite(operand.python))
 
 
-def _boolean(expression: Expression, value: Typed) -> str:
+def _boolean(expression: Expression, value: Typed) -> Typed:
     if value.type not in (BOOLEAN, None):
         raise StatementError(
             f"{expression_text(expression)} is {type_name(value.type)} where BOOLEAN is expected.",
             expression.at,
         )
-    return value.spark
+    return value
 
 
 @_typed.register
 def _(node: IsNull, scope: Scope) -> Typed:
-    return Typed(f"({typed(node.operand, scope).spark} is {'not ' if node.negated else ''}null)", BOOLEAN)
+    spark, _, of_operand = typed(node.operand, scope)
+    negated = node.negated
+    return Typed(
+        f"({spark} is {'not ' if negated else ''}null)",
+        BOOLEAN,
+        lambda row: (of_operand(row) is None) != negated,
+    )
 
 
 @_typed.register
@@ -297,10 +330,11 @@ def _(node: InList, scope: Scope) -> Typed:
     values = [Value(each, typed(each, scope)) for each in (node.operand, *node.values)]
     common = common_of(values)
     if common is None:
-        return Typed("false", BOOLEAN)
-    operand, *others = (comparable(coerced(value, common), common) for value in values)
-    inside = f"coalesce({operand} in ({', '.join(others)}), false)"
-    return Typed(f"(not {inside})" if node.negated else inside, BOOLEAN)
+        return literals.constant("false", BOOLEAN, False)
+    operand, *others = (coerced(value, common) for value in values)
+    sparks = ", ".join(comparable(each.spark, common) for each in others)
+    inside = combining.one_of(operand.python, [each.python for each in others])
+    return _or_false(f"{comparable(operand.spark, common)} in ({sparks})", inside, negated=node.negated)
 
 
 @_typed.register
@@ -312,28 +346,33 @@ def _(node: Like, scope: Scope) -> Typed:
                 f"LIKE needs VARCHAR, but {expression_text(expression)} is {type_name(value.type)}.",
                 expression.at,
             )
-    return Typed(like(node, operand.spark, pattern.spark), BOOLEAN)
+    return like(node, operand, pattern)
 
 
 @_typed.register
 def _(node: Case, scope: Scope) -> Typed:
     parts = []
+    branches: list[tuple[Evaluate, Evaluate]] = []
+    otherwise = literals.constant("null", None, None)
     result: DataType | None = None
     for when in node.whens:
-        parts.append(f"when {_when(node, when.condition, scope)}")
+        tested = _when(node, when.condition, scope)
         value = typed(when.result, scope)
         result = _branch(result, when.result, value)
-        parts.append(f"then {value.spark}")
+        parts.append(f"when {tested.spark} then {value.spark}")
+        branches.append((tested.python, value.python))
     if node.otherwise is not None:
-        value = typed(node.otherwise, scope)
-        result = _branch(result, node.otherwise, value)
-        parts.append(f"else {value.spark}")
+        otherwise = typed(node.otherwise, scope)
+        result = _branch(result, node.otherwise, otherwise)
+        parts.append(f"else {otherwise.spark}")
     if result is None:
         raise StatementError("All branches of CASE are NULL.", node.at, remedy="CAST one of them to a type.")
-    return Typed(f"case {' '.join(parts)} end", result)
+
+    python = combining.first_true(branches, otherwise.python)
+    return Typed(f"case {' '.join(parts)} end", result, python)
 
 
-def _when(node: Case, tested: Expression, scope: Scope) -> str:
+def _when(node: Case, tested: Expression, scope: Scope) -> Typed:
     if node.operand is not None:
         return _comparison(Comparison(ComparisonOperator.EQUAL, node.operand, tested, at=tested.at), scope)
     value = _kept(tested, scope)
@@ -341,7 +380,7 @@ def _when(node: Case, tested: Expression, scope: Scope) -> str:
         raise StatementError(
             f"WHEN needs BOOLEAN, but {expression_text(tested)} is {type_name(value.type)}.", tested.at
         )
-    return value.spark
+    return value
 
 
 def _branch(result: DataType | None, expression: Expression, value: Typed) -> DataType | None:
@@ -359,12 +398,12 @@ def _branch(result: DataType | None, expression: Expression, value: Typed) -> Da
 def _(node: Cast, scope: Scope) -> Typed:
     value = typed(node.operand, scope)
     wanted = resolved(node.type, scope.types, node.at)
-    spark = cast(value.spark, value.type, wanted)
-    if spark is None:
+    made = cast_to(value, wanted)
+    if made is None:
         raise StatementError(
             f"CAST of {type_name(value.type)} to {wanted} is not supported: {expression_text(node)}.", node.at
         )
-    return Typed(spark, wanted)
+    return made
 
 
 # Calls and constructors.

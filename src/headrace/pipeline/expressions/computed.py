@@ -1,11 +1,29 @@
-"""An expression that was compiled: what rules put into plans. A frozen value."""
+"""An expression that was compiled: its type, and its two forms. Frozen values.
+
+Rules put `Computed` into plans. `spark` is for queries that Spark runs; `python` is for pull queries and
+INSERT VALUES. One compilation makes both from one tree, so both mean the same.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from headrace.pipeline.statements.position import Position
 from headrace.pipeline.statements.types import DataType
+
+# Values (`values.py`) by column name: a row comes from one source, so no alias is needed.
+Row = Mapping[str, Any]
+Evaluate = Callable[[Row], Any]
+
+
+class Typed(NamedTuple):
+    """A part of an expression while it is being compiled. The type of NULL alone is None."""
+
+    spark: str
+    type: DataType | None
+    python: Evaluate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,3 +34,5 @@ class Computed:
     spark: str
     type: DataType
     at: Position
+    # None for aggregates, which only Spark computes. Equal texts of Spark SQL mean equal Python forms.
+    python: Evaluate | None = field(default=None, compare=False, repr=False)

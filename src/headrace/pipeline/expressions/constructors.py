@@ -5,8 +5,10 @@ from __future__ import annotations
 from headrace.pipeline.expressions.calls import Compile
 from headrace.pipeline.expressions.casts import map_of
 from headrace.pipeline.expressions.coercion import Value, coerced, common_of
-from headrace.pipeline.expressions.literals import Typed, text
+from headrace.pipeline.expressions.computed import Typed
+from headrace.pipeline.expressions.literals import text
 from headrace.pipeline.expressions.scope import Scope
+from headrace.pipeline.expressions.value_casts import map_of as map_value
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import name as written
 from headrace.pipeline.statements.expressions import (
@@ -28,8 +30,10 @@ def array(node: ArrayConstructor, scope: Scope, compile_value: Compile) -> Typed
     element = common_of(values)
     if element is None:
         raise StatementError("All elements of the ARRAY are NULL.", node.at, remedy=_TYPED_NULL)
-    spark = ", ".join(coerced(value, element) for value in values)
-    return Typed(f"array({spark})", ArrayType(element))
+    elements = [coerced(value, element) for value in values]
+    spark = ", ".join(each.spark for each in elements)
+    parts = [each.python for each in elements]
+    return Typed(f"array({spark})", ArrayType(element), lambda row: [part(row) for part in parts])
 
 
 def map_(node: MapConstructor, scope: Scope, compile_value: Compile) -> Typed:
@@ -45,18 +49,23 @@ def map_(node: MapConstructor, scope: Scope, compile_value: Compile) -> Typed:
         (coerced(key, key_type), coerced(value, value_type)) for key, value in zip(keys, entries, strict=True)
     ]
     are_constants = all(isinstance(key.expression, StringLiteral | IntegerLiteral) for key in keys)
-    if are_constants and len({key for key, _ in pairs}) == len(pairs):
-        spark = f"map({', '.join(part for pair in pairs for part in pair)})"
+    if are_constants and len({key.spark for key, _ in pairs}) == len(pairs):
+        spark = f"map({', '.join(part.spark for pair in pairs for part in pair)})"
     else:
-        structs = (f"named_struct('k', {key}, 'v', {value})" for key, value in pairs)
+        structs = (f"named_struct('k', {key.spark}, 'v', {value.spark})" for key, value in pairs)
         spark = map_of(f"array({', '.join(structs)})")
-    return Typed(spark, MapType(key_type, value_type))
+    parts = [(key.python, value.python) for key, value in pairs]
+    return Typed(
+        spark,
+        MapType(key_type, value_type),
+        lambda row: map_value((key(row), value(row)) for key, value in parts),
+    )
 
 
 def struct(node: StructConstructor, scope: Scope, compile_value: Compile) -> Typed:
-    parts, fields = [], []
+    parts, fields, values = [], [], []
     for name, expression in node.fields:
-        spark, data_type = compile_value(expression, scope)
+        spark, data_type, python = compile_value(expression, scope)
         if data_type is None:
             raise StatementError(
                 f"The field {written(name)} is NULL, which has no type.",
@@ -65,4 +74,9 @@ def struct(node: StructConstructor, scope: Scope, compile_value: Compile) -> Typ
             )
         parts.append(f"{text(name)}, {spark}")
         fields.append(StructField(name, data_type))
-    return Typed(f"named_struct({', '.join(parts)})", StructType(tuple(fields)))
+        values.append((name, python))
+    return Typed(
+        f"named_struct({', '.join(parts)})",
+        StructType(tuple(fields)),
+        lambda row: {name: value(row) for name, value in values},
+    )

@@ -1,23 +1,21 @@
-"""Constants: their types as ksqlDB counts them, and their text in Spark SQL."""
+"""Constants: their types as ksqlDB counts them, and their forms."""
 
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
-from typing import Final, NamedTuple
+from typing import Any, Final
 
+from headrace.pipeline.expressions.computed import Typed
 from headrace.pipeline.expressions.types_in_spark import spark_type
-from headrace.pipeline.statements.types import BIGINT, DOUBLE, INTEGER, DataType, DecimalType
+from headrace.pipeline.statements.types import BIGINT, DOUBLE, INTEGER, VARCHAR, DataType, DecimalType
 
 INTEGER_RANGE: Final = range(-(2**31), 2**31)
 BIGINT_RANGE: Final = range(-(2**63), 2**63)
 LARGEST_PRECISION: Final = 38
 
 
-class Typed(NamedTuple):
-    """Spark SQL and what it gives; the type of NULL alone is None."""
-
-    spark: str
-    type: DataType | None
+def constant(spark: str, data_type: DataType | None, value: Any) -> Typed:
+    return Typed(spark, data_type, lambda _row: value)
 
 
 def type_name(data_type: DataType | None) -> str:
@@ -31,14 +29,18 @@ def text(value: str) -> str:
     return f"'{escaped}'"
 
 
+def string(value: str) -> Typed:
+    return constant(text(value), VARCHAR, value)
+
+
 def integer(value: int) -> Typed:
     if value in INTEGER_RANGE:
-        return Typed(str(value), INTEGER)
-    return Typed(f"{value}L", BIGINT)
+        return constant(str(value), INTEGER, value)
+    return constant(f"{value}L", BIGINT, value)
 
 
 def double(value: float) -> Typed:
-    return Typed(f"{value!r}D", DOUBLE)
+    return constant(f"{value!r}D", DOUBLE, value)
 
 
 def decimal_type(value: Decimal) -> DecimalType:
@@ -55,7 +57,8 @@ def decimal(value: Decimal) -> Typed:
     data_type = decimal_type(value)
     spark = f"{value:f}BD"
     # Spark counts no digit before the point of such a number.
-    return Typed(spark if abs(value) >= 1 else f"cast({spark} as {spark_type(data_type)})", data_type)
+    spark = spark if abs(value) >= 1 else f"cast({spark} as {spark_type(data_type)})"
+    return constant(spark, data_type, Decimal(f"{value:f}"))
 
 
 def number_in(value: str) -> DataType | None:

@@ -1,4 +1,4 @@
-"""Arithmetic: which type ksqlDB gives the result, and Spark SQL that gives null where there is none.
+"""Arithmetic: which type ksqlDB gives the result, and both forms, which give null where there is none.
 
 Decimals follow ksqlDB's rules of precision and scale, which are Spark's too, with whole numbers counted as
 DECIMAL(10, 0) and DECIMAL(19, 0). A result of more than 38 digits, which ksqlDB would allow, loses digits
@@ -7,10 +7,16 @@ behind the point as Spark's does. Where ksqlDB wraps around (whole numbers too l
 
 from __future__ import annotations
 
-from typing import Final
+import math
+import operator
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
 
-from headrace.pipeline.expressions.literals import LARGEST_PRECISION, Typed
+from headrace.pipeline.expressions.computed import Row, Typed
+from headrace.pipeline.expressions.literals import LARGEST_PRECISION
 from headrace.pipeline.expressions.types_in_spark import spark_type
+from headrace.pipeline.expressions.value_casts import EXACT, FAILURES, fitting
 from headrace.pipeline.statements.expressions import ArithmeticOperator
 from headrace.pipeline.statements.types import (
     BIGINT,
@@ -88,8 +94,66 @@ def _decimal_result(operator: ArithmeticOperator, left: DecimalType, right: Deci
     return bounded(left_whole + right.scale + scale, scale)
 
 
-def calculated(operator: ArithmeticOperator, left: Typed, right: Typed, result: DataType) -> str:
+def calculated(operator: ArithmeticOperator, left: Typed, right: Typed, result: DataType) -> Typed:
     """`result` is what `result_type` says; both operands have types."""
+    spark = _calculated(operator, left, right, result)
+    one, other = left.python, right.python
+    calculate = _calculation(operator, result)
+
+    def python(row: Row) -> Any:
+        first, second = one(row), other(row)
+        if first is None or second is None:
+            return None
+        try:
+            return calculate(first, second)
+        except FAILURES:
+            return None
+
+    return Typed(spark, result, python)
+
+
+def _calculation(operator: ArithmeticOperator, result: DataType) -> Callable[[Any, Any], Any]:
+    if result is DOUBLE:
+        of_doubles = _DOUBLES[operator]
+        return lambda one, other: of_doubles(float(one), float(other))
+    calculate = _DECIMALS[operator] if isinstance(result, DecimalType) else _EXACT[operator]
+    return lambda one, other: fitting(calculate(one, other), result)
+
+
+def _quotient(left: int, right: int) -> int:
+    """Towards zero, as Java divides."""
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _remainder(left: float, right: float) -> float:
+    if right == 0:
+        raise ZeroDivisionError
+    return math.nan if math.isinf(left) else math.fmod(left, right)
+
+
+_EXACT: Final[dict[ArithmeticOperator, Callable[[Any, Any], Any]]] = {
+    _ADD: lambda left, right: left + right,
+    _SUBTRACT: lambda left, right: left - right,
+    _MULTIPLY: lambda left, right: left * right,
+    _DIVIDE: _quotient,
+    _MODULO: lambda left, right: left - right * _quotient(left, right),
+}
+_DECIMALS: Final[dict[ArithmeticOperator, Callable[[Any, Any], Decimal]]] = {
+    _ADD: EXACT.add,
+    _SUBTRACT: EXACT.subtract,
+    _MULTIPLY: EXACT.multiply,
+    _DIVIDE: EXACT.divide,
+    _MODULO: EXACT.remainder,
+}
+_DOUBLES: Final[dict[ArithmeticOperator, Callable[[float, float], float]]] = {
+    **_EXACT,
+    _DIVIDE: lambda left, right: left / right,
+    _MODULO: _remainder,
+}
+
+
+def _calculated(operator: ArithmeticOperator, left: Typed, right: Typed, result: DataType) -> str:
     if result is VARCHAR:
         return f"concat({left.spark}, {right.spark})"
     if isinstance(result, DecimalType):
@@ -124,7 +188,23 @@ def _is_other_number(text: str) -> bool:
     return text.rstrip("L").isdigit() and int(text.rstrip("L")) != 0
 
 
-def negated(value: Typed) -> str:
+def negated(value: Typed) -> Typed:
+    assert value.type is not None
+    data_type, operand = value.type, value.python
+    # A minus before a Decimal would round it to 28 digits.
+    negate = EXACT.minus if isinstance(data_type, DecimalType) else operator.neg
+
+    def python(row: Row) -> Any:
+        number = operand(row)
+        try:
+            return None if number is None else fitting(negate(number), data_type)
+        except FAILURES:
+            return None
+
+    return Typed(_negated(value), data_type, python)
+
+
+def _negated(value: Typed) -> str:
     if value.type is INTEGER:
         return f"try_subtract(0, {value.spark})"
     if value.type is BIGINT:

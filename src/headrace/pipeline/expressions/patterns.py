@@ -6,17 +6,45 @@ it.
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from functools import lru_cache
+from typing import Any, Final
 
+from headrace.pipeline.expressions.computed import Row, Typed
 from headrace.pipeline.expressions.literals import text
 from headrace.pipeline.statements.errors import UnsupportedError
 from headrace.pipeline.statements.expressions import Like, StringLiteral
+from headrace.pipeline.statements.types import BOOLEAN
 
 _ESCAPE: Final = "\x01"
 _ESCAPE_IN_SPARK: Final = r"'\u0001'"
 
 
-def like(node: Like, operand: str, pattern: str) -> str:
+def like(node: Like, operand: Typed, pattern: Typed) -> Typed:
+    of_value, of_pattern = operand.python, pattern.python
+    escape, negated = node.escape, node.negated
+
+    def python(row: Row) -> Any:
+        value, wanted = of_value(row), of_pattern(row)
+        if value is None or wanted is None:
+            return None
+        return (_expression(wanted, escape).fullmatch(value) is not None) != negated
+
+    return Typed(_spark(node, operand.spark, pattern.spark), BOOLEAN, python)
+
+
+@lru_cache(maxsize=256)
+def _expression(pattern: str, escape: str | None) -> re.Pattern[str]:
+    parts, characters = [], iter(pattern)
+    for character in characters:
+        if character == escape:
+            parts.append(re.escape(next(characters, character)))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _spark(node: Like, operand: str, pattern: str) -> str:
     if node.escape is not None:
         if not isinstance(node.pattern, StringLiteral):
             raise UnsupportedError(

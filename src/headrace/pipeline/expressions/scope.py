@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from headrace.pipeline.expressions.computed import Typed
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import name as written
 from headrace.pipeline.statements.expressions import ColumnReference, Expression
@@ -29,6 +30,11 @@ class Visible:
     source: str | None
     spark: str
     type: DataType
+
+    @property
+    def typed(self) -> Typed:
+        name = self.name
+        return Typed(self.spark, self.type, lambda row: row[name])
 
     @property
     def reference(self) -> str:
@@ -56,6 +62,11 @@ class Scope:
 
     def having(self, *, computed: Mapping[Expression, Visible]) -> Scope:
         return replace(self, computed={**self.computed, **computed})
+
+
+def parameter_key(name: str) -> str:
+    """What a lambda's parameter is called in a row: like no column."""
+    return f"=> {name}"
 
 
 def unknown_column(reference: ColumnReference, clause: str, columns: tuple[Visible, ...]) -> StatementError:

@@ -139,6 +139,16 @@ def rounded(number: Decimal, kind: DecimalType) -> Decimal:
     return found or found.copy_abs()
 
 
+def fitting(value: Any, kind: DataType) -> Any:
+    """A computed value, rounded if it is a DECIMAL. Raises ValueProblemError if it does not fit."""
+    if isinstance(kind, DecimalType):
+        return rounded(value, kind)
+    bounds = _BOUNDS.get(kind)
+    if bounds is not None and value not in bounds:
+        raise ValueProblemError(f"{value} does not fit into {kind}")
+    return value
+
+
 def _whole_number_in(bounds: range) -> Converter:
     def convert(value: Any) -> int:
         number = int(value)
@@ -191,6 +201,7 @@ def _bytes_from_text(text: str) -> bytes:
     return base64.b64decode(bare + "=" * (-len(bare) % 4))
 
 
+_BOUNDS: Final[Mapping[DataType, range]] = {INTEGER: INTEGER_RANGE, BIGINT: BIGINT_RANGE}
 _NUMBERS: Final[Mapping[DataType, Converter]] = {
     INTEGER: _whole_number_in(INTEGER_RANGE),
     BIGINT: _whole_number_in(BIGINT_RANGE),

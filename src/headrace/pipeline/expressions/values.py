@@ -4,7 +4,7 @@ BOOLEAN bool · INTEGER, BIGINT int · DOUBLE float · DECIMAL Decimal · VARCHA
 TIME time · TIMESTAMP datetime in UTC · ARRAY list · MAP dict · STRUCT dict by field name; NULL is None.
 
 `coerced` makes a value fit a type where ksqlDB would do so by itself; a cast may do more and is in
-`casting.py`. `shown` is the value as ksqlDB's REST API shows it.
+`value_casts.py`. `shown` is the value as ksqlDB's REST API shows it.
 """
 
 from __future__ import annotations

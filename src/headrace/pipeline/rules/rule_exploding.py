@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.expressions.calls import calls_of, resolved_call
-from headrace.pipeline.expressions.compiling import typed
-from headrace.pipeline.expressions.computed import Computed
+from headrace.pipeline.expressions.compiling import computed, typed
 from headrace.pipeline.expressions.functions.function import FunctionKind
 from headrace.pipeline.expressions.scope import Visible
 from headrace.pipeline.expressions.types_in_spark import spark_name
@@ -14,7 +13,6 @@ from headrace.pipeline.expressions.walking import walk
 from headrace.pipeline.plan import Explode, Named
 from headrace.pipeline.rules.draft import Draft
 from headrace.pipeline.statements.errors import StatementError
-from headrace.pipeline.statements.expression_printing import expression_text
 from headrace.pipeline.statements.expressions import Case, Expression, FunctionCall
 from headrace.pipeline.statements.tree import SourceKind
 
@@ -28,16 +26,15 @@ def explode(draft: Draft) -> Draft:
     if not calls:
         return draft
     functions = []
-    computed: dict[Expression, Visible] = {}
+    made: dict[Expression, Visible] = {}
     for number, call in enumerate(calls):
         name = f"KSQL_SYNTH_{number}"
-        spark, data_type = resolved_call(call, draft.scope, typed)
-        assert data_type is not None
-        value = Computed(text=expression_text(call), spark=spark, type=data_type, at=call.at)
-        functions.append(Named(name=name, value=value))
-        computed[call] = Visible(name=name, source=None, spark=spark_name(name), type=data_type)
+        value = resolved_call(call, draft.scope, typed)
+        assert value.type is not None
+        functions.append(Named(name=name, value=computed(call, value, value.type)))
+        made[call] = Visible(name=name, source=None, spark=spark_name(name), type=value.type)
     step = Explode(input=draft.top, functions=tuple(functions))
-    return replace(draft, step=step, scope=draft.scope.having(computed=computed))
+    return replace(draft, step=step, scope=draft.scope.having(computed=made))
 
 
 def _check(draft: Draft, expression: Expression, calls: tuple[FunctionCall, ...]) -> None:

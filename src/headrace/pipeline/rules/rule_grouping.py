@@ -109,7 +109,7 @@ def _name(draft: Draft, expression: Expression, names: Names) -> str:
 
 
 def _aggregate(draft: Draft, number: int, call: FunctionCall) -> AggregateCall:
-    spark, data_type = resolved_call(call, draft.scope, typed)
+    spark, data_type, _ = resolved_call(call, draft.scope, typed)
     assert data_type is not None
     value = Computed(text=expression_text(call), spark=spark, type=data_type, at=call.at)
     return AggregateCall(name=f"KSQL_AGG_VARIABLE_{number}", value=value)

@@ -39,7 +39,7 @@ def _listed(draft: Draft, item: SelectItem, names: Names) -> Iterator[SelectExpr
 
 
 def _struct(draft: Draft, base: Expression) -> StructType:
-    _, data_type = typed(base, draft.scope)
+    data_type = typed(base, draft.scope).type
     if not isinstance(data_type, StructType):
         raise StatementError(
             f"{expression_text(base)} is {type_name(data_type)}, no STRUCT: it has no fields.", base.at

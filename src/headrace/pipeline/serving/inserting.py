@@ -7,18 +7,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from headrace.client.cluster import Cluster
 from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Source
-from headrace.pipeline.expressions.evaluation import evaluated
+from headrace.pipeline.expressions.compiling import typed
+from headrace.pipeline.expressions.scope import Scope
 from headrace.pipeline.expressions.values import ValueProblemError, coerced, milliseconds_of
 from headrace.pipeline.formats import Schemas, Serializer
 from headrace.pipeline.statements.errors import StatementError
+from headrace.pipeline.statements.expressions import (
+    ArrayConstructor,
+    Cast,
+    Expression,
+    MapConstructor,
+    NullLiteral,
+    StructConstructor,
+)
 from headrace.pipeline.statements.position import NOWHERE, Position
 from headrace.pipeline.statements.suggestions import did_you_mean
 from headrace.pipeline.statements.tree import InsertValues, SourceKind
-from headrace.pipeline.statements.types import BIGINT, TIMESTAMP
+from headrace.pipeline.statements.types import (
+    BIGINT,
+    TIMESTAMP,
+    VARCHAR,
+    ArrayType,
+    DataType,
+    MapType,
+    StructType,
+)
 
 ROWTIME: Final = Column(name="ROWTIME", type=BIGINT)
 
@@ -97,8 +115,8 @@ def target_of(name: str, catalogue: Catalogue, at: Position = NOWHERE) -> Source
     return source
 
 
-def row_of(statement: InsertValues, source: Source) -> dict[str, Any]:
-    """The row that the statement gives."""
+def row_of(statement: InsertValues, source: Source, catalogue: Catalogue) -> dict[str, Any]:
+    """The row that the statement gives. Raises StatementError."""
     headers = {column.name for column in source.headers}
     names = statement.columns or tuple(column.name for column in source.columns)
     inserted_headers = [name for name in names if name in headers]
@@ -116,4 +134,34 @@ def row_of(statement: InsertValues, source: Source) -> dict[str, Any]:
         raise StatementError(
             f"Failed to insert values into '{source.name}'. A column is named twice.", statement.at
         )
-    return {name: evaluated(value, {}) for name, value in zip(names, statement.values, strict=True)}
+    scope = Scope(types=catalogue.types, clause="VALUES")
+    types = {column.name: column.type for column in source.columns}
+    return {
+        name: typed(_with_typed_nulls(value, types.get(name)), scope).python({})
+        for name, value in zip(names, statement.values, strict=True)
+    }
+
+
+def _with_typed_nulls(expression: Expression, kind: DataType | None) -> Expression:
+    """A constructor in which NULL has the column's type there, unless another value gives it one."""
+    match expression, kind:
+        case ArrayConstructor(), ArrayType(element):
+            return replace(expression, values=_typed_nulls(expression.values, element))
+        case MapConstructor(), MapType(_, value):
+            values = _typed_nulls(tuple(each for _, each in expression.entries), value)
+            keys = (key for key, _ in expression.entries)
+            return replace(expression, entries=tuple(zip(keys, values, strict=True)))
+        case StructConstructor(), StructType():
+            known = {field.name: field.type for field in kind.fields}
+            fields = tuple(
+                (name, _typed_nulls((each,), known.get(name, VARCHAR))[0]) for name, each in expression.fields
+            )
+            return replace(expression, fields=fields)
+        case _:
+            return expression
+
+
+def _typed_nulls(values: tuple[Expression, ...], kind: DataType) -> tuple[Expression, ...]:
+    if values and all(isinstance(each, NullLiteral) for each in values):
+        return tuple(Cast(each, kind, at=each.at) for each in values)
+    return tuple(_with_typed_nulls(each, kind) for each in values)

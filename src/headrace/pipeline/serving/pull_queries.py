@@ -1,7 +1,8 @@
 """Pull queries: what a table holds now, or what a stream has held so far, answered without Spark.
 
 A query whose WHERE fixes all key columns is looked up; any other is a scan of the gateway's view of the
-table, or of the stream's topic from its beginning to its end.
+table, or of the stream's topic from its beginning to its end. Conditions and columns are the Python forms of
+what the rules plan, so a pull query accepts, refuses and computes what a kept query does.
 """
 
 from __future__ import annotations
@@ -9,19 +10,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import islice, product, zip_longest
 from typing import Any, Final
 
 from headrace.client.cluster import Cluster
 from headrace.client.errors import log_late
 from headrace.client.reading import TopicReader, row_position
 from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Format, Source
-from headrace.pipeline.expressions.evaluation import evaluated, is_true
-from headrace.pipeline.expressions.scope import WINDOW_COLUMNS
+from headrace.pipeline.expressions.compiling import typed
+from headrace.pipeline.expressions.computed import Computed, Evaluate, Row
+from headrace.pipeline.expressions.scope import Scope
+from headrace.pipeline.expressions.types_in_spark import spark_name
 from headrace.pipeline.expressions.values import ValueProblemError, coerced
 from headrace.pipeline.formats import Schemas, Serializer
+from headrace.pipeline.query_plan import Aggregate, Explode, Filter, Project, Read, Step, reads_of
 from headrace.pipeline.rules.planning import plan_query
-from headrace.pipeline.serving.table_views import Row, TableViews
+from headrace.pipeline.serving.table_views import HEADERS, TableViews
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expressions import (
     ColumnReference,
@@ -32,7 +36,7 @@ from headrace.pipeline.statements.expressions import (
     Logical,
     LogicalOperator,
 )
-from headrace.pipeline.statements.queries import Select, SelectExpression, Star
+from headrace.pipeline.statements.queries import Select
 from headrace.pipeline.statements.suggestions import did_you_mean
 from headrace.pipeline.statements.tree import Query, SourceKind
 
@@ -65,28 +69,23 @@ class PullQueries:
             hint = did_you_mean(select.source.name, catalogue.sources)
             raise StatementError(f"{select.source.name} does not exist. {hint}".strip(), select.source.at)
         plan = plan_query(statement, catalogue, text=text)
-        expressions = _expressions(select, source)
-        rows: Iterable[Row] = self._rows(source, select.where)
-        if select.where is not None:
-            where = select.where
-            rows = (row for row in rows if is_true(where, row))
-        found = tuple(
-            tuple(evaluated(expression, row) for expression in expressions)
-            for row in islice(rows, select.limit)
-        )
-        own_keys = {column.name for column in source.key}
-        keys = tuple(
-            column.name
-            for column, expression in zip(plan.sink.columns, expressions, strict=True)
-            if isinstance(expression, ColumnReference) and expression.name in own_keys
-        )
-        return PullAnswer(columns=plan.sink.columns, keys=keys, rows=found)
+        project = plan.root
+        assert isinstance(project, Project)
+        rows = _computed(project.input, self._rows(source, select.where, Scope(types=catalogue.types)))
+        columns = [_python(each.value) for each in project.values]
+        found = tuple(tuple(column(row) for column in columns) for row in islice(rows, select.limit))
+        return PullAnswer(columns=plan.sink.columns, keys=_keys(project, reads_of(project)[0]), rows=found)
 
-    def _rows(self, source: Source, where: Expression | None) -> Iterator[Row]:
-        if source.kind is SourceKind.STREAM:
-            yield from self._stream_rows(source)
-            return
-        keys = _fixed_keys(source, where)
+    def _rows(self, source: Source, where: Expression | None, scope: Scope) -> Iterator[Row]:
+        rows = (
+            self._stream_rows(source)
+            if source.kind is SourceKind.STREAM
+            else self._table_rows(source, where, scope)
+        )
+        return ({**row, **_headers(source, row[HEADERS])} for row in rows) if source.headers else rows
+
+    def _table_rows(self, source: Source, where: Expression | None, scope: Scope) -> Iterator[Row]:
+        keys = _fixed_keys(source, where, scope)
         # An Avro key has its schema's id in its bytes, which may be another than ours.
         if keys is None or source.key_encoding.format is Format.AVRO:
             yield from self.views.rows(source)
@@ -108,7 +107,7 @@ class PullQueries:
                     row = {**serializer.read_key(record.key()), **serializer.read_value(record.value())}
                 except ValueProblemError:
                     continue
-                yield {**row, **row_position(record)}
+                yield {**row, **row_position(record), HEADERS: record.headers() or []}
         finally:
             reader.close()
 
@@ -130,30 +129,61 @@ def _check(select: Select) -> None:
             )
 
 
-def _expressions(select: Select, source: Source) -> list[Expression]:
-    """One for each column of the answer."""
-    expressions: list[Expression] = []
-    for item in select.items:
-        if isinstance(item, Star):
-            expressions += [ColumnReference(name) for name in _star(source)]
-        elif isinstance(item, SelectExpression):
-            expressions.append(item.expression)
-        else:
-            raise StatementError("Pull queries don't support ->*.", item.at)
-    return expressions
+def _computed(step: Step, rows: Iterable[Row]) -> Iterator[Row]:
+    """What the steps make of the source's rows."""
+    match step:
+        case Read():
+            yield from rows
+        case Filter():
+            holds = _python(step.condition)
+            yield from (row for row in _computed(step.input, rows) if holds(row) is True)
+        case Explode():
+            for row in _computed(step.input, rows):
+                yield from _exploded(step, row)
+        case Aggregate():
+            raise StatementError(
+                "Pull queries don't support aggregate functions.",
+                step.calls[0].value.at,
+                remedy="Add EMIT CHANGES to issue a push query.",
+            )
+        case _:
+            raise TypeError(f"a pull query has a step {type(step).__name__}")
 
 
-def _star(source: Source) -> list[str]:
-    keys = [column.name for column in source.key]
-    windows = list(WINDOW_COLUMNS) if source.window is not None else []
-    return keys + windows + [column.name for column in source.value]
+def _exploded(step: Explode, row: Row) -> Iterator[Row]:
+    """A row for each element of the longest array, nulls where others are shorter."""
+    names = [each.name for each in step.functions]
+    arrays = [_python(each.value)(row) for each in step.functions]
+    for elements in zip_longest(*arrays):
+        yield {**row, **dict(zip(names, elements, strict=True))}
 
 
-def _fixed_keys(source: Source, where: Expression | None) -> list[Row] | None:
+def _python(value: Computed) -> Evaluate:
+    assert value.python is not None, value.text
+    return value.python
+
+
+def _keys(project: Project, read: Read) -> tuple[str, ...]:
+    """The columns of the answer that are columns of the source's key, as they are."""
+    own = {spark_name(f"{read.alias}.{column.name}") for column in read.source.key}
+    return tuple(each.name for each in project.values if each.value.spark in own)
+
+
+def _headers(source: Source, headers: list[tuple[str, bytes | None]]) -> Row:
+    last = dict(headers)
+    return {
+        column.name: [{"KEY": name, "VALUE": value} for name, value in headers]
+        if column.header is None
+        else last.get(column.header)
+        for column in source.headers
+    }
+
+
+def _fixed_keys(source: Source, where: Expression | None, scope: Scope) -> list[dict[str, Any]] | None:
     """The keys that a WHERE names, all their columns; None if it leaves one open."""
     fixed: dict[str, list[Any]] = {}
     for condition in _conditions(where):
-        name, values = _fixing(condition)
+        name, values = _fixing(condition, scope)
         if name is not None and name not in fixed:
             fixed[name] = values
     columns = source.key
@@ -181,22 +211,22 @@ def _conditions(where: Expression | None) -> Iterator[Expression]:
         yield where
 
 
-def _fixing(condition: Expression) -> tuple[str | None, list[Any]]:
+def _fixing(condition: Expression, scope: Scope) -> tuple[str | None, list[Any]]:
     if isinstance(condition, Comparison) and condition.operator is ComparisonOperator.EQUAL:
         for column, value in ((condition.left, condition.right), (condition.right, condition.left)):
-            if isinstance(column, ColumnReference) and (known := _constant(value)) is not None:
+            if isinstance(column, ColumnReference) and (known := _constant(value, scope)) is not None:
                 return column.name, known
     if isinstance(condition, InList) and not condition.negated:
-        values = [_constant(value) for value in condition.values]
+        values = [_constant(value, scope) for value in condition.values]
         if isinstance(condition.operand, ColumnReference) and all(value is not None for value in values):
             return condition.operand.name, [value[0] for value in values if value is not None]
     return None, []
 
 
-def _constant(expression: Expression) -> list[Any] | None:
+def _constant(expression: Expression, scope: Scope) -> list[Any] | None:
     """Its value in a list, if it has one without a row and is not null."""
     try:
-        value = evaluated(expression, {})
+        value = typed(expression, scope).python({})
     except StatementError:
         return None
     return [value] if value is not None else None

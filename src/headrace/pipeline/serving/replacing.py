@@ -236,5 +236,7 @@ def _essence(value: object) -> object:
         return value.name
     if isinstance(value, Enum) or not dataclasses.is_dataclass(value):
         return [_essence(each) for each in value] if isinstance(value, tuple) else value
-    fields = [field.name for field in dataclasses.fields(value) if field.name not in _MEANINGLESS]
+    fields = [
+        each.name for each in dataclasses.fields(value) if each.compare and each.name not in _MEANINGLESS
+    ]
     return (type(value).__name__, *(_essence(getattr(value, name)) for name in fields))

@@ -159,8 +159,9 @@ class StatementService:
             case Explain():
                 return self._listing.explain(statement, self.log.read_to_end(), text)
             case InsertValues():
-                source = target_of(statement.target, self.log.read_to_end(), statement.at)
-                self.inserter(source, statement.at).insert(row_of(statement, source))
+                catalogue = self.log.read_to_end()
+                source = target_of(statement.target, catalogue, statement.at)
+                self.inserter(source, statement.at).insert(row_of(statement, source, catalogue))
                 return None
             case AssertTopic():
                 return assert_topic(statement, self.cluster, text)

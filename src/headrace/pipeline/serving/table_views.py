@@ -31,6 +31,9 @@ _IDLE_SECONDS: Final = 600.0
 
 Row = dict[str, Any]
 
+# In a row: the record's headers, under a name that no column has.
+HEADERS: Final = "=> headers"
+
 
 class TableView:
     """Of one topic. `rows` may be called from any thread."""
@@ -72,7 +75,10 @@ class TableView:
             if not windows:
                 self._rows.pop(bare, None)
         else:
-            self._rows.setdefault(bare, {})[window] = (record.value(), row_position(record))
+            self._rows.setdefault(bare, {})[window] = (
+                record.value(),
+                {**row_position(record), HEADERS: record.headers() or []},
+            )
 
 
 class TableViews:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from headrace.client.cluster import Cluster
 from headrace.client.reading import TopicReader
-from headrace.pipeline.expressions.casting import text_of
 from headrace.pipeline.expressions.values import ValueProblemError, shown
 from headrace.pipeline.formats import Schemas, avro
 from headrace.pipeline.statements.errors import StatementError
@@ -99,7 +98,7 @@ class PrintedTopic:
         if text is not None:
             return text
         if len(data) in _NUMBER_SIZES:
-            return text_of(int.from_bytes(data, "big", signed=True))
+            return str(int.from_bytes(data, "big", signed=True))
         return data.hex(" ")
 
 

@@ -6,14 +6,18 @@ not in ASCII become `?` as bytes, and bytes that are not become U+FFFD as charac
 
 from __future__ import annotations
 
-from typing import Final
+import base64
+import re
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from headrace.pipeline.expressions.functions.function import Function, Signature, signature
 from headrace.pipeline.expressions.functions.making import scalar
 
 _ASCII_BYTES: Final = r"encode(regexp_replace({value}, r'[^\x00-\x7F]', '?'), 'UTF-8')"
-_HEX: Final = r"r'^([0-9A-Fa-f]{{2}})*$'"
-_BASE64: Final = r"r'^([A-Za-z0-9+/]{{4}})*([A-Za-z0-9+/]{{2}}(==)?|[A-Za-z0-9+/]{{3}}=?)?$'"
+_HEX: Final = r"r'^([0-9A-Fa-f]{{2}})*\z'"
+_BASE64: Final = r"r'^([A-Za-z0-9+/]{{4}})*([A-Za-z0-9+/]{{2}}(==)?|[A-Za-z0-9+/]{{3}}=?)?\z'"
 
 _DECODED: Final = {
     "hex": f"CASE WHEN {{value}} RLIKE {_HEX} THEN unhex({{value}}) END",
@@ -67,16 +71,91 @@ def _encode() -> str:
 _REVERSED: Final = "array_join(reverse(regexp_extract_all(hex({value}), '..', 0)), '')"
 
 
+def _from_ascii(value: str) -> bytes:
+    return value.encode("ascii", "replace")
+
+
+def _to_ascii(value: bytes) -> str:
+    return value.decode("ascii", "replace")
+
+
+def _from_base64(value: str) -> bytes:
+    if _BASE64_TEXT.fullmatch(value) is None:
+        raise ValueError(value)
+    return base64.b64decode(value + "=" * (-len(value) % 4))
+
+
+def _from_hex(value: str) -> bytes:
+    if _HEX_TEXT.fullmatch(value) is None:
+        raise ValueError(value)
+    return bytes.fromhex(value)
+
+
+def _from_prefixed_hex(value: str) -> bytes:
+    if value.startswith("0x"):
+        return _from_hex("0" * (len(value) % 2) + value[2:])
+    return _from_hex(value[2:-1] if _QUOTED_HEX.fullmatch(value) else value)
+
+
+def _from_any_base64(value: str) -> bytes:
+    clean = re.sub(r"[^A-Za-z0-9+/]", "", value.translate(_URL_SAFE).split("=")[0])
+    return _from_base64(clean[:-1] if len(clean) % 4 == 1 else clean)
+
+
+_HEX_TEXT: Final = re.compile(r"(?:[0-9A-Fa-f]{2})*")
+_QUOTED_HEX: Final = re.compile(r"[xX]'.*'")
+_BASE64_TEXT: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?")
+_URL_SAFE: Final = str.maketrans("-_", "+/")
+_READERS: Final[Mapping[str, Callable[[str], bytes]]] = {
+    "hex": _from_hex,
+    "utf8": str.encode,
+    "ascii": _from_ascii,
+    "base64": _from_base64,
+}
+_READERS_OF_ENCODE: Final = {**_READERS, "hex": _from_prefixed_hex, "base64": _from_any_base64}
+_WRITERS: Final[Mapping[str, Callable[[bytes], str]]] = {
+    "hex": lambda value: value.hex().upper(),
+    "utf8": lambda value: value.decode("utf-8", "replace"),
+    "ascii": _to_ascii,
+    "base64": lambda value: base64.b64encode(value).decode(),
+}
+_WRITERS_OF_ENCODE: Final[Mapping[str, Callable[[bytes], str]]] = {**_WRITERS, "hex": bytes.hex}
+
+
+def _value_encoded(value: str, source: str, target: str) -> str | None:
+    read, write = source.lower(), target.lower()
+    return None if read == write else _WRITERS_OF_ENCODE[write](_READERS_OF_ENCODE[read](value))
+
+
+_FORMATS: Final = {"BIGINT": "q", "INTEGER": "i", "DOUBLE": "d"}
+_ORDERS: Final = {"BIG_ENDIAN": ">", "LITTLE_ENDIAN": "<"}
+
+
+def _unpacked(kind: str) -> Callable[..., Any]:
+    def python(value: bytes, order: str = "BIG_ENDIAN") -> Any:
+        kind_in_order = _ORDERS[order.upper()] + _FORMATS[kind]
+        if len(value) != struct.calcsize(kind_in_order):
+            return None
+        return struct.unpack(kind_in_order, value)[0]
+
+    return python
+
+
 def _number(kind: str, size: int, of_bits: str) -> tuple[Signature, ...]:
     """`BITS` in `of_bits` is the unsigned number in hexadecimal digits."""
     big = of_bits.replace("BITS", "hex({value})")
     little = of_bits.replace("BITS", _REVERSED)
     return (
-        signature(f"BYTES value -> {kind}", f"CASE WHEN length({{value}}) = {size} THEN {big} END"),
+        signature(
+            f"BYTES value -> {kind}",
+            f"CASE WHEN length({{value}}) = {size} THEN {big} END",
+            _unpacked(kind),
+        ),
         signature(
             f"BYTES value, VARCHAR order -> {kind}",
             f"CASE WHEN length({{value}}) <> {size} THEN NULL WHEN upper({{order}}) = 'BIG_ENDIAN' THEN {big}"
             f" WHEN upper({{order}}) = 'LITTLE_ENDIAN' THEN {little} END",
+            _unpacked(kind),
         ),
     )
 
@@ -110,12 +189,16 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "ENCODE",
         "A text in one encoding as the text in another.",
-        signature("VARCHAR value, VARCHAR source, VARCHAR target -> VARCHAR", _encode()),
+        signature("VARCHAR value, VARCHAR source, VARCHAR target -> VARCHAR", _encode(), _value_encoded),
     ),
     scalar(
         "FROM_BYTES",
         "Bytes as a text in that encoding.",
-        signature("BYTES value, VARCHAR encoding -> VARCHAR", _chosen("{encoding}", _encoded("{value}"))),
+        signature(
+            "BYTES value, VARCHAR encoding -> VARCHAR",
+            _chosen("{encoding}", _encoded("{value}")),
+            lambda value, encoding: _WRITERS[encoding.lower()](value),
+        ),
     ),
     scalar(
         "INT_FROM_BYTES",
@@ -125,6 +208,10 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "TO_BYTES",
         "The bytes of a text in that encoding.",
-        signature("VARCHAR value, VARCHAR encoding -> BYTES", _chosen("{encoding}", _DECODED)),
+        signature(
+            "VARCHAR value, VARCHAR encoding -> BYTES",
+            _chosen("{encoding}", _DECODED),
+            lambda value, encoding: _READERS[encoding.lower()](value),
+        ),
     ),
 )

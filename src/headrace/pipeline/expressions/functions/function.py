@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from enum import Enum
 from typing import Any
 
@@ -48,7 +49,7 @@ from headrace.pipeline.expressions.functions.type_patterns import (
     open_places,
     shown,
 )
-from headrace.pipeline.expressions.value_casts import FAILURES, converter, rounded
+from headrace.pipeline.expressions.value_casts import EXACT, FAILURES, converter, fitting
 from headrace.pipeline.statements.types import BYTES, TIME, VARCHAR, DataType, DecimalType, StructType
 
 __all__ = [
@@ -311,8 +312,10 @@ def _guarded(name: str, form: Signature, arguments: tuple[Argument, ...], call: 
         if not form.nulls and None in given:
             return None
         try:
-            found = python(*given)
-            return rounded(found, result) if isinstance(result, DecimalType) and found is not None else found
+            with localcontext(EXACT):
+                found = python(*given)
+            is_decimal = isinstance(result, DecimalType) and isinstance(found, Decimal)
+            return fitting(found, result) if is_decimal else found
         except FAILURES:
             return None
 

@@ -5,7 +5,9 @@ A character of null leaves its kind alone; one that is not a single character is
 
 from __future__ import annotations
 
-from typing import Final
+import unicodedata
+from collections.abc import Callable
+from typing import Any, Final
 
 from headrace.pipeline.expressions.functions.function import Function, Signature, signature
 from headrace.pipeline.expressions.functions.making import scalar
@@ -61,16 +63,53 @@ def _masked(part: str) -> str:
     return f"CASE WHEN {single} THEN array_join(transform({CHARACTERS.format(part)}, {character}), '') END"
 
 
+_KINDS: Final = {"Lu": 0, "Ll": 1, "Nd": 2}
+_OTHER: Final = 3
+
+
+def _value_masked(value: str, *masks: str | None) -> str:
+    """With the masks of the call, or those that stand for none."""
+    masks = masks or ("X", "x", "n", "-")
+    if any(mask is not None and len(mask) != 1 for mask in masks):
+        raise ValueError("a mask is one character")
+    chosen = [masks[_KINDS.get(unicodedata.category(each), _OTHER)] for each in value]
+    return "".join(each if mask is None else mask for each, mask in zip(value, chosen, strict=True))
+
+
+def _partly(cut: Callable[[str, int], tuple[str, str, str]]) -> Callable[..., Any]:
+    def python(value: str | None, count: int | None, *masks: str | None) -> str | None:
+        if value is None or count is None or count < 0:
+            return None
+        left, masked, right = cut(value, min(count, len(value)))
+        return left + _value_masked(masked, *masks) + right
+
+    return python
+
+
+_CUT: Final[dict[str, Callable[[str, int], tuple[str, str, str]]]] = {
+    "MASK_KEEP_LEFT": lambda value, count: (value[:count], value[count:], ""),
+    "MASK_KEEP_RIGHT": lambda value, count: ("", value[: len(value) - count], value[len(value) - count :]),
+    "MASK_LEFT": lambda value, count: ("", value[:count], value[count:]),
+    "MASK_RIGHT": lambda value, count: (value[: len(value) - count], value[len(value) - count :], ""),
+}
+
+
 def _forms(name: str) -> tuple[Signature, ...]:
     left, middle, right = _PARTS[name]
+    python = _partly(_CUT[name])
 
     def spark(masked: str) -> str:
         parts = ", ".join(each for each in (left, masked, right) if each)
         return f"CASE WHEN {{n}} >= 0 THEN concat({parts}) END"
 
     return (
-        signature("VARCHAR value, INTEGER n -> VARCHAR", spark(_masked_by_default(middle))),
-        signature(f"VARCHAR value, INTEGER n, {_MASK_PARAMETERS} -> VARCHAR", spark(_masked(middle))),
+        signature("VARCHAR value, INTEGER n -> VARCHAR", spark(_masked_by_default(middle)), python),
+        signature(
+            f"VARCHAR value, INTEGER n, {_MASK_PARAMETERS} -> VARCHAR",
+            spark(_masked(middle)),
+            python,
+            nulls=True,
+        ),
     )
 
 
@@ -78,8 +117,13 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "MASK",
         "With every character masked: X for capital letters, x for small ones, n for digits, - for others.",
-        signature("VARCHAR value -> VARCHAR", _masked_by_default("{value}")),
-        signature(f"VARCHAR value, {_MASK_PARAMETERS} -> VARCHAR", _masked("{value}")),
+        signature("VARCHAR value -> VARCHAR", _masked_by_default("{value}"), _value_masked),
+        signature(
+            f"VARCHAR value, {_MASK_PARAMETERS} -> VARCHAR",
+            _masked("{value}"),
+            lambda value, *masks: None if value is None else _value_masked(value, *masks),
+            nulls=True,
+        ),
     ),
     *(scalar(name, description, *_forms(name)) for name, description in _DESCRIPTIONS.items()),
 )

@@ -6,8 +6,12 @@ whose absolute value does not fit stays as it is.
 
 from __future__ import annotations
 
-from typing import Final
+import math
+import random
+from collections.abc import Callable
+from typing import Any, Final
 
+from headrace.pipeline.expressions.comparisons import less
 from headrace.pipeline.expressions.functions.function import Call, Function, Signature, signature
 from headrace.pipeline.expressions.functions.making import same_as_first, scalar, widest_decimal
 from headrace.pipeline.expressions.functions.spark_text import spark_type
@@ -18,33 +22,58 @@ _LN: Final = (
     f" WHEN {{value}} < 0 THEN {_NAN} END"
 )
 _SMALLEST: Final = {"INTEGER": "-2147483648", "BIGINT": "-9223372036854775808L"}
+_SMALLEST_NUMBERS: Final = {"INTEGER": -(2**31), "BIGINT": -(2**63)}
 _COMPARED: Final = ("INTEGER", "BIGINT", "DOUBLE", "VARCHAR", "BYTES", "DATE", "TIME", "TIMESTAMP")
 
 
-def _of_double(template: str) -> tuple[Signature, ...]:
+def _of_double(template: str, python: Callable[[float], float]) -> tuple[Signature, ...]:
     """A form each for INTEGER, BIGINT and DOUBLE (a DECIMAL becomes a DOUBLE); `{x}` is the DOUBLE."""
+
+    def compute(value: float) -> float:
+        return _as_in_java(python, float(value))
+
     return (
-        signature("INTEGER value -> DOUBLE", template.replace("{x}", "CAST({value} AS DOUBLE)")),
-        signature("BIGINT value -> DOUBLE", template.replace("{x}", "CAST({value} AS DOUBLE)")),
-        signature("DOUBLE value -> DOUBLE", template.replace("{x}", "{value}")),
+        signature("INTEGER value -> DOUBLE", template.replace("{x}", "CAST({value} AS DOUBLE)"), compute),
+        signature("BIGINT value -> DOUBLE", template.replace("{x}", "CAST({value} AS DOUBLE)"), compute),
+        signature("DOUBLE value -> DOUBLE", template.replace("{x}", "{value}"), compute),
     )
 
 
-def _of_doubles(first: str, second: str, template: str) -> tuple[Signature, ...]:
+def _of_doubles(
+    first: str, second: str, template: str, python: Callable[[float, float], float]
+) -> tuple[Signature, ...]:
+    def compute(one: float, other: float) -> float:
+        return _as_in_java(python, float(one), float(other))
+
     return tuple(
-        signature(f"{kind} {first}, {kind} {second} -> DOUBLE", template)
+        signature(f"{kind} {first}, {kind} {second} -> DOUBLE", template, compute)
         for kind in ("INTEGER", "BIGINT", "DOUBLE")
     )
 
 
-def _plain(name: str, description: str, spark: str | None = None) -> Function:
-    return scalar(name, description, *_of_double(spark or f"{name.lower()}({{x}})"))
+def _as_in_java(function: Callable[..., float], *arguments: float) -> float:
+    """Python raises an error where Java gives NaN (no value) or Infinity (too large)."""
+    try:
+        return function(*arguments)
+    except ValueError:
+        return math.nan
+    except OverflowError:
+        return math.inf
+
+
+def _plain(
+    name: str, description: str, python: Callable[[float], float], spark: str | None = None
+) -> Function:
+    return scalar(name, description, *_of_double(spark or f"{name.lower()}({{x}})", python))
 
 
 def _abs(kind: str) -> Signature:
     smallest = _SMALLEST[kind]
+    smallest_number = _SMALLEST_NUMBERS[kind]
     return signature(
-        f"{kind} value -> {kind}", f"CASE WHEN {{value}} = {smallest} THEN {{value}} ELSE abs({{value}}) END"
+        f"{kind} value -> {kind}",
+        f"CASE WHEN {{value}} = {smallest} THEN {{value}} ELSE abs({{value}}) END",
+        lambda value: value if value == smallest_number else abs(value),
     )
 
 
@@ -62,20 +91,69 @@ def _sign(kind: str) -> Signature:
         f"{kind} value -> INTEGER",
         f"CASE{not_a_number} WHEN {{value}} > 0 THEN 1"
         " WHEN {value} < 0 THEN -1 WHEN {value} = 0 THEN 0 END",
+        lambda value: int(value > 0) - int(value < 0),
     )
 
 
-def _most(name: str, description: str) -> Function:
+def _most(name: str, description: str, is_better: Callable[[Any, Any], bool]) -> Function:
     def spark(call: Call) -> str:
         others = call.all_of("others")
         return f"{name.lower()}({', '.join(['{first}', *others])})" if others else "{first}"
 
+    def python(*values: Any) -> Any:
+        best = None
+        for value in values:
+            if value is not None and (best is None or is_better(value, best)):
+                best = value
+        return best
+
     return scalar(
         name,
         description,
-        *(signature(f"{kind} first, {kind}... others -> {kind}", spark) for kind in _COMPARED),
-        signature("DECIMAL first, DECIMAL... others -> DECIMAL", spark, result=widest_decimal),
+        *(
+            signature(f"{kind} first, {kind}... others -> {kind}", spark, python, nulls=True)
+            for kind in _COMPARED
+        ),
+        signature(
+            "DECIMAL first, DECIMAL... others -> DECIMAL", spark, python, nulls=True, result=widest_decimal
+        ),
     )
+
+
+def _cot(value: float) -> float:
+    tangent = math.tan(value)
+    return 1 / tangent if tangent else math.copysign(math.inf, tangent)
+
+
+def _hyperbolic_sine(value: float) -> float:
+    try:
+        return math.sinh(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _ln(value: float) -> float:
+    return math.log(value) if value else -math.inf
+
+
+def _log_of_base(base: float, value: float) -> float:
+    if base <= 0 or base == 1 or value < 0:
+        return math.nan
+    return _ln(value) / math.log(base)
+
+
+def _power(base: float, exponent: float) -> float:
+    # Where C's function, which is Python's, does otherwise than Java's.
+    if math.isnan(exponent) or (abs(base) == 1 and math.isinf(exponent)):
+        return math.nan
+    is_odd = math.isfinite(exponent) and abs(math.fmod(exponent, 2)) == 1
+    infinite = math.copysign(math.inf, base) if is_odd else math.inf
+    if base == 0 and exponent < 0:
+        return infinite
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return infinite
 
 
 _LOG_OF_BASE: Final = (
@@ -83,6 +161,25 @@ _LOG_OF_BASE: Final = (
     f" WHEN {{base}} <= 0 OR {{base}} = 1 OR {{value}} < 0 THEN {_NAN}"
     " WHEN {value} = 0 THEN double('-Infinity') / ln({base}) ELSE ln({value}) / ln({base}) END"
 )
+
+_UNITS: Final = {
+    **dict.fromkeys(("mi", "mile", "miles"), 3959.0),
+    **dict.fromkeys(("", "km", "kilometer", "kilometers", "kilometre", "kilometres"), 6371.0),
+}
+
+
+def _distance(*arguments: Any) -> float | None:
+    lat1, lon1, lat2, lon2, *units = arguments
+    if None in (lat1, lon1, lat2, lon2) or not (
+        abs(lat1) <= 90 and abs(lat2) <= 90 and abs(lon1) <= 180 and abs(lon2) <= 180
+    ):
+        return None
+    haversines = math.pow(math.sin(math.radians(lat2 - lat1) / 2), 2) + math.pow(
+        math.sin(math.radians(lon2 - lon1) / 2), 2
+    ) * math.cos(math.radians(lat1)) * math.cos(math.radians(lat2))
+    unit = units[0] if units and units[0] is not None else ""
+    return 2 * _as_in_java(math.asin, math.sqrt(haversines)) * _UNITS[unit.strip(" ").lower()]
+
 
 # Great circles by haversines, on a globe of this radius.
 _RADIUS: Final = (
@@ -105,52 +202,55 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         "The absolute value.",
         _abs("INTEGER"),
         _abs("BIGINT"),
-        signature("DOUBLE value -> DOUBLE", "abs({value})"),
-        signature("DECIMAL value -> DECIMAL", _abs_of_decimal, result=same_as_first),
+        signature("DOUBLE value -> DOUBLE", "abs({value})", abs),
+        signature("DECIMAL value -> DECIMAL", _abs_of_decimal, abs, result=same_as_first),
     ),
-    _plain("ACOS", "The inverse cosine, in radians; NaN outside of [-1, 1]."),
-    _plain("ASIN", "The inverse sine, in radians; NaN outside of [-1, 1]."),
-    _plain("ATAN", "The inverse tangent, in radians."),
+    _plain("ACOS", "The inverse cosine, in radians; NaN outside of [-1, 1].", math.acos),
+    _plain("ASIN", "The inverse sine, in radians; NaN outside of [-1, 1].", math.asin),
+    _plain("ATAN", "The inverse tangent, in radians.", math.atan),
     scalar(
         "ATAN2",
         "The inverse tangent of y / x, in radians.",
-        *_of_doubles("y", "x", "atan2(CAST({y} AS DOUBLE), CAST({x} AS DOUBLE))"),
+        *_of_doubles("y", "x", "atan2(CAST({y} AS DOUBLE), CAST({x} AS DOUBLE))", math.atan2),
     ),
-    _plain("CBRT", "The cube root."),
-    _plain("COS", "The cosine of an angle in radians."),
-    _plain("COSH", "The hyperbolic cosine."),
-    _plain("COT", "The cotangent of an angle in radians; infinite at 0."),
-    _plain("DEGREES", "Radians as degrees."),
-    _plain("EXP", "e raised to that power."),
+    _plain("CBRT", "The cube root.", math.cbrt),
+    _plain("COS", "The cosine of an angle in radians.", math.cos),
+    _plain("COSH", "The hyperbolic cosine.", math.cosh),
+    _plain("COT", "The cotangent of an angle in radians; infinite at 0.", _cot),
+    _plain("DEGREES", "Radians as degrees.", math.degrees),
+    _plain("EXP", "e raised to that power.", math.exp),
     scalar(
         "GEO_DISTANCE",
         "The great-circle distance of two points in decimal degrees, in kilometres or miles.",
         signature(
             "DOUBLE lat1, DOUBLE lon1, DOUBLE lat2, DOUBLE lon2 -> DOUBLE",
             _DISTANCE.replace("RADIUS", "6371D"),
+            _distance,
         ),
         signature(
             "DOUBLE lat1, DOUBLE lon1, DOUBLE lat2, DOUBLE lon2, VARCHAR unit -> DOUBLE",
             _DISTANCE.replace("RADIUS", f"({_RADIUS})"),
+            _distance,
+            nulls=True,
         ),
     ),
-    _most("GREATEST", "The largest of the values that are not null."),
-    _most("LEAST", "The smallest of the values that are not null."),
-    _plain("LN", "The natural logarithm; -Infinity of 0, NaN of a negative number.", _LN),
+    _most("GREATEST", "The largest of the values that are not null.", lambda one, other: less(other, one)),
+    _most("LEAST", "The smallest of the values that are not null.", less),
+    _plain("LN", "The natural logarithm; -Infinity of 0, NaN of a negative number.", _ln, _LN),
     scalar(
         "LOG",
         "The logarithm, of base e or of the given base.",
-        *_of_double(_LN),
-        *_of_doubles("base", "value", _LOG_OF_BASE),
+        *_of_double(_LN, _ln),
+        *_of_doubles("base", "value", _LOG_OF_BASE, _log_of_base),
     ),
-    scalar("PI", "π.", signature("-> DOUBLE", "pi()")),
+    scalar("PI", "π.", signature("-> DOUBLE", "pi()", lambda: math.pi)),
     scalar(
         "POWER",
         "The base raised to the exponent; Infinity where it does not fit.",
-        *_of_doubles("base", "exponent", "power(CAST({base} AS DOUBLE), CAST({exponent} AS DOUBLE))"),
+        *_of_doubles("base", "exponent", "power(CAST({base} AS DOUBLE), CAST({exponent} AS DOUBLE))", _power),
     ),
-    _plain("RADIANS", "Degrees as radians."),
-    scalar("RANDOM", "A random number between 0.0 and 1.0.", signature("-> DOUBLE", "rand()")),
+    _plain("RADIANS", "Degrees as radians.", math.radians),
+    scalar("RANDOM", "A random number between 0.0 and 1.0.", signature("-> DOUBLE", "rand()", random.random)),
     scalar(
         "SIGN",
         "-1 of a negative number, 0 of zero, 1 of a positive one.",
@@ -158,9 +258,9 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         _sign("BIGINT"),
         _sign("DOUBLE"),
     ),
-    _plain("SIN", "The sine of an angle in radians."),
-    _plain("SINH", "The hyperbolic sine."),
-    _plain("SQRT", "The square root; NaN of a negative number."),
-    _plain("TAN", "The tangent of an angle in radians."),
-    _plain("TANH", "The hyperbolic tangent."),
+    _plain("SIN", "The sine of an angle in radians.", math.sin),
+    _plain("SINH", "The hyperbolic sine.", _hyperbolic_sine),
+    _plain("SQRT", "The square root; NaN of a negative number.", math.sqrt),
+    _plain("TAN", "The tangent of an angle in radians.", math.tan),
+    _plain("TANH", "The hyperbolic tangent.", math.tanh),
 )

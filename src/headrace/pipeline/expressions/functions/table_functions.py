@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from headrace.pipeline.expressions.functions.function import Call, Function, signature
 from headrace.pipeline.expressions.functions.making import table
@@ -31,11 +31,21 @@ def _cube(call: Call) -> str:
     )
 
 
+def _rows_of_cube(columns: list[Any] | None) -> list[list[Any]]:
+    if columns is None or len(columns) > _MOST_COLUMNS:
+        return []
+    rows: list[list[Any]] = [[]]
+    for column in columns:
+        kept = [None] if column is None else [None, column]
+        rows = [[*row, each] for row in rows for each in kept]
+    return rows
+
+
 FUNCTIONS: Final[tuple[Function, ...]] = (
     table(
         "CUBE_EXPLODE",
         "A row for each combination of the columns, each with its value or null.",
-        signature("ARRAY<T> columns -> ARRAY<T>", _cube),
+        signature("ARRAY<T> columns -> ARRAY<T>", _cube, _rows_of_cube, nulls=True),
     ),
     table(
         "EXPLODE",
@@ -43,6 +53,8 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         signature(
             "ARRAY<T> array -> T",
             lambda call: f"coalesce({{array}}, CAST(array() AS {spark_type(ArrayType(call.result))}))",
+            lambda array: array or [],
+            nulls=True,
         ),
     ),
 )

@@ -5,11 +5,17 @@ Characters are Unicode code points; in ksqlDB those beyond U+FFFF count as two. 
 
 from __future__ import annotations
 
-from typing import Final
+import hashlib
+import json
+import re
+import uuid
+from functools import partial
+from typing import Any, Final
 
 from headrace.pipeline.expressions.functions.function import Call, Function, signature
 from headrace.pipeline.expressions.functions.making import scalar
 from headrace.pipeline.expressions.functions.spark_text import string_literal
+from headrace.pipeline.expressions.value_casts import trimmed
 
 CHARACTERS: Final = r"regexp_extract_all({0}, r'(?s).', 0)"
 # A text longer than any record is not worth the memory that it takes.
@@ -115,12 +121,94 @@ _SPLIT_BYTES: Final = (
     r" '\\E\\\\E\\Q'), '\\E'), -1) END, __hr_e -> encode(__hr_e, 'ISO-8859-1'))"
 )
 
+_ESCAPED: Final = re.compile(r"""\\u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4}|\\[btnfr"\\]|[^"\\\x00-\x1f])*""")
+_SURROGATES: Final = range(0xD800, 0xE000)
+_WORD: Final = re.compile(r"[^ \t\n\x0b\f\r]+[ \t\n\x0b\f\r]*")
+
+
+def _character(code: int) -> str:
+    return "?" if code in _SURROGATES else chr(code)
+
+
+def _unescaped(code: str) -> str | None:
+    if _ESCAPED.fullmatch(code) is None:
+        return None
+    return str(json.loads(f'"{code}"')).encode("utf-8", "replace").decode()
+
+
+def _joined(separator: str | None, *values: str | None) -> str | None:
+    return None if separator is None else separator.join(value for value in values if value is not None)
+
+
+def _joined_of_bytes(separator: bytes | None, *values: bytes | None) -> bytes | None:
+    return None if separator is None else separator.join(value for value in values if value is not None)
+
+
+def _nth(number: int | None, *texts: str | None) -> str | None:
+    return texts[number - 1] if number is not None and 1 <= number <= len(texts) else None
+
+
+def _place(sought: str | None, *texts: str | None) -> int:
+    return texts.index(sought) + 1 if sought is not None and sought in texts else 0
+
+
+def _capitalized(value: str) -> str:
+    return "".join(each[0].upper() + each[1:] for each in _WORD.findall(value.lower()))
+
+
+def _found(value: str | None, sought: str | None) -> int:
+    return value.find(sought) + 1 if value and sought is not None else 0
+
+
+def _found_from(
+    value: str | None, sought: str | None, position: int | None, occurrence: int | None = 1
+) -> int | None:
+    if position is None or occurrence is None:
+        return None
+    if value is None or sought is None or position == 0 or occurrence < 1 or abs(position) > len(value):
+        return 0
+    last = len(value) + position - len(sought) + 2
+    if not sought:
+        return position if position > 0 else last
+    places = range(position, len(value) + 1) if position > 0 else range(last, 0, -1)
+    found = [place for place in places if value.startswith(sought, place - 1)]
+    return found[occurrence - 1] if occurrence <= len(found) else 0
+
+
+def _padded(value: Any, length: int, padding: Any, *, left: bool) -> Any:
+    if not 0 <= length <= _LONGEST or not padding:
+        return None
+    missing = max(length - len(value), 0)
+    filling = (padding * (missing // len(padding) + 1))[:missing]
+    return filling + value if left and missing else value[:length] + filling
+
+
+def _parts(value: str, delimiter: str) -> list[str]:
+    return value.split(delimiter) if delimiter else list(value) or [""]
+
+
+def _parts_of_bytes(value: bytes, delimiter: bytes) -> list[bytes]:
+    return [each.encode("latin-1") for each in _parts(value.decode("latin-1"), delimiter.decode("latin-1"))]
+
+
+def _entries(value: str, entries: str, pairs: str) -> dict[str, str] | None:
+    if not entries or not pairs or entries == pairs:
+        return None
+    parted = (each.split(pairs) for each in value.split(entries) if pairs in each)
+    return {key: entry for key, entry, *_ in parted}
+
+
+def _part(value: Any, position: int, length: int | None = None) -> Any:
+    start = max(len(value) + position, 0) if position < 0 else max(position - 1, 0)
+    return value[start:] if length is None else value[start : start + max(length, 0)]
+
+
 FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "CHR",
         "The character of a code point, or of its escaped form `\\u004b`.",
-        signature("INTEGER code -> VARCHAR", _CODE_POINT),
-        signature("VARCHAR code -> VARCHAR", _ESCAPES),
+        signature("INTEGER code -> VARCHAR", _CODE_POINT, _character),
+        signature("VARCHAR code -> VARCHAR", _ESCAPES, _unescaped),
     ),
     scalar(
         "CONCAT",
@@ -128,8 +216,15 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         signature(
             "VARCHAR first, VARCHAR... values -> VARCHAR",
             lambda call: f"concat_ws('', {', '.join(['{first}', *call.all_of('values')])})",
+            lambda *values: _joined("", *values),
+            nulls=True,
         ),
-        signature("BYTES first, BYTES... values -> BYTES", _concatenated_bytes),
+        signature(
+            "BYTES first, BYTES... values -> BYTES",
+            _concatenated_bytes,
+            lambda *values: _joined_of_bytes(b"", *values),
+            nulls=True,
+        ),
     ),
     scalar(
         "CONCAT_WS",
@@ -137,18 +232,25 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         signature(
             "VARCHAR separator, VARCHAR first, VARCHAR... values -> VARCHAR",
             lambda call: f"concat_ws({', '.join(['{separator}', '{first}', *call.all_of('values')])})",
+            _joined,
+            nulls=True,
         ),
-        signature("BYTES separator, BYTES first, BYTES... values -> BYTES", _joined_bytes),
+        signature(
+            "BYTES separator, BYTES first, BYTES... values -> BYTES",
+            _joined_bytes,
+            _joined_of_bytes,
+            nulls=True,
+        ),
     ),
     scalar(
         "ELT",
         "The n-th of the texts, from 1; null where there is none.",
-        signature("INTEGER n, VARCHAR... texts -> VARCHAR", _elt),
+        signature("INTEGER n, VARCHAR... texts -> VARCHAR", _elt, _nth, nulls=True),
     ),
     scalar(
         "FIELD",
         "The position of the text among the others, from 1; 0 where it is not there.",
-        signature("VARCHAR sought, VARCHAR... texts -> INTEGER", _field),
+        signature("VARCHAR sought, VARCHAR... texts -> INTEGER", _field, _place, nulls=True),
     ),
     scalar(
         "INITCAP",
@@ -157,6 +259,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
             "VARCHAR value -> VARCHAR",
             r"array_join(transform(regexp_extract_all(lower({value}), r'[^\s]+\s*', 0),"
             " __hr_w -> concat(upper(substring(__hr_w, 1, 1)), substring(__hr_w, 2))), '')",
+            _capitalized,
         ),
     ),
     scalar(
@@ -165,19 +268,28 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         signature(
             "VARCHAR value, VARCHAR sought -> INTEGER",
             "CASE WHEN {value} = '' THEN 0 ELSE coalesce(instr({value}, {sought}), 0) END",
+            _found,
+            nulls=True,
         ),
-        signature("VARCHAR value, VARCHAR sought, INTEGER position -> INTEGER", _instr("{position}", "1")),
+        signature(
+            "VARCHAR value, VARCHAR sought, INTEGER position -> INTEGER",
+            _instr("{position}", "1"),
+            _found_from,
+            nulls=True,
+        ),
         signature(
             "VARCHAR value, VARCHAR sought, INTEGER position, INTEGER occurrence -> INTEGER",
             _instr("{position}", "{occurrence}"),
+            _found_from,
+            nulls=True,
         ),
     ),
-    scalar("LCASE", "In small letters.", signature("VARCHAR value -> VARCHAR", "lower({value})")),
+    scalar("LCASE", "In small letters.", signature("VARCHAR value -> VARCHAR", "lower({value})", str.lower)),
     scalar(
         "LEN",
         "The number of characters, or of bytes.",
-        signature("VARCHAR value -> INTEGER", "length({value})"),
-        signature("BYTES value -> INTEGER", "length({value})"),
+        signature("VARCHAR value -> INTEGER", "length({value})", len),
+        signature("BYTES value -> INTEGER", "length({value})", len),
     ),
     scalar(
         "LPAD",
@@ -186,12 +298,19 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
             signature(
                 f"{kind} value, INTEGER length, {kind} padding -> {kind}",
                 _PADDED % "lpad({value}, {length}, {padding})",
+                partial(_padded, left=True),
             )
             for kind in ("VARCHAR", "BYTES")
         ),
     ),
     scalar(
-        "MD5", "The MD5 hash, as hexadecimal digits.", signature("VARCHAR value -> VARCHAR", "md5({value})")
+        "MD5",
+        "The MD5 hash, as hexadecimal digits.",
+        signature(
+            "VARCHAR value -> VARCHAR",
+            "md5({value})",
+            lambda value: hashlib.md5(value.encode(), usedforsecurity=False).hexdigest(),
+        ),
     ),
     scalar(
         "REPLACE",
@@ -201,6 +320,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
             "CASE WHEN {old} = '' THEN concat({new}, array_join(transform("
             + CHARACTERS.format("{value}")
             + ", __hr_c -> concat(__hr_c, {new})), '')) ELSE replace({value}, {old}, {new}) END",
+            str.replace,
         ),
     ),
     scalar(
@@ -210,6 +330,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
             signature(
                 f"{kind} value, INTEGER length, {kind} padding -> {kind}",
                 _PADDED % "rpad({value}, {length}, {padding})",
+                partial(_padded, left=False),
             )
             for kind in ("VARCHAR", "BYTES")
         ),
@@ -217,8 +338,8 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "SPLIT",
         "The parts between the delimiters; every character where the delimiter is empty.",
-        signature("VARCHAR value, VARCHAR delimiter -> ARRAY<VARCHAR>", _split),
-        signature("BYTES value, BYTES delimiter -> ARRAY<BYTES>", _SPLIT_BYTES),
+        signature("VARCHAR value, VARCHAR delimiter -> ARRAY<VARCHAR>", _split, _parts),
+        signature("BYTES value, BYTES delimiter -> ARRAY<BYTES>", _SPLIT_BYTES, _parts_of_bytes),
     ),
     scalar(
         "SPLIT_TO_MAP",
@@ -229,13 +350,14 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
             " map_from_entries(transform(filter("
             f"split({{value}}, {quoted_pattern('entries')}, -1), __hr_e -> contains(__hr_e, {{pairs}})),"
             " __hr_e -> struct(split_part(__hr_e, {pairs}, 1), split_part(__hr_e, {pairs}, 2)))) END",
+            _entries,
         ),
     ),
     scalar(
         "SUBSTRING",
         "The part from that position, from the end with a negative one; to the end, or of that length.",
         *(
-            signature(f"{kind} value, INTEGER position{length} -> {kind}", _substring)
+            signature(f"{kind} value, INTEGER position{length} -> {kind}", _substring, _part)
             for kind in ("VARCHAR", "BYTES")
             for length in ("", ", INTEGER length")
         ),
@@ -243,17 +365,20 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "TRIM",
         "Without white space at both ends.",
-        signature("VARCHAR value -> VARCHAR", f"regexp_replace({{value}}, {_SPACES}, '')"),
+        signature("VARCHAR value -> VARCHAR", f"regexp_replace({{value}}, {_SPACES}, '')", trimmed),
     ),
-    scalar("UCASE", "In capital letters.", signature("VARCHAR value -> VARCHAR", "upper({value})")),
+    scalar(
+        "UCASE", "In capital letters.", signature("VARCHAR value -> VARCHAR", "upper({value})", str.upper)
+    ),
     scalar(
         "UUID",
         "A random UUID, or that of 16 bytes.",
-        signature("-> VARCHAR", "uuid()"),
+        signature("-> VARCHAR", "uuid()", lambda: str(uuid.uuid4())),
         signature(
             "BYTES bytes -> VARCHAR",
             "CASE WHEN length({bytes}) = 16 THEN regexp_replace(lower(hex({bytes})),"
             " r'^(.{{8}})(.{{4}})(.{{4}})(.{{4}})(.{{12}})$', r'$1-$2-$3-$4-$5') END",
+            lambda value: str(uuid.UUID(bytes=value)),
         ),
     ),
 )
