@@ -217,7 +217,7 @@ def equal(one: Any, other: Any) -> bool:
         case float():
             return _equal_doubles(one, other)
         case Decimal():
-            return bool(one == other) and one.as_tuple().exponent == other.as_tuple().exponent
+            return bool(one == other)
         case list():
             return len(one) == len(other) and all(map(equal, one, other))
         case dict():

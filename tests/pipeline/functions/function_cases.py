@@ -16,6 +16,7 @@ from headrace.pipeline.expressions.functions.type_patterns import (
     Pattern,
     Special,
     StructOf,
+    open_places,
 )
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.types import (
@@ -67,7 +68,13 @@ def _cases(function: Function, seed: int, rows: int) -> Iterator[Case]:
         assert parameters is not None
         # With columns, then with constants among them; not all types fit, and not all constants.
         has_case = False
-        for constants in (0.0, 0.0, *((0.5,) * _CONSTANT_CALLS if parameters else ())):
+        is_open = any(any(open_places(each.type)) or "DECIMAL" in each.type_text for each in parameters)
+        has_constants = any(each.type in (VARCHAR, INTEGER) for each in parameters[1:])
+        for constants in (
+            0.0,
+            *([0.0] if is_open else []),
+            *([0.5] * _CONSTANT_CALLS if has_constants else []),
+        ):
             for _ in range(_ATTEMPTS):
                 case = _case(function, parameters, chance, rows, constants)
                 if case is not None:
@@ -91,7 +98,7 @@ def _case(
             arguments.append(_lambda(parameter.type, opens, decimal, chance))
         else:
             kind = _type(parameter.type, opens, decimal)
-            if kind in (VARCHAR, INTEGER) and chance.random() < constants:
+            if kind in (VARCHAR, INTEGER) and arguments and chance.random() < constants:
                 arguments.append(_literal(_value(parameter.name, kind, chance, nulls=0)))
             else:
                 arguments.append(f"C{len(columns)}")

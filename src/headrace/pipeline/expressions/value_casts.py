@@ -134,7 +134,7 @@ def rounded(number: Decimal, kind: DecimalType) -> Decimal:
     if not number.is_finite():
         raise ValueProblemError(f"{number} is no DECIMAL")
     found = number.quantize(Decimal(1).scaleb(-kind.scale), context=EXACT)
-    if abs(found) >= Decimal(10) ** (kind.precision - kind.scale):
+    if found.copy_abs() >= Decimal(10) ** (kind.precision - kind.scale):
         raise ValueProblemError(f"{number} has more digits than {kind}")
     return found or found.copy_abs()
 

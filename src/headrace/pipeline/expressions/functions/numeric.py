@@ -125,6 +125,11 @@ def _cot(value: float) -> float:
     return 1 / tangent if tangent else math.copysign(math.inf, tangent)
 
 
+def _atan2(y: float, x: float) -> float:
+    # Spark takes -0.0 for 0.0.
+    return math.atan2(y + 0.0, x + 0.0)
+
+
 def _hyperbolic_sine(value: float) -> float:
     try:
         return math.sinh(value)
@@ -211,7 +216,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "ATAN2",
         "The inverse tangent of y / x, in radians.",
-        *_of_doubles("y", "x", "atan2(CAST({y} AS DOUBLE), CAST({x} AS DOUBLE))", math.atan2),
+        *_of_doubles("y", "x", "atan2(CAST({y} AS DOUBLE), CAST({x} AS DOUBLE))", _atan2),
     ),
     _plain("CBRT", "The cube root.", math.cbrt),
     _plain("COS", "The cosine of an angle in radians.", math.cos),

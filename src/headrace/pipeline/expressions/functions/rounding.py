@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from typing import Final
 
 from headrace.pipeline.expressions.functions.function import (
@@ -38,6 +38,8 @@ _ByPlaces = Callable[[str, int], str]
 _Rounded = Callable[[Decimal, int], Decimal]
 _WHOLE_FROM: Final = 2.0**52
 _EXACT_BELOW: Final = 1e18
+# For all digits of the largest double.
+_LARGE: Final = Context(prec=400)
 _EXACT_DOUBLE: Final = DecimalType(37, 18)
 
 
@@ -85,7 +87,7 @@ def _double_to_places(rounded_to: _Rounded) -> Callable[[float, int], float | No
             return float(rounded_to(rounded(decimal_of(value), _EXACT_DOUBLE), places) + 0)
         if places >= 0:
             return value
-        return float(decimal_of(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP))
+        return float(decimal_of(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, _LARGE))
 
     return python
 
@@ -126,7 +128,7 @@ def _places_of_decimal(rounded: _ByPlaces) -> Callable[[Call], str]:
                 return f"CAST(0 AS {spark_type(kind)})"
             return f"TRY_CAST({rounded('{value}', places)} AS {spark_type(kind)})"
 
-        return _by_places(call, of)
+        return _by_places(call, of, range(kind.scale - kind.precision, kind.scale))
 
     return spark
 
@@ -142,18 +144,18 @@ def _places_of_double(rounded: _ByPlaces) -> Callable[[Call], str]:
             f" WHEN abs({{value}}) < double('Infinity') THEN {large} END"
         )
 
-    return lambda call: _by_places(call, of)
+    return lambda call: _by_places(call, of, _PLACES)
 
 
-def _by_places(call: Call, of: Callable[[int], str]) -> str:
+def _by_places(call: Call, of: Callable[[int], str], possible: range) -> str:
     """Spark wants the number of places as a constant; for an expression each is written out."""
     constant = call.integer("places")
     if constant is not None:
         return f"CASE WHEN {{value}} IS NOT NULL THEN {of(constant)} END"
-    cases = " ".join(f"WHEN {{places}} = {places} THEN {of(places)}" for places in _PLACES)
+    cases = " ".join(f"WHEN {{places}} = {places} THEN {of(places)}" for places in possible)
     return (
-        f"CASE WHEN {{value}} IS NULL THEN NULL WHEN {{places}} < {_PLACES.start} THEN {of(-99)}"
-        f" WHEN {{places}} >= {_PLACES.stop} THEN {of(99)} {cases} END"
+        f"CASE WHEN {{value}} IS NULL THEN NULL WHEN {{places}} < {possible.start} THEN {of(-99)}"
+        f" WHEN {{places}} >= {possible.stop} THEN {of(99)} {cases} END"
     )
 
 
