@@ -23,7 +23,7 @@ from headrace.pipeline.expressions.scope import Scope
 from headrace.pipeline.expressions.types_in_spark import spark_name
 from headrace.pipeline.expressions.values import ValueProblemError, coerced
 from headrace.pipeline.formats import Schemas, Serializer
-from headrace.pipeline.query_plan import Aggregate, Explode, Filter, Project, Read, Step, reads_of
+from headrace.pipeline.plan import Aggregate, Explode, Filter, Project, Read, Step, reads_of
 from headrace.pipeline.rules.planning import plan_query
 from headrace.pipeline.serving.table_views import HEADERS, TableViews
 from headrace.pipeline.statements.errors import StatementError
