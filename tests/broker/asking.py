@@ -35,10 +35,9 @@ def ask(broker: Broker, api: Api, version: int, **fields: Any) -> Any:
     schema = load_request_schema(api.key, version)
     body = io.BytesIO()
     entity_writer(schema)(body, make(schema, fields))
-    messages = api.messages(version)
-    request = messages.read(memoryview(body.getvalue()))
-    reply = api.handle(broker, request, Context(api, version, "test", Nobody()))
-    written = messages.write(reply)
+    context = Context(version, "test", Nobody())
+    written = api.handler().at(version).answer(broker, memoryview(body.getvalue()), context)
+    assert isinstance(written, bytes)
     read, size = entity_reader(load_response_schema(api.key, version))(written, 0)
     assert size == len(written)
     return read

@@ -7,19 +7,12 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.apis import (
-    api_03_metadata,
-    api_19_create_topics,
-    api_32_describe_configs,
-    api_33_alter_configs,
-    api_37_create_partitions,
-    api_44_incremental_alter_configs,
-)
+from headrace.broker.apis import ALL
 from headrace.broker.broker import Broker
 from tests.broker.asking import ask
 
-DESCRIBE, ALTER = api_32_describe_configs.API, api_33_alter_configs.API
-INCREMENTAL = api_44_incremental_alter_configs.API
+DESCRIBE, ALTER = ALL[32], ALL[33]
+INCREMENTAL = ALL[44]
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -295,10 +288,10 @@ def test_how_long_producers_are_known(start: Callable[..., Broker]) -> None:
             log.producers.expiration_ms for topic in broker.logs.topics.values() for log in topic.partitions
         }
 
-    ask(broker, api_03_metadata.API, 12, topics=[{"name": "a"}])
+    ask(broker, ALL[3], 12, topics=[{"name": "a"}])
     made = {"name": "b", "num_partitions": 1, "replication_factor": 1}
-    ask(broker, api_19_create_topics.API, 7, topics=[made])
-    ask(broker, api_37_create_partitions.API, 3, topics=[{"name": "b", "count": 2, "assignments": None}])
+    ask(broker, ALL[19], 7, topics=[made])
+    ask(broker, ALL[37], 3, topics=[{"name": "b", "count": 2, "assignments": None}])
     assert known_for() == {50}
     assert incremental(broker, BROKER, "1", ("producer.id.expiration.ms", SET, "70")) == ("none", None)
     assert known_for() == {70}

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import typing
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from headrace.broker import apis
+from headrace.broker.api import Api, Typed
 from headrace.broker.apis import ALL
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.log import errors as log_errors
 from headrace.log.errors import LogError
 from headrace.wire import errors as wire_errors
+from headrace.wire.messages import of_version
 
 FOLDER = Path(apis.__file__).parent
 # As `kafka-broker-api-versions` of Apache Kafka 4.3.1 prints them.
@@ -97,8 +104,8 @@ KAFKA_VERSIONS = {
 
 
 def test_every_file_of_the_folder_is_in_the_list() -> None:
-    files = {int(path.stem.split("_")[1]) for path in FOLDER.glob("api_*.py")}
-    assert files == set(ALL)
+    files = {path.stem for path in FOLDER.glob("api_*.py")}
+    assert files == {api.module.rpartition(".")[2] for api in ALL.values()}
 
 
 def test_versions_are_those_of_apache_kafka() -> None:
@@ -106,14 +113,46 @@ def test_versions_are_those_of_apache_kafka() -> None:
 
 
 @pytest.mark.parametrize("api", ALL.values(), ids=lambda api: api.name)
-def test_a_file_says_what_it_is(api: apis.Api) -> None:
-    module = inspect.getmodule(api.handle)
-    assert module is not None
-    assert module.__name__.rpartition(".")[2].startswith(f"api_{api.key:02}_")
+def test_a_file_says_what_it_is(api: Api) -> None:
+    module = import_module(api.module)
     text = module.__doc__ or ""
     assert text.startswith(f"{api.name} (key {api.key}), version")
     assert "Behaviour: " in text
     assert "Version notes: " in text or api.versions[0] == api.versions[1]
+
+
+@pytest.mark.parametrize("api", ALL.values(), ids=lambda api: api.name)
+def test_a_handlers_messages_are_the_newest_and_have_the_fields_of_all_versions(api: Api) -> None:
+    """A request is read into its class, a reply is written from it: in either something would be missing."""
+    handler = api.handler()
+    if not isinstance(handler, Typed):
+        return
+    messages = handler.messages
+    for message, kind in ((messages.request, "Request"), (messages.reply, "Response")):
+        assert message.__name__ == f"{api.name}{kind}"
+        assert message.__version__ == api.versions[1]
+        for version in range(api.versions[0], api.versions[1] + 1):
+            assert list(missing_fields(of_version(message, version), message)) == []
+
+
+def missing_fields(old: type, new: type) -> Iterator[str]:
+    """Fields of one class that another has not, also in the structures inside."""
+    hints = typing.get_type_hints(new)
+    for name, hint in typing.get_type_hints(old).items():
+        if name.startswith("__"):
+            continue
+        if name not in hints:
+            yield f"{old.__name__}.{name}"
+        elif (struct := struct_in(hint)) is not None:
+            other = struct_in(hints[name])
+            assert other is not None
+            yield from missing_fields(struct, other)
+
+
+def struct_in(hint: Any) -> type | None:
+    if dataclasses.is_dataclass(hint):
+        return typing.cast("type", hint)
+    return next((found for each in typing.get_args(hint) if (found := struct_in(each)) is not None), None)
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.broker.apis import (
-    api_35_describe_log_dirs,
-    api_60_describe_cluster,
-    api_75_describe_topic_partitions,
-)
+from headrace.broker.apis import ALL
 from headrace.broker.broker import Broker
 from headrace.wire.records import Record, build_batch
 from tests.broker.asking import ask, open_broker
 
-DESCRIBE_LOG_DIRS, DESCRIBE_CLUSTER = api_35_describe_log_dirs.API, api_60_describe_cluster.API
-DESCRIBE_TOPIC_PARTITIONS = api_75_describe_topic_partitions.API
+DESCRIBE_LOG_DIRS, DESCRIBE_CLUSTER = ALL[35], ALL[60]
+DESCRIBE_TOPIC_PARTITIONS = ALL[75]
 NOT_ASKED_FOR = -(2**31)
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.apis import api_19_create_topics, api_20_delete_topics, api_37_create_partitions
+from headrace.broker.apis import ALL
 from headrace.broker.broker import Broker
 from headrace.wire.records import Record, build_batch
 from tests.broker.asking import ask
 
-CREATE_TOPICS, DELETE_TOPICS = api_19_create_topics.API, api_20_delete_topics.API
-CREATE_PARTITIONS = api_37_create_partitions.API
+CREATE_TOPICS, DELETE_TOPICS = ALL[19], ALL[20]
+CREATE_PARTITIONS = ALL[37]
 UNKNOWN = "This server does not host this topic-partition."
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.apis import api_03_metadata
+from headrace.broker.apis import ALL
 from headrace.broker.broker import Broker
 from tests.broker.asking import ask
 
-METADATA = api_03_metadata.API
+METADATA = ALL[3]
 VERSIONS = range(14)
 NOT_ASKED_FOR = -(2**31)
 

@@ -8,18 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.apis import (
-    api_18_api_versions,
-    api_29_describe_acls,
-    api_32_describe_configs,
-    api_43_elect_leaders,
-    api_45_alter_partition_reassignments,
-    api_46_list_partition_reassignments,
-    api_48_describe_client_quotas,
-    api_50_describe_user_scram_credentials,
-    api_55_describe_quorum,
-    api_74_list_config_resources,
-)
+from headrace.broker.apis import ALL
 from headrace.broker.broker import Broker
 from tests.broker.asking import ask
 
@@ -28,7 +17,7 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 @pytest.mark.parametrize("version", range(1, 4))
 def test_there_are_no_acls(broker: Broker, version: int) -> None:
-    reply = ask(broker, api_29_describe_acls.API, version, resource_type_filter=1)
+    reply = ask(broker, ALL[29], version, resource_type_filter=1)
     assert (reply.error_code.name, reply.error_message) == (
         "security_disabled",
         "No Authorizer is configured on the broker",
@@ -47,19 +36,19 @@ def elected(reply: Any) -> list[tuple[str, list[tuple[int, str]]]]:
 def test_nobody_needs_to_be_elected(broker: Broker, version: int) -> None:
     broker.create_topic("a", 2, {})
     asked = [{"topic": "a", "partitions": [1, 2]}, {"topic": "b", "partitions": [0]}]
-    reply = ask(broker, api_43_elect_leaders.API, version, topic_partitions=asked, election_type=0)
+    reply = ask(broker, ALL[43], version, topic_partitions=asked, election_type=0)
     assert getattr(reply, "error_code", 0) == 0
     assert elected(reply) == [
         ("a", [(1, "election_not_needed"), (2, "unknown_topic_or_partition")]),
         ("b", [(0, "unknown_topic_or_partition")]),
     ]
-    assert elected(ask(broker, api_43_elect_leaders.API, version, topic_partitions=None)) == [("a", [])]
+    assert elected(ask(broker, ALL[43], version, topic_partitions=None)) == [("a", [])]
 
 
 def test_an_election_of_an_unknown_kind(broker: Broker) -> None:
     broker.create_topic("a", 1, {})
     asked = [{"topic": "a", "partitions": [0]}]
-    reply = ask(broker, api_43_elect_leaders.API, 2, topic_partitions=asked, election_type=7)
+    reply = ask(broker, ALL[43], 2, topic_partitions=asked, election_type=7)
     assert reply.error_code.name == "invalid_request"
     assert elected(reply) == [("a", [(0, "invalid_request")])]
 
@@ -102,7 +91,7 @@ def test_moving_partitions(
     partitions = [{"partition_index": partition, "replicas": replicas}]
     reply = ask(
         broker,
-        api_45_alter_partition_reassignments.API,
+        ALL[45],
         version,
         topics=[{"name": name, "partitions": partitions}],
     )
@@ -116,7 +105,7 @@ def test_moving_partitions(
 def test_nothing_is_being_moved(broker: Broker) -> None:
     broker.create_topic("a", 1, {})
     for topics in (None, [{"name": "a", "partition_indexes": [0]}]):
-        reply = ask(broker, api_46_list_partition_reassignments.API, 0, topics=topics)
+        reply = ask(broker, ALL[46], 0, topics=topics)
         assert (reply.error_code.name, reply.error_message, reply.topics) == ("none", None, ())
 
 
@@ -161,13 +150,13 @@ def test_nobody_has_a_quota(
     message: str | None,
 ) -> None:
     asked = [{"entity_type": kind, "match_type": how, "match": name} for kind, how, name in components]
-    reply = ask(broker, api_48_describe_client_quotas.API, version, components=asked, strict=False)
+    reply = ask(broker, ALL[48], version, components=asked, strict=False)
     assert (reply.error_code.name, reply.error_message) == (code, message)
     assert reply.entries == (() if code == "none" else None)
 
 
 def test_nobody_has_credentials(broker: Broker) -> None:
-    api = api_50_describe_user_scram_credentials.API
+    api = ALL[50]
     assert ask(broker, api, 0, users=None).results == ()
     asked = [{"name": name} for name in ("a", "b", "a")]
     found = {each.user: each for each in ask(broker, api, 0, users=asked).results}
@@ -181,7 +170,7 @@ def test_nobody_has_credentials(broker: Broker) -> None:
 @pytest.mark.parametrize("version", range(3))
 def test_the_quorum_is_this_node(broker: Broker, version: int) -> None:
     asked = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
-    reply = ask(broker, api_55_describe_quorum.API, version, topics=asked)
+    reply = ask(broker, ALL[55], version, topics=asked)
     assert reply.error_code.name == "none"
     (partition,) = reply.topics[0].partitions
     assert (partition.error_code.name, partition.leader_id) == ("none", 1)
@@ -197,13 +186,13 @@ def test_the_quorum_is_this_node(broker: Broker, version: int) -> None:
 def test_there_is_no_other_quorum(broker: Broker) -> None:
     broker.create_topic("a", 1, {})
     asked = [{"topic_name": "a", "partitions": [{"partition_index": 0}]}]
-    reply = ask(broker, api_55_describe_quorum.API, 2, topics=asked)
+    reply = ask(broker, ALL[55], 2, topics=asked)
     assert reply.topics[0].partitions[0].error_code.name == "unknown_topic_or_partition"
     assert reply.nodes == ()
 
 
 def resources(broker: Broker, *types: int) -> list[tuple[int, str]]:
-    reply = ask(broker, api_74_list_config_resources.API, 1, resource_types=list(types))
+    reply = ask(broker, ALL[74], 1, resource_types=list(types))
     assert reply.error_code.name == "none"
     return [(each.resource_type, each.resource_name) for each in reply.config_resources]
 
@@ -216,13 +205,13 @@ def test_what_can_have_configs(broker: Broker) -> None:
     assert resources(broker, TOPIC) == topics
     assert resources(broker, BROKER) == [(BROKER, "1")]
     assert resources(broker, CLIENT_METRICS, GROUP) == []
-    api = api_74_list_config_resources.API
+    api = ALL[74]
     assert ask(broker, api, 0).config_resources == ()
     assert ask(broker, api, 1, resource_types=[99]).error_code.name == "unsupported_version"
 
 
 def test_features(broker: Broker) -> None:
-    api = api_18_api_versions.API
+    api = ALL[18]
     fields = {"client_software_name": "test", "client_software_version": "1"}
     for version, supported in ((3, []), (4, [("group.version", 0, 1), ("transaction.version", 0, 2)])):
         reply = ask(broker, api, version, **fields)
@@ -239,7 +228,7 @@ def test_features(broker: Broker) -> None:
 def test_a_group_goes_by_the_configs_of_the_node(start: Callable[..., Broker]) -> None:
     broker = start(configs={"group.consumer.session.timeout.ms": "50000"})
     asked = [{"resource_type": 32, "resource_name": "g", "configuration_keys": None}]
-    reply = ask(broker, api_32_describe_configs.API, 4, resources=asked, include_synonyms=False)
+    reply = ask(broker, ALL[32], 4, resources=asked, include_synonyms=False)
     (result,) = reply.results
     assert {each.name: (each.value, each.read_only) for each in result.configs} == {
         "consumer.heartbeat.interval.ms": ("5000", True),

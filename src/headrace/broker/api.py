@@ -1,58 +1,31 @@
-"""How an API key is declared: as data, from which dispatch, ApiVersions and the compatibility page derive.
+"""How an API is declared and answered: data for dispatch, ApiVersions and the compatibility page.
 
-One file under `broker/apis/` declares one key. Most take a request of `kio` and give a reply of `kio`; the
-two that carry records (`raw`) take the bytes of the request and give pieces of a reply.
+`broker/apis/__init__.py` lists the APIs, one file of that folder answers each. Such a file ends with its
+`HANDLER`: most take a request of `kio` and give a reply of `kio` (`Typed`); the two that carry records take
+the bytes of the request and give pieces of a reply (`Raw`).
 
-Invariants: a handler runs on the event loop and never blocks it; a reply that has to wait is a future. The
-bytes of a request are valid only until the handler returns.
+Invariants: a file is imported when its API is first asked for, with the classes of `kio` that it needs. A
+handler runs on the event loop and never blocks it; a reply that has to wait is awaitable. The bytes of a
+request are valid only until the handler returns.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol
 
-from headrace.wire.messages import Messages, messages
+from headrace.broker.answers import Later, convert_later
+from headrace.wire.messages import Messages, Reply, Request, snake_case
+from headrace.wire.pieces import Piece
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
 
-
-class FileSource(Protocol):
-    """A file that stays readable for as long as somebody holds it."""
-
-    def pread(self, size: int, position: int, /) -> bytes: ...
-    def fileno(self) -> int:
-        """For the kernel to read from; negative if it cannot."""
-
-
-class FilePart(Protocol):
-    """Bytes that go from a file to the client without being looked at."""
-
-    @property
-    def file(self) -> FileSource: ...
-    @property
-    def position(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-
-
-# What a reply is sent as: buffers and parts of files, in order. None is no reply at all (acks=0).
-Pieces = Sequence[bytes | bytearray | memoryview | FilePart] | None
-Handler = Callable[["Broker", Any, "Context"], Any | Awaitable[Any]]
-
-
-def when_done(answer: Any, convert: Callable[[Any], Any]) -> Any:
-    """What `convert` makes of an answer: now, or, of a future, a coroutine that gives it later."""
-    if not isinstance(answer, asyncio.Future):
-        return convert(answer)
-    return _convert_later(answer, convert)
-
-
-async def _convert_later(answer: asyncio.Future[Any], convert: Callable[[Any], Any]) -> Any:
-    return convert(await answer)
+# What a handler gives of a reply: everything behind the header. None is no reply at all (acks=0).
+Body = bytes | list[Piece] | None
 
 
 class Peer(Protocol):
@@ -60,60 +33,87 @@ class Peer(Protocol):
 
     @property
     def address(self) -> str: ...
-    def hold_until(self, future: asyncio.Future[Any], /) -> None:
+    def hold_until(self, future: asyncio.Future[None], /) -> None:
         """Let no later request of this connection overtake one that is done with this."""
 
 
-class Context:
+class Context(NamedTuple):
     """What a handler knows about its request beside the message."""
 
-    __slots__ = ("_api", "client_id", "connection", "version")
+    version: int
+    client_id: str | None
+    connection: Peer
 
-    def __init__(self, api: Api, version: int, client_id: str | None, connection: Peer) -> None:
-        self._api = api
-        self.version = version
-        self.client_id = client_id
-        self.connection = connection
 
-    @property
-    def messages(self) -> Messages:
-        return self._api.messages(self.version)
+class Served(NamedTuple):
+    """One version of an API, ready to be asked. `answer` raises WireError for what cannot be read."""
 
-    def make(self, name: str, /, **fields: Any) -> Any:
-        """A part of the reply, of the class `name` in this version."""
-        return self.messages.make(name, **fields)
+    # Whether headers and bodies of this version have tagged fields (KIP-482).
+    flexible: bool
+    answer: Callable[[Broker, memoryview, Context], Later[Body]]
 
-    def reply(self, **fields: Any) -> Any:
-        """The reply itself in this version."""
-        return self.messages.reply(**fields)
+
+class Handler(Protocol):
+    """What answers an API."""
+
+    def at(self, version: int) -> Served: ...
+
+
+class Typed(Generic[Request, Reply]):
+    """Takes and gives messages, of the classes that have the fields of all versions."""
+
+    def __init__(
+        self,
+        request: type[Request],
+        reply: type[Reply],
+        handle: Callable[[Broker, Request, Context], Later[Reply]],
+    ) -> None:
+        self.messages: Final = Messages(request, reply)
+        self._handle: Final = handle
+
+    def at(self, version: int) -> Served:
+        flexible, read, write = self.messages.at(version)
+        handle = self._handle
+
+        def answer(broker: Broker, body: memoryview, context: Context) -> Later[Body]:
+            reply = handle(broker, read(body), context)
+            return convert_later(reply, write) if isinstance(reply, Awaitable) else write(reply)
+
+        return Served(flexible, answer)
+
+
+class Raw:
+    """Takes and gives bytes, which have tagged fields from a version on."""
+
+    def __init__(
+        self, flexible_from: int, handle: Callable[[Broker, memoryview, Context], Later[Body]]
+    ) -> None:
+        self._flexible_from: Final = flexible_from
+        self._handle: Final = handle
+
+    def at(self, version: int) -> Served:
+        return Served(version >= self._flexible_from, self._handle)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One API key: the versions that are advertised, and what answers them."""
+    """One API key and the versions that are advertised."""
 
     key: int
     name: str
     versions: tuple[int, int]
-    handle: Handler
     # Advertised for old clients, but not served (KIP-896: librdkafka looks at Produce from version 0).
     lowest_served: int | None = None
-    # Takes and gives bytes; flexible from this version on.
-    raw_flexible_from: int | None = None
-
-    @property
-    def raw(self) -> bool:
-        return self.raw_flexible_from is not None
 
     def serves(self, version: int) -> bool:
         lowest = self.versions[0] if self.lowest_served is None else self.lowest_served
         return lowest <= version <= self.versions[1]
 
-    def is_flexible(self, version: int) -> bool:
-        """Whether headers and bodies of this version have tagged fields (KIP-482)."""
-        if self.raw_flexible_from is not None:
-            return version >= self.raw_flexible_from
-        return self.messages(version).flexible
+    @property
+    def module(self) -> str:
+        """The file that answers it."""
+        return f"headrace.broker.apis.api_{self.key:02}_{snake_case(self.name)}"
 
-    def messages(self, version: int) -> Messages:
-        return messages(self.name, version, self.versions[1])
+    def handler(self) -> Handler:
+        handler: Handler = import_module(self.module).HANDLER
+        return handler

@@ -7,28 +7,65 @@ configs of one resource are altered, or none. Codes and words are Apache Kafka's
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
+from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.broker.topic_names import check_name
 from headrace.log.errors import LogError
 
-if TYPE_CHECKING:
-    from headrace.broker.api import Context
-    from headrace.broker.broker import Broker
-
 TOPIC: Final = 2
 BROKER: Final = 4
 
-# Alters one resource, or only checks that it could be.
-Alteration = Callable[[Any], None]
+Texts = Mapping[str, str]
 
 
-def answer(resources: Sequence[Any], context: Context, alter: Alteration) -> Any:
-    """The reply of either API, after `alter` was called for each resource that can be looked at."""
+class _Config(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class _Resource(Protocol):
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
+    @property
+    def configs(self) -> Iterable[_Config]: ...
+
+
+_SomeResource = TypeVar("_SomeResource", bound=_Resource)
+
+
+class Change(NamedTuple):
+    """What a resource is to have. Both check it and raise ApiError."""
+
+    # From the overrides that the topic has.
+    of_topic: Callable[[Texts], Texts]
+    # For this node (true), or for all nodes.
+    of_broker: Callable[[bool], Texts]
+
+
+class Result(NamedTuple):
+    """What became of one resource."""
+
+    error: ErrorCode
+    message: str | None
+    resource_type: int
+    resource_name: str
+
+
+def alter_all(
+    broker: Broker,
+    resources: Sequence[_SomeResource],
+    change_of: Callable[[_SomeResource], Change],
+    *,
+    validate_only: bool,
+) -> list[Result]:
+    """Alter each resource, or only check that it could be. `change_of` raises ApiError."""
     named = Counter((each.resource_type, each.resource_name) for each in resources)
     results = []
     for each in resources:
@@ -37,27 +74,37 @@ def answer(resources: Sequence[Any], context: Context, alter: Alteration) -> Any
         try:
             if named[each.resource_type, each.resource_name] > 1:
                 raise ApiError(ErrorCode.invalid_request, "Each resource must appear at most once.")
-            alter(each)
+            if any(count > 1 for count in Counter(config.name for config in each.configs).values()):
+                raise ApiError(ErrorCode.invalid_request, "Error due to duplicate config keys")
+            _alter(broker, each, change_of(each), validate_only=validate_only)
         except ApiError as refusal:
             error, message = refusal.code, refusal.message
         except LogError as failure:
             error, message = kafka_code(failure), str(failure)
-        results.append(
-            context.make(
-                "AlterConfigsResourceResponse",
-                error_code=error,
-                error_message=message,
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
-            )
-        )
-    return context.reply(responses=tuple(results))
+        results.append(Result(error, message, each.resource_type, each.resource_name))
+    return results
 
 
-def check_each_named_once(configs: Iterable[Any]) -> None:
-    """Raises ApiError (INVALID_REQUEST)."""
-    if any(count > 1 for count in Counter(each.name for each in configs).values()):
-        raise ApiError(ErrorCode.invalid_request, "Error due to duplicate config keys")
+def _alter(broker: Broker, resource: _Resource, change: Change, *, validate_only: bool) -> None:
+    """Raises ApiError, LogError."""
+    name = resource.resource_name
+    if resource.resource_type == TOPIC:
+        _check_topic_resource(name)
+        topic = broker.logs.topics.get(name)
+        altered = change.of_topic({} if topic is None else topic.overrides)
+        if topic is None:
+            raise ApiError(ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist.")
+        if not validate_only:
+            broker.configs.set_topic(name, altered)
+    elif resource.resource_type == BROKER:
+        of_this_node = name != ""
+        if of_this_node:
+            _check_is_this_node(broker, name)
+        altered = change.of_broker(of_this_node)
+        if not validate_only:
+            broker.configs.set_broker(altered, of_this_node=of_this_node)
+    else:
+        raise ApiError(ErrorCode.invalid_request, f"Unknown resource type {resource.resource_type}")
 
 
 def check_not_null(names: Sequence[str]) -> None:
@@ -66,8 +113,7 @@ def check_not_null(names: Sequence[str]) -> None:
         raise ApiError(ErrorCode.invalid_request, f"Null value not supported for : {', '.join(names)}")
 
 
-def check_is_this_node(broker: Broker, name: str) -> None:
-    """Raises ApiError (INVALID_REQUEST)."""
+def _check_is_this_node(broker: Broker, name: str) -> None:
     node_id = node_number(name)
     if node_id is None:
         raise ApiError(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}")
@@ -78,21 +124,10 @@ def check_is_this_node(broker: Broker, name: str) -> None:
         )
 
 
-def check_topic_resource(name: str) -> None:
-    """Raises ApiError."""
+def _check_topic_resource(name: str) -> None:
     if not name:
         raise ApiError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
     check_name(name)
-
-
-def check_topic_is_there(broker: Broker, name: str) -> None:
-    """Raises ApiError (UNKNOWN_TOPIC_OR_PARTITION)."""
-    if name not in broker.logs.topics:
-        raise ApiError(ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist.")
-
-
-def unknown_type(kind: int) -> ApiError:
-    return ApiError(ErrorCode.invalid_request, f"Unknown resource type {kind}")
 
 
 def node_number(name: str) -> int | None:

@@ -23,9 +23,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from headrace.broker.api import FilePart, Pieces
 from headrace.wire.errors import WireError
 from headrace.wire.framing import FrameBuffer
+from headrace.wire.pieces import FilePart, Pieces
 
 _log = logging.getLogger(__name__)
 

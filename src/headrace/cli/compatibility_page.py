@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from headrace.broker.api import Api
@@ -91,10 +92,10 @@ def _api_row(api: Api) -> tuple[str, ...]:
 
 def _behaviour(api: Api) -> str:
     """The paragraph of the API's module that describes its behaviour."""
-    text = sys.modules[api.handle.__module__].__doc__ or ""
+    text = import_module(api.module).__doc__ or ""
     found = re.search(r"^Behaviour: (.+?)(?:\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
     if found is None:
-        raise ValueError(f"{api.handle.__module__} does not describe its behaviour")
+        raise ValueError(f"{api.module} does not describe its behaviour")
     sentence = re.sub(r"\s+", " ", found.group(1)).strip()
     return sentence[0].upper() + sentence[1:]
 

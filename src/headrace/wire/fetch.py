@@ -14,8 +14,9 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from headrace.wire.pieces import Piece
 from headrace.wire.produce import TopicKey
 from headrace.wire.reader import Reader
 from headrace.wire.varints import array_length, string
@@ -77,7 +78,7 @@ class PartitionReply(NamedTuple):
     log_start_offset: int
     # None for readers that see all records, a list for those that see committed ones only.
     aborted: Sequence[tuple[int, int]] | None = None
-    records: Any = b""
+    records: Piece | None = None
     size: int = 0
 
 
@@ -118,10 +119,10 @@ def write_reply(
     *,
     error_code: int = 0,
     session_id: int = 0,
-) -> list[Any]:
+) -> list[Piece]:
     """The body of the reply as buffers and parts of files, in order."""
     compact = version >= FLEXIBLE_FROM
-    pieces: list[Any] = []
+    pieces: list[Piece] = []
     head = bytearray(
         _HEAD_WITH_SESSION.pack(0, error_code, session_id) if version >= _SESSIONS_FROM else _HEAD.pack(0)
     )
@@ -138,9 +139,9 @@ def write_reply(
             if version >= _RACK_FROM:
                 head += _NO_REPLICA
             head += array_length(partition.size, compact=compact)
-            if partition.size:
+            if partition.size and (records := partition.records) is not None:
                 pieces.append(head)
-                pieces.append(partition.records)
+                pieces.append(records)
                 head = bytearray()
             if compact:
                 head += b"\x00"

@@ -1,8 +1,10 @@
-"""The messages of every API but Produce and Fetch, read and written by `kio`.
+"""The messages of every API but Produce and Fetch, read and written with the classes of `kio`.
 
-`kio` has one class per message and version. `Messages` stands for one API at one version and hides the
-difference between versions the way Kafka does: a field that this version does not have yet is left out when
-a reply is made. Names are checked against the newest version, so a misspelt field is an error.
+`kio` has one class per message and version. A handler knows the newest one only, and `Messages` hides the
+others as Kafka does: a request of an older version is read as the newest, with defaults for what it does not
+have; a reply goes out with the fields that the version of the request has. Where an older version has a field
+that the newest dropped, the handler's class is a subclass of the newest that adds it
+(docs/decisions/0012-handlers-know-the-newest-messages.md).
 
 Invariants: modules of `kio` are imported when their version is first asked for (importing all of them would
 take seconds and a hundred megabytes). Never looks at what a message means.
@@ -10,99 +12,73 @@ take seconds and a hundred megabytes). Never looks at what a message means.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import io
+import re
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from types import ModuleType
-from typing import Any, Final
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from kio.serial import entity_reader, entity_writer
-from kio.serial.errors import SerialError
+from kio.serial import entity_writer
+from kio.static.protocol import Entity
 
-from headrace.wire.errors import MalformedRequestError
 from headrace.wire.record_batch import Buffer
-from headrace.wire.shape import checked
+from headrace.wire.requests import request_reader
 
 NO_THROTTLE: Final = datetime.timedelta(0)
 
-
-class Messages:
-    """Request and response of one API at one version."""
-
-    def __init__(self, api: str, version: int, newest: int) -> None:
-        """`api` as Kafka spells it, e.g. ListOffsets; `newest` is the version that knows all fields."""
-        folder = snake_case(api)
-        request = import_module(f"kio.schema.{folder}.v{version}.request")
-        self.version = version
-        self._response: Final = import_module(f"kio.schema.{folder}.v{version}.response")
-        self._newest: Final = import_module(f"kio.schema.{folder}.v{newest}.response")
-        request_class = self._request_class = getattr(request, f"{api}Request")
-        self._reply_name: Final = f"{api}Response"
-        self.flexible: Final[bool] = request_class.__flexible__
-        self._read: Final = entity_reader(request_class)
-        self._write: Final = entity_writer(getattr(self._response, self._reply_name))
-        self._fields: Final[dict[str, frozenset[str] | None]] = {}
-
-    def read(self, body: Buffer) -> Any:
-        """The request. Raises MalformedRequestError."""
-        whole = checked(self._request_class, bytes(body))
-        try:
-            request, _size = self._read(whole, 0)
-        except (SerialError, ValueError, OverflowError) as error:
-            raise MalformedRequestError(f"{type(error).__name__}: {error}") from error
-        return request
-
-    def write(self, reply: Any) -> bytes:
-        buffer = io.BytesIO()
-        self._write(buffer, reply)
-        return buffer.getvalue()
-
-    def make(self, name: str, /, **fields: Any) -> Any:
-        """A value of the class `name`, without what this version does not have; None if that is all of it."""
-        known = self._fields.get(name, frozenset())
-        if not known and known is not None:
-            known = self._fields[name] = self._known(name)
-        if known is None:
-            return None
-        if not known.issuperset(fields):
-            surplus = fields.keys() - known
-            if unknown := surplus - field_names(getattr(self._newest, name)):
-                raise TypeError(f"{name} has no field {', '.join(sorted(unknown))}")
-            fields = {field: value for field, value in fields.items() if field in known}
-        return getattr(self._response, name)(**fields)
-
-    def reply(self, **fields: Any) -> Any:
-        """The response itself; never throttled unless it says so."""
-        fields.setdefault("throttle_time", NO_THROTTLE)
-        if "throttle_time" not in field_names(getattr(self._newest, self._reply_name)):
-            del fields["throttle_time"]
-        return self.make(self._reply_name, **fields)
-
-    def _known(self, name: str) -> frozenset[str] | None:
-        if hasattr(self._response, name):
-            return field_names(getattr(self._response, name))
-        if not hasattr(self._newest, name):
-            raise TypeError(f"{self._reply_name} has no part {name}")
-        return None
+Request = TypeVar("Request", bound=Entity)
+Reply = TypeVar("Reply", bound=Entity)
 
 
-@cache
-def messages(api: str, version: int, newest: int) -> Messages:
-    return Messages(api, version, newest)
+class Codec(NamedTuple, Generic[Request, Reply]):
+    """How one version of an API is read and written. `read` raises MalformedRequestError."""
+
+    flexible: bool
+    read: Callable[[Buffer], Request]
+    write: Callable[[Reply], bytes]
 
 
-@cache
-def field_names(message: type) -> frozenset[str]:
-    return frozenset(field.name for field in dataclasses.fields(message))
+class Messages(Generic[Request, Reply]):
+    """Request and reply of one API, in all versions. `request` and `reply` have the fields of all of them."""
+
+    def __init__(self, request: type[Request], reply: type[Reply]) -> None:
+        self.request: Final = request
+        self.reply: Final = reply
+        self._codecs: Final[dict[int, Codec[Request, Reply]]] = {}
+
+    def at(self, version: int) -> Codec[Request, Reply]:
+        if (codec := self._codecs.get(version)) is None:
+            sent = of_version(self.request, version)
+            write_to = entity_writer(of_version(self.reply, version))
+
+            def write(reply: Reply) -> bytes:
+                # It asks a reply for the fields of its version, whatever class the reply is of.
+                buffer = io.BytesIO()
+                write_to(buffer, reply)
+                return buffer.getvalue()
+
+            codec = Codec(sent.__flexible__, request_reader(sent, self.request), write)
+            self._codecs[version] = codec
+        return codec
+
+
+def written(message: Entity) -> bytes:
+    """The bytes of a message in the version of its own class."""
+    buffer = io.BytesIO()
+    entity_writer(type(message))(buffer, message)
+    return buffer.getvalue()
+
+
+def of_version(message: type[Entity], version: int) -> type[Entity]:
+    """The class of `kio` that stands for this message in another version."""
+    newest = next(each for each in message.__mro__ if each.__module__.startswith("kio."))
+    module = import_module(re.sub(r"\.v\d+\.", f".v{version}.", newest.__module__))
+    found: type[Entity] = getattr(module, newest.__name__)
+    return found
 
 
 @cache
 def snake_case(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
-
-
-def response_module(api: str, version: int) -> ModuleType:
-    """For tests and clients that read replies."""
-    return import_module(f"kio.schema.{snake_case(api)}.v{version}.response")

@@ -20,7 +20,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Raw
 from headrace.broker.broker import Broker
 from headrace.broker.connection import CloseConnectionError
 from headrace.broker.errors import ApiError, kafka_code, unknown_partition
@@ -254,11 +254,4 @@ def _failure(partition: int, error: LogError | ApiError, log: PartitionLog | Non
     )
 
 
-API = Api(
-    key=0,
-    name="Produce",
-    versions=(0, 13),
-    lowest_served=3,
-    handle=handle,
-    raw_flexible_from=FLEXIBLE_FROM,
-)
+HANDLER = Raw(FLEXIBLE_FROM, handle)

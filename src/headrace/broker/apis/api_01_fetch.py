@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Raw
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code, unknown_partition
 from headrace.broker.fetch_sessions import Answered, FetchSession, Wanted
@@ -34,13 +34,14 @@ from headrace.wire.fetch import (
     read_request,
     write_reply,
 )
+from headrace.wire.pieces import Piece
 from headrace.wire.produce import TopicKey
 
 _TOPIC_IDS_FROM: Final = 13
 _READ_COMMITTED: Final = 1
 
 
-def handle(broker: Broker, body: memoryview, context: Context) -> list[Any] | asyncio.Future[list[Any]]:
+def handle(broker: Broker, body: memoryview, context: Context) -> list[Piece] | asyncio.Future[list[Piece]]:
     """Answer at once if there is enough to read, otherwise when there is."""
     request = read_request(body, context.version)
     try:
@@ -83,9 +84,9 @@ class _Fetch:
             replies.append((topic, reply))
         return replies, size, failed
 
-    def wait(self, missing_bytes: int) -> asyncio.Future[list[Any]]:
+    def wait(self, missing_bytes: int) -> asyncio.Future[list[Piece]]:
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[list[Any]] = loop.create_future()
+        future: asyncio.Future[list[Piece]] = loop.create_future()
         until = loop.time() + self._request.max_wait_ms / 1000
 
         waiting: WaitingFetch | None = None
@@ -99,7 +100,7 @@ class _Fetch:
                 complete=complete,
             )
 
-        def cancel(_future: asyncio.Future[list[Any]]) -> None:
+        def cancel(_future: asyncio.Future[list[Piece]]) -> None:
             if waiting is not None:
                 self._broker.waiting.cancel(waiting)
 
@@ -117,7 +118,7 @@ class _Fetch:
         future.add_done_callback(cancel)
         return future
 
-    def reply(self, replies: Iterable[Answered]) -> list[Any]:
+    def reply(self, replies: Iterable[Answered]) -> list[Piece]:
         grouped: dict[TopicKey, list[PartitionReply]] = {}
         for topic, reply in self._session.news(replies):
             grouped.setdefault(topic, []).append(reply)
@@ -165,4 +166,4 @@ def _error(fetch: PartitionFetch, code: ErrorCode, aborted: tuple[()] | None = N
     return PartitionReply(fetch.partition, code, -1, -1, -1, aborted)
 
 
-API = Api(key=1, name="Fetch", versions=(4, 18), handle=handle, raw_flexible_from=FLEXIBLE_FROM)
+HANDLER = Raw(FLEXIBLE_FROM, handle)

@@ -16,16 +16,19 @@ everything is local: 8 is the earliest offset, 9 and 11 give -1.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from kio.schema.errors import ErrorCode
+from kio.schema.list_offsets.v11 import request as requests
+from kio.schema.list_offsets.v11 import response as responses
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.broker.leader_epoch_check import check_leader_epoch
 from headrace.log.errors import LogError
 from headrace.log.partition.partition_log import PartitionLog
+from headrace.wire.messages import NO_THROTTLE
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -50,12 +53,14 @@ _Found = tuple[int, int, int]
 _NOTHING: Final[_Found] = (-1, -1, -1)
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.ListOffsetsRequest, context: Context
+) -> responses.ListOffsetsResponse:
     """One answer for each partition, even if it was named in several places."""
     times = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
-    answers: dict[str, dict[int, Any]] = {}
+    answers: dict[str, dict[int, responses.ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
         partitions = answers.setdefault(topic.name, {})
         for asked in topic.partitions:
@@ -65,28 +70,35 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
                     raise ApiError(ErrorCode.invalid_request)
                 found = _find(broker, request, topic.name, asked, context.version)
             except (ApiError, LogError) as error:
-                partitions[index] = _answer(context, index, _NOTHING, kafka_code(error))
+                partitions[index] = _answer(index, _NOTHING, kafka_code(error))
             else:
-                partitions[index] = _answer(context, index, found, ErrorCode.none)
-    return context.reply(
+                partitions[index] = _answer(index, found, ErrorCode.none)
+    return responses.ListOffsetsResponse(
+        throttle_time=NO_THROTTLE,
         topics=tuple(
-            context.make("ListOffsetsTopicResponse", name=name, partitions=tuple(partitions.values()))
+            responses.ListOffsetsTopicResponse(name=name, partitions=tuple(partitions.values()))
             for name, partitions in answers.items()
-        )
+        ),
     )
 
 
-def _find(broker: Broker, request: Any, name: str, asked: Any, version: int) -> _Found:
+def _find(
+    broker: Broker,
+    request: requests.ListOffsetsRequest,
+    name: str,
+    asked: requests.ListOffsetsPartition,
+    version: int,
+) -> _Found:
     """Raises ApiError, LogError."""
     timestamp = asked.timestamp
-    if getattr(request, "isolation_level", 0) not in _ISOLATION_LEVELS:
+    if request.isolation_level not in _ISOLATION_LEVELS:
         raise ApiError(ErrorCode.unknown_server_error, "Unknown isolation level.")
     if timestamp < 0 and version < _LOWEST_VERSION.get(timestamp, version + 1):
         raise ApiError(ErrorCode.unsupported_version)
     log = broker.partition(broker.find_topic(name), asked.partition_index)
     if log is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
-    check_leader_epoch(log, getattr(asked, "current_leader_epoch", -1))
+    check_leader_epoch(log, asked.current_leader_epoch)
     readable = _readable_end(log, request)
     if timestamp == LATEST:
         return -1, readable, log.leader_epoch
@@ -100,10 +112,10 @@ def _find(broker: Broker, request: Any, name: str, asked: Any, version: int) -> 
     return _NOTHING if found is None or found[1] >= readable else found
 
 
-def _readable_end(log: PartitionLog, request: Any) -> int:
+def _readable_end(log: PartitionLog, request: requests.ListOffsetsRequest) -> int:
     if request.replica_id != _CONSUMER:
         return log.end_offset
-    committed = getattr(request, "isolation_level", 0) == _READ_COMMITTED
+    committed = request.isolation_level == _READ_COMMITTED
     return log.last_stable_offset if committed else log.high_water_mark
 
 
@@ -112,10 +124,9 @@ def _epoch_of(log: PartitionLog, offset: int) -> int:
     return -1 if epoch is None else epoch
 
 
-def _answer(context: Context, index: int, found: _Found, code: ErrorCode) -> Any:
+def _answer(index: int, found: _Found, code: ErrorCode) -> responses.ListOffsetsPartitionResponse:
     timestamp, offset, leader_epoch = found
-    return context.make(
-        "ListOffsetsPartitionResponse",
+    return responses.ListOffsetsPartitionResponse(
         partition_index=index,
         error_code=code,
         timestamp=timestamp,
@@ -124,4 +135,4 @@ def _answer(context: Context, index: int, found: _Found, code: ErrorCode) -> Any
     )
 
 
-API = Api(key=2, name="ListOffsets", versions=(1, 11), handle=handle)
+HANDLER = Typed(requests.ListOffsetsRequest, responses.ListOffsetsResponse, handle)

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v13 import request as requests
+from kio.schema.metadata.v13 import response as responses
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER, ON_TOPIC
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code
@@ -27,85 +30,89 @@ from headrace.broker.new_topics import create_automatically
 from headrace.broker.topic_names import is_internal, is_valid
 from headrace.log.errors import LogError
 from headrace.log.folder.data_folder import Topic
+from headrace.wire.messages import NO_THROTTLE
 
 IDS_FROM: Final = 12
 _log: Final = logging.getLogger(__name__)
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRequest(requests.MetadataRequest):
+    """With the field of versions 8 to 10."""
+
+    include_cluster_authorized_operations: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataResponse(responses.MetadataResponse):
+    """With the field of versions 8 to 10; DescribeCluster took over (KIP-700)."""
+
+    cluster_authorized_operations: int = NOT_ASKED_FOR
+
+
+def handle(broker: Broker, request: MetadataRequest, context: Context) -> MetadataResponse:
     """The node, and the topics that are asked for."""
     asked = request.topics
-    everything = asked is None or (context.version == 0 and not asked)
-    if not everything and (refusal := _refusal(asked, context)) is not None:
+    operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED_FOR
+    if asked is None or (context.version == 0 and not asked):
+        topics = [_known(broker, topic, operations) for topic in broker.logs.topics.values()]
+    elif (refusal := _refusal(asked, context)) is not None:
         return refusal
-    with_operations = getattr(request, "include_topic_authorized_operations", False)
-    operations = ON_TOPIC if with_operations else NOT_ASKED_FOR
-    ids = {} if everything else {_id_of(each): None for each in asked if _id_of(each) is not None}
-    if everything:
-        topics = [_known(broker, topic, context, operations) for topic in broker.logs.topics.values()]
-    elif ids:
-        topics = list(_by_id(broker, ids, context, operations))
+    elif ids := dict.fromkeys(each.topic_id for each in asked if each.topic_id is not None):
+        topics = [_by_id(broker, topic_id, operations) for topic_id in ids]
     else:
-        may_create = getattr(request, "allow_auto_topic_creation", True)
+        may_create = request.allow_auto_topic_creation
         may_create = may_create and broker.configs.flag("auto.create.topics.enable")
-        names = dict.fromkeys(each.name for each in asked)
-        topics = [_by_name(broker, name, context, operations, may_create=may_create) for name in names]
-    with_cluster_operations = getattr(request, "include_cluster_authorized_operations", False)
-    node = context.make(
-        "MetadataResponseBroker", node_id=broker.node_id, host=broker.host, port=broker.port, rack=None
+        names = dict.fromkeys(each.name or "" for each in asked)
+        topics = [_by_name(broker, name, operations, may_create=may_create) for name in names]
+    node = responses.MetadataResponseBroker(
+        node_id=broker.node_id, host=broker.host, port=broker.port, rack=None
     )
-    return context.reply(
+    with_cluster = request.include_cluster_authorized_operations
+    return MetadataResponse(
+        throttle_time=NO_THROTTLE,
         brokers=(node,),
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         topics=tuple(topics),
-        **_cluster_operations(context, ON_CLUSTER if with_cluster_operations else NOT_ASKED_FOR),
+        cluster_authorized_operations=ON_CLUSTER if with_cluster else NOT_ASKED_FOR,
         error_code=ErrorCode.none,
     )
 
 
-def _id_of(asked: Any) -> uuid.UUID | None:
-    topic_id: uuid.UUID | None = getattr(asked, "topic_id", None)
-    return topic_id
+def _by_id(broker: Broker, topic_id: uuid.UUID, operations: int) -> responses.MetadataResponseTopic:
+    topic = broker.logs.topics_by_id.get(topic_id)
+    if topic is None:
+        return _topic(ErrorCode.unknown_topic_id, None, topic_id, NOT_ASKED_FOR)
+    return _known(broker, topic, operations)
 
 
-def _by_id(
-    broker: Broker, ids: Iterable[uuid.UUID | None], context: Context, operations: int
-) -> Iterator[Any]:
-    for topic_id in ids:
-        assert topic_id is not None
-        topic = broker.logs.topics_by_id.get(topic_id)
-        if topic is None:
-            yield _topic(context, ErrorCode.unknown_topic_id, None, topic_id, NOT_ASKED_FOR)
-        else:
-            yield _known(broker, topic, context, operations)
-
-
-def _by_name(broker: Broker, name: str, context: Context, operations: int, *, may_create: bool) -> Any:
+def _by_name(
+    broker: Broker, name: str, operations: int, *, may_create: bool
+) -> responses.MetadataResponseTopic:
     topic = broker.logs.topics.get(name)
     if topic is not None:
-        return _known(broker, topic, context, operations)
+        return _known(broker, topic, operations)
     if not is_valid(name):
-        return _topic(context, ErrorCode.invalid_topic_exception, name, None, operations)
+        return _topic(ErrorCode.invalid_topic_exception, name, None, operations)
     if not may_create:
-        return _topic(context, ErrorCode.unknown_topic_or_partition, name, None, operations)
+        return _topic(ErrorCode.unknown_topic_or_partition, name, None, operations)
     try:
         topic = create_automatically(broker, name)
     except ApiError as refusal:
         # Kafka's clients get no more than this; the reason is for whoever reads the broker's log.
         _log.warning("topic %s is not made: %s", name, refusal.message)
-        return _topic(context, ErrorCode.unknown_topic_or_partition, name, None, operations)
+        return _topic(ErrorCode.unknown_topic_or_partition, name, None, operations)
     except LogError as failure:
         _log.warning("topic %s could not be made: %s", name, failure)
-        return _topic(context, kafka_code(failure), name, None, operations)
-    return _known(broker, topic, context, operations)
+        return _topic(kafka_code(failure), name, None, operations)
+    return _known(broker, topic, operations)
 
 
-def _known(broker: Broker, topic: Topic, context: Context, operations: int) -> Any:
+def _known(broker: Broker, topic: Topic, operations: int) -> responses.MetadataResponseTopic:
     here = (broker.node_id,)
     partitions = tuple(
-        context.make(
-            "MetadataResponsePartition",
+        responses.MetadataResponsePartition(
             error_code=ErrorCode.none,
             partition_index=index,
             leader_id=broker.node_id,
@@ -116,23 +123,21 @@ def _known(broker: Broker, topic: Topic, context: Context, operations: int) -> A
         )
         for index, log in enumerate(topic.partitions)
     )
-    return _topic(context, ErrorCode.none, topic.name, topic.id, operations, partitions=partitions)
+    return _topic(ErrorCode.none, topic.name, topic.id, operations, partitions=partitions)
 
 
 def _topic(
-    context: Context,
     error: ErrorCode,
     name: str | None,
     topic_id: uuid.UUID | None,
     operations: int,
     *,
-    partitions: tuple[Any, ...] = (),
-) -> Any:
-    return context.make(
-        "MetadataResponseTopic",
+    partitions: tuple[responses.MetadataResponsePartition, ...] = (),
+) -> responses.MetadataResponseTopic:
+    """Without a name only where topics are asked for by id: older versions have no null for it."""
+    return responses.MetadataResponseTopic(
         error_code=error,
-        # The field is not nullable before 12.
-        name=name if context.version >= IDS_FROM else name or "",
+        name=name,
         topic_id=topic_id,
         is_internal=name is not None and is_internal(name),
         partitions=partitions,
@@ -140,31 +145,24 @@ def _topic(
     )
 
 
-def _refusal(asked: Iterable[Any], context: Context) -> Any | None:
+def _refusal(asked: Sequence[requests.MetadataRequestTopic], context: Context) -> MetadataResponse | None:
     """The reply to a request that asks with what its version does not have; None where all is well."""
     if context.version >= IDS_FROM:
-        wrong = [each for each in asked if each.name is None and _id_of(each) is None]
+        wrong = any(each.name is None and each.topic_id is None for each in asked)
     else:
-        wrong = [each for each in asked if each.name is None or _id_of(each) is not None]
+        wrong = any(each.name is None or each.topic_id is not None for each in asked)
     if not wrong:
         return None
-    topics = tuple(
-        _topic(context, ErrorCode.invalid_request, each.name or "", _id_of(each), NOT_ASKED_FOR)
-        for each in asked
-    )
-    return context.reply(
+    return MetadataResponse(
+        throttle_time=NO_THROTTLE,
         brokers=(),
         cluster_id=None,
         controller_id=-1,
-        topics=topics,
-        **_cluster_operations(context, NOT_ASKED_FOR),
+        topics=tuple(
+            _topic(ErrorCode.invalid_request, each.name or "", each.topic_id, NOT_ASKED_FOR) for each in asked
+        ),
         error_code=ErrorCode.invalid_request,
     )
 
 
-def _cluster_operations(context: Context, operations: int) -> dict[str, int]:
-    """Only these versions have them; DescribeCluster took over (KIP-700)."""
-    return {"cluster_authorized_operations": operations} if 8 <= context.version <= 10 else {}
-
-
-API = Api(key=3, name="Metadata", versions=(0, 13), handle=handle)
+HANDLER = Typed(MetadataRequest, MetadataResponse, handle)

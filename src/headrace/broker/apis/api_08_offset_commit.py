@@ -10,25 +10,31 @@ understand errors about epochs. 10 names topics by id (KIP-848).
 
 from __future__ import annotations
 
+import datetime
 import uuid
 from collections.abc import Iterable
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from kio.schema.errors import ErrorCode
+from kio.schema.offset_commit.v10 import request as requests
+from kio.schema.offset_commit.v10 import response as responses
 
-from headrace.broker.api import Api, Context, when_done
+from headrace.broker.answers import Later, when_done
+from headrace.broker.api import Context, Typed
 from headrace.broker.asking_groups import asked, milliseconds
 from headrace.broker.broker import Broker
 from headrace.broker.errors import unknown_partition
 from headrace.coordination.group import Committer
-from headrace.coordination.offset_records import NO_LEADER_EPOCH
 from headrace.coordination.replies import CommitReply, PartitionResult
 from headrace.coordination.requests import CommitRequest, OffsetToCommit
 from headrace.log.folder.data_folder import Topic
+from headrace.wire.messages import NO_THROTTLE
 
 EPOCHS_FROM: Final = 9
 IDS_FROM: Final = 10
 NO_TOPIC: Final = uuid.UUID(int=0)
+_NO_RETENTION: Final = datetime.timedelta(milliseconds=-1)
 
 # How a reply names a topic: by name, or by id in version 10.
 _Key = str | uuid.UUID
@@ -36,7 +42,34 @@ _Key = str | uuid.UUID
 _Result = tuple[int, _Key, int, ErrorCode]
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitRequestTopic(requests.OffsetCommitRequestTopic):
+    """With the name of versions before 10."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitRequest(requests.OffsetCommitRequest):
+    """With the retention of versions 2 to 4; negative is the broker's own."""
+
+    topics: tuple[OffsetCommitRequestTopic, ...]
+    retention_time: datetime.timedelta = _NO_RETENTION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitResponseTopic(responses.OffsetCommitResponseTopic):
+    """With the name of versions before 10."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitResponse(responses.OffsetCommitResponse):
+    topics: tuple[OffsetCommitResponseTopic, ...]
+
+
+def handle(broker: Broker, request: OffsetCommitRequest, context: Context) -> Later[OffsetCommitResponse]:
     by_id = context.version >= IDS_FROM
     refused: list[_Result] = []
     offsets: list[OffsetToCommit] = []
@@ -51,45 +84,39 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
                 keys.append((place, key))
                 offsets.append(_offset(topic, each))
     if not offsets:
-        return _message(refused, context, merged=True)
+        return _message(refused, merged=True)
     commit = CommitRequest(
         group_id=request.group_id,
         committer=Committer(
             member_id=request.member_id,
-            instance_id=getattr(request, "group_instance_id", None),
+            instance_id=request.group_instance_id,
             generation=request.generation_id_or_member_epoch,
             knows_epochs=context.version >= EPOCHS_FROM,
         ),
         offsets=tuple(offsets),
-        retention_ms=_retention(request),
+        retention_ms=None
+        if request.retention_time == _NO_RETENTION
+        else milliseconds(request.retention_time),
     )
     reply = asked(lambda: broker.groups.commit(commit), lambda error: _refused(commit, error))
 
-    def message(reply: CommitReply) -> Any:
+    def message(reply: CommitReply) -> OffsetCommitResponse:
         decided = zip(keys, reply.partitions, strict=True)
         results = [*refused, *((*key, each.partition, each.error) for key, each in decided)]
-        return _message(results, context, merged=bool(refused))
+        return _message(results, merged=bool(refused))
 
     return when_done(reply, message)
 
 
-def _offset(topic: Topic, each: Any) -> OffsetToCommit:
+def _offset(topic: Topic, each: requests.OffsetCommitRequestPartition) -> OffsetToCommit:
     return OffsetToCommit(
         topic=topic.name,
         topic_id=topic.id,
         partition=each.partition_index,
         offset=each.committed_offset,
-        leader_epoch=getattr(each, "committed_leader_epoch", NO_LEADER_EPOCH),
+        leader_epoch=each.committed_leader_epoch,
         metadata=each.committed_metadata,
     )
-
-
-def _retention(request: Any) -> int | None:
-    """In versions 2 to 4; negative is the broker's own."""
-    if not hasattr(request, "retention_time"):
-        return None
-    retention_ms = milliseconds(request.retention_time)
-    return None if retention_ms == -1 else retention_ms
 
 
 def _refused(commit: CommitRequest, error: ErrorCode) -> CommitReply:
@@ -101,20 +128,24 @@ def _refused(commit: CommitRequest, error: ErrorCode) -> CommitReply:
     )
 
 
-def _message(results: Iterable[_Result], context: Context, *, merged: bool) -> Any:
+def _message(results: Iterable[_Result], *, merged: bool) -> OffsetCommitResponse:
     """Topics in the order in which they come up first. Kafka gives a topic that was named twice twice, unless
     it had to merge refusals of its own with what the group said."""
-    topics: dict[tuple[int, _Key], list[Any]] = {}
+    topics: dict[tuple[int, _Key], list[responses.OffsetCommitResponsePartition]] = {}
     for place, key, partition, error in results:
-        made = context.make("OffsetCommitResponsePartition", partition_index=partition, error_code=error)
+        made = responses.OffsetCommitResponsePartition(partition_index=partition, error_code=error)
         topics.setdefault((0 if merged else place, key), []).append(made)
-    name = "topic_id" if context.version >= IDS_FROM else "name"
-    return context.reply(
+    return OffsetCommitResponse(
+        throttle_time=NO_THROTTLE,
         topics=tuple(
-            context.make("OffsetCommitResponseTopic", **{name: key}, partitions=tuple(partitions))
+            OffsetCommitResponseTopic(
+                name=key if isinstance(key, str) else "",
+                topic_id=key if isinstance(key, uuid.UUID) else None,
+                partitions=tuple(partitions),
+            )
             for (_place, key), partitions in topics.items()
-        )
+        ),
     )
 
 
-API = Api(key=8, name="OffsetCommit", versions=(2, 10), handle=handle)
+HANDLER = Typed(OffsetCommitRequest, OffsetCommitResponse, handle)

@@ -15,19 +15,22 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from kio.schema.errors import ErrorCode
+from kio.schema.offset_fetch.v10 import request as requests
+from kio.schema.offset_fetch.v10 import response as responses
 
-from headrace.broker.api import Api, Context
-from headrace.broker.asking_groups import asked, when_all_done
+from headrace.broker.answers import Answer, Later, when_all_done
+from headrace.broker.api import Context, Typed
+from headrace.broker.asking_groups import asked
 from headrace.broker.broker import Broker
-from headrace.coordination.group import NO_GENERATION
 from headrace.coordination.replies import FetchedOffset, FetchOffsetsReply
 from headrace.coordination.requests import FetchOffsetsRequest
+from headrace.wire.messages import NO_THROTTLE
 
 ERROR_FROM: Final = 2
-LEADER_EPOCHS_FROM: Final = 5
 SEVERAL_FROM: Final = 8
 IDS_FROM: Final = 10
 NO_TOPIC: Final = uuid.UUID(int=0)
@@ -37,16 +40,66 @@ _Key = str | uuid.UUID
 _Topics = Sequence[tuple[_Key, Sequence[FetchedOffset]]]
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
-    asked_groups = request.groups if context.version >= SEVERAL_FROM else (request,)
-    stable = getattr(request, "require_stable", False)
-    groups = [_Group(broker, each, context, require_stable=stable) for each in asked_groups]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchRequestTopics(requests.OffsetFetchRequestTopics):
+    """With the name of versions before 10."""
 
-    def message(replies: Sequence[FetchOffsetsReply]) -> Any:
-        topics = [group.topics(reply) for group, reply in zip(groups, replies, strict=True)]
-        if context.version >= SEVERAL_FROM:
-            return _of_several(replies, topics, context)
-        return _of_one(replies[0], topics[0], context)
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchRequestGroup(requests.OffsetFetchRequestGroup):
+    topics: tuple[OffsetFetchRequestTopics, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchRequest(requests.OffsetFetchRequest):
+    """With the one group of versions before 8."""
+
+    groups: tuple[OffsetFetchRequestGroup, ...]
+    group_id: str = ""
+    topics: tuple[OffsetFetchRequestTopics, ...] | None = ()
+
+    def one_group(self) -> OffsetFetchRequestGroup:
+        return OffsetFetchRequestGroup(group_id=self.group_id, topics=self.topics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponseTopics(responses.OffsetFetchResponseTopics):
+    """With the name of versions before 10."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponseGroup(responses.OffsetFetchResponseGroup):
+    topics: tuple[OffsetFetchResponseTopics, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponse(responses.OffsetFetchResponse):
+    """With the one group of versions before 8."""
+
+    groups: tuple[OffsetFetchResponseGroup, ...]
+    error_code: ErrorCode = ErrorCode.none
+    topics: tuple[OffsetFetchResponseTopics, ...] = ()
+
+
+def handle(broker: Broker, request: OffsetFetchRequest, context: Context) -> Later[OffsetFetchResponse]:
+    several = context.version >= SEVERAL_FROM
+    groups = [
+        _Group(broker, each, context, require_stable=request.require_stable)
+        for each in (request.groups if several else (request.one_group(),))
+    ]
+
+    def message(replies: Sequence[FetchOffsetsReply]) -> OffsetFetchResponse:
+        answers = tuple(_answer(reply, group) for group, reply in zip(groups, replies, strict=True))
+        if several:
+            return OffsetFetchResponse(throttle_time=NO_THROTTLE, groups=answers)
+        (only,) = answers
+        return OffsetFetchResponse(
+            throttle_time=NO_THROTTLE, groups=(), error_code=only.error_code, topics=only.topics
+        )
 
     return when_all_done([group.ask() for group in groups], message)
 
@@ -54,7 +107,9 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
 class _Group:
     """What is asked of one group, and how its answer names topics."""
 
-    def __init__(self, broker: Broker, group: Any, context: Context, *, require_stable: bool) -> None:
+    def __init__(
+        self, broker: Broker, group: OffsetFetchRequestGroup, context: Context, *, require_stable: bool
+    ) -> None:
         self._broker = broker
         self._by_id = context.version >= IDS_FROM
         self._errors_in_partitions = context.version < ERROR_FROM
@@ -70,18 +125,18 @@ class _Group:
             group_id=group.group_id,
             partitions=partitions,
             require_stable=require_stable,
-            member_id=getattr(group, "member_id", None),
-            member_epoch=getattr(group, "member_epoch", NO_GENERATION),
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
         )
 
-    def _named(self, topic: Any) -> tuple[_Key, str | None, Sequence[int]]:
+    def _named(self, topic: OffsetFetchRequestTopics) -> tuple[_Key, str | None, Sequence[int]]:
         if not self._by_id:
             return topic.name, topic.name, topic.partition_indexes
         key = topic.topic_id or NO_TOPIC
         found = self._broker.find_topic(key)
         return key, None if found is None else found.name, topic.partition_indexes
 
-    def ask(self) -> Any:
+    def ask(self) -> Answer[FetchOffsetsReply]:
         return asked(
             lambda: self._broker.groups.fetch_offsets(self._request),
             lambda error: FetchOffsetsReply(group_id=self._request.group_id, error=error),
@@ -135,55 +190,29 @@ def _unknown(partition: int) -> FetchedOffset:
     return FetchedOffset(topic="", partition=partition, error=ErrorCode.unknown_topic_id)
 
 
-def _of_one(reply: FetchOffsetsReply, topics: _Topics, context: Context) -> Any:
-    return context.reply(
-        **({"error_code": reply.error} if context.version >= ERROR_FROM else {}),
+def _answer(reply: FetchOffsetsReply, group: _Group) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(
+        group_id=reply.group_id,
+        error_code=reply.error,
         topics=tuple(
-            context.make(
-                "OffsetFetchResponseTopic",
-                name=name,
-                partitions=_partitions("OffsetFetchResponsePartition", offsets, context),
+            OffsetFetchResponseTopics(
+                name=key if isinstance(key, str) else "",
+                topic_id=key if isinstance(key, uuid.UUID) else None,
+                partitions=tuple(_partition(offset) for offset in offsets),
             )
-            for name, offsets in topics
+            for key, offsets in group.topics(reply)
         ),
     )
 
 
-def _of_several(replies: Iterable[FetchOffsetsReply], all_topics: Iterable[_Topics], context: Context) -> Any:
-    name = "topic_id" if context.version >= IDS_FROM else "name"
-    return context.reply(
-        groups=tuple(
-            context.make(
-                "OffsetFetchResponseGroup",
-                group_id=reply.group_id,
-                error_code=reply.error,
-                topics=tuple(
-                    context.make(
-                        "OffsetFetchResponseTopics",
-                        **{name: key},
-                        partitions=_partitions("OffsetFetchResponsePartitions", offsets, context),
-                    )
-                    for key, offsets in topics
-                ),
-            )
-            for reply, topics in zip(replies, all_topics, strict=True)
-        )
+def _partition(offset: FetchedOffset) -> responses.OffsetFetchResponsePartitions:
+    return responses.OffsetFetchResponsePartitions(
+        partition_index=offset.partition,
+        committed_offset=offset.offset,
+        committed_leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata,
+        error_code=offset.error,
     )
 
 
-def _partitions(kind: str, offsets: Iterable[FetchedOffset], context: Context) -> tuple[Any, ...]:
-    with_epochs = context.version >= LEADER_EPOCHS_FROM
-    return tuple(
-        context.make(
-            kind,
-            partition_index=offset.partition,
-            committed_offset=offset.offset,
-            **({"committed_leader_epoch": offset.leader_epoch} if with_epochs else {}),
-            metadata=offset.metadata,
-            error_code=offset.error,
-        )
-        for offset in offsets
-    )
-
-
-API = Api(key=9, name="OffsetFetch", versions=(1, 10), handle=handle)
+HANDLER = Typed(OffsetFetchRequest, OffsetFetchResponse, handle)

@@ -12,13 +12,17 @@ once (KIP-699), 6 adds share groups (KIP-932). In versions 1 to 3 Kafka's messag
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v6 import request as requests
+from kio.schema.find_coordinator.v6 import response as responses
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError
+from headrace.wire.messages import NO_THROTTLE
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -28,34 +32,60 @@ _REFUSED: Final = (
     "sent to an incompatible broker. See the broker logs for more details."
 )
 _NOT_AVAILABLE: Final = "The coordinator is not available."
-_NOBODY: Final = {"node_id": -1, "host": "", "port": -1}
+_SEVERAL_FROM: Final = 4
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinatorRequest(requests.FindCoordinatorRequest):
+    """With the one key of versions 0 to 3."""
+
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinatorResponse(responses.FindCoordinatorResponse):
+    """With the one coordinator of versions 0 to 3."""
+
+    error_code: ErrorCode
+    error_message: str | None
+    node_id: int
+    host: str
+    port: int
+
+
+def handle(broker: Broker, request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
     """The same answer for every key of the request."""
-    answer = _answer(broker, getattr(request, "key_type", GROUP), context.version)
-    if context.version >= 4:
-        keys = request.coordinator_keys
-        return context.reply(
-            coordinators=tuple(context.make("Coordinator", key=key, **answer) for key in keys)
-        )
-    if context.version == 0:
-        del answer["error_message"]
-    return context.reply(**answer)
+    several = context.version >= _SEVERAL_FROM
+    error, message = _found(broker, request.key_type, several=several)
+    found = error is ErrorCode.none
+    node_id, host, port = (broker.node_id, broker.host, broker.port) if found else (-1, "", -1)
+    return FindCoordinatorResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=error,
+        error_message=message,
+        node_id=node_id,
+        host=host,
+        port=port,
+        coordinators=tuple(
+            responses.Coordinator(
+                key=key, node_id=node_id, host=host, port=port, error_code=error, error_message=message
+            )
+            for key in request.coordinator_keys
+        ),
+    )
 
 
-def _answer(broker: Broker, key_type: int, version: int) -> dict[str, Any]:
+def _found(broker: Broker, key_type: int, *, several: bool) -> tuple[ErrorCode, str]:
+    """Whether there is such a coordinator, and Kafka's message about it."""
     if key_type not in (GROUP, TRANSACTION):
         # Kafka has no words for a share coordinator that is not there.
-        message = "" if key_type == SHARE and version >= 4 else _REFUSED
-        return _NOBODY | {"error_code": ErrorCode.invalid_request, "error_message": message}
+        return ErrorCode.invalid_request, "" if key_type == SHARE and several else _REFUSED
     coordinator = broker.groups if key_type == GROUP else broker.transactions
     try:
         coordinator.shards.ensure()
     except ApiError as error:
-        return _NOBODY | {"error_code": error.code, "error_message": _NOT_AVAILABLE}
-    node = {"node_id": broker.node_id, "host": broker.host, "port": broker.port}
-    return node | {"error_code": ErrorCode.none, "error_message": "NONE" if version < 4 else ""}
+        return error.code, _NOT_AVAILABLE
+    return ErrorCode.none, "" if several else "NONE"
 
 
-API = Api(key=10, name="FindCoordinator", versions=(0, 6), handle=handle)
+HANDLER = Typed(FindCoordinatorRequest, FindCoordinatorResponse, handle)

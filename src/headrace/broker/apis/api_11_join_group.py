@@ -12,31 +12,40 @@ tell a static leader that comes back not to assign (KIP-814).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from headrace.broker.api import Api, Context, when_done
+from kio.schema.join_group.v9 import request as requests
+from kio.schema.join_group.v9 import response as responses
+
+from headrace.broker.answers import Later, when_done
+from headrace.broker.api import Context, Typed
 from headrace.broker.asking_groups import asked, client_host, milliseconds
 from headrace.broker.broker import Broker
 from headrace.coordination.replies import JoinReply
 from headrace.coordination.requests import JoinRequest, OfferedProtocol
+from headrace.wire.messages import NO_THROTTLE
 
+REBALANCE_TIMEOUT_FROM: Final = 1
 MEMBER_ID_REQUIRED_FROM: Final = 4
 NULL_PROTOCOL_FROM: Final = 7
 SKIP_ASSIGNMENT_FROM: Final = 9
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.JoinGroupRequest, context: Context
+) -> Later[responses.JoinGroupResponse]:
     join = _join_request(request, context)
     reply = asked(lambda: broker.groups.join(join), lambda error: JoinReply(error=error))
     return when_done(reply, lambda reply: _message(reply, context))
 
 
-def _join_request(request: Any, context: Context) -> JoinRequest:
-    rebalance_timeout = getattr(request, "rebalance_timeout", request.session_timeout)
+def _join_request(request: requests.JoinGroupRequest, context: Context) -> JoinRequest:
+    has_timeout = context.version >= REBALANCE_TIMEOUT_FROM
+    rebalance_timeout = request.rebalance_timeout if has_timeout else request.session_timeout
     return JoinRequest(
         group_id=request.group_id,
         member_id=request.member_id,
-        instance_id=getattr(request, "group_instance_id", None),
+        instance_id=request.group_instance_id,
         protocol_type=request.protocol_type,
         protocols=tuple(
             OfferedProtocol(name=each.name, metadata=each.metadata) for each in request.protocols
@@ -50,9 +59,10 @@ def _join_request(request: Any, context: Context) -> JoinRequest:
     )
 
 
-def _message(reply: JoinReply, context: Context) -> Any:
+def _message(reply: JoinReply, context: Context) -> responses.JoinGroupResponse:
     protocol = reply.protocol if context.version >= NULL_PROTOCOL_FROM else reply.protocol or ""
-    return context.reply(
+    return responses.JoinGroupResponse(
+        throttle_time=NO_THROTTLE,
         error_code=reply.error,
         generation_id=reply.generation,
         protocol_type=reply.protocol_type,
@@ -61,8 +71,7 @@ def _message(reply: JoinReply, context: Context) -> Any:
         skip_assignment=reply.skip_assignment,
         member_id=reply.member_id,
         members=tuple(
-            context.make(
-                "JoinGroupResponseMember",
+            responses.JoinGroupResponseMember(
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,
                 metadata=member.metadata,
@@ -72,4 +81,4 @@ def _message(reply: JoinReply, context: Context) -> Any:
     )
 
 
-API = Api(key=11, name="JoinGroup", versions=(0, 9), handle=handle)
+HANDLER = Typed(requests.JoinGroupRequest, responses.JoinGroupResponse, handle)

@@ -8,26 +8,32 @@ Version notes: 3 has instance ids (KIP-345), 4 is flexible.
 
 from __future__ import annotations
 
-from typing import Any
-
 from kio.schema.errors import ErrorCode
+from kio.schema.heartbeat.v4 import request as requests
+from kio.schema.heartbeat.v4 import response as responses
 
-from headrace.broker.api import Api, Context, when_done
+from headrace.broker.answers import Later, when_done
+from headrace.broker.api import Context, Typed
 from headrace.broker.asking_groups import asked
 from headrace.broker.broker import Broker
 from headrace.coordination.replies import HeartbeatReply
 from headrace.coordination.requests import HeartbeatRequest
+from headrace.wire.messages import NO_THROTTLE
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.HeartbeatRequest, _context: Context
+) -> Later[responses.HeartbeatResponse]:
     heartbeat = HeartbeatRequest(
         group_id=request.group_id,
         member_id=request.member_id,
         generation=request.generation_id,
-        instance_id=getattr(request, "group_instance_id", None),
+        instance_id=request.group_instance_id,
     )
     reply = asked(lambda: broker.groups.heartbeat(heartbeat), _refused)
-    return when_done(reply, lambda reply: context.reply(error_code=reply.error))
+    return when_done(
+        reply, lambda reply: responses.HeartbeatResponse(throttle_time=NO_THROTTLE, error_code=reply.error)
+    )
 
 
 def _refused(error: ErrorCode) -> HeartbeatReply:
@@ -35,4 +41,4 @@ def _refused(error: ErrorCode) -> HeartbeatReply:
     return HeartbeatReply(error=ErrorCode.none if loading else error)
 
 
-API = Api(key=12, name="Heartbeat", versions=(0, 4), handle=handle)
+HANDLER = Typed(requests.HeartbeatRequest, responses.HeartbeatResponse, handle)

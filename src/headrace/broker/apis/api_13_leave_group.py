@@ -9,50 +9,61 @@ a reason, which is not used (KIP-800).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from kio.schema.errors import ErrorCode
+from kio.schema.leave_group.v5 import request as requests
+from kio.schema.leave_group.v5 import response as responses
 
-from headrace.broker.api import Api, Context, when_done
+from headrace.broker.answers import Later, when_done
+from headrace.broker.api import Context, Typed
 from headrace.broker.asking_groups import asked
 from headrace.broker.broker import Broker
 from headrace.coordination.replies import LeaveReply
 from headrace.coordination.requests import LeaveRequest, LeavingMember
+from headrace.wire.messages import NO_THROTTLE
 
 SEVERAL_FROM: Final = 3
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
-    leaving = request.members if context.version >= SEVERAL_FROM else (request,)
-    leave = LeaveRequest(
-        group_id=request.group_id,
-        members=tuple(
-            LeavingMember(member_id=each.member_id, instance_id=getattr(each, "group_instance_id", None))
-            for each in leaving
-        ),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupRequest(requests.LeaveGroupRequest):
+    """With the one member of versions 0 to 2."""
+
+    member_id: str = ""
+
+
+def handle(
+    broker: Broker, request: LeaveGroupRequest, context: Context
+) -> Later[responses.LeaveGroupResponse]:
+    several = context.version >= SEVERAL_FROM
+    leaving = [LeavingMember(member_id=request.member_id, instance_id=None)]
+    if several:
+        leaving = [
+            LeavingMember(member_id=each.member_id, instance_id=each.group_instance_id)
+            for each in request.members
+        ]
+    leave = LeaveRequest(group_id=request.group_id, members=tuple(leaving))
     reply = asked(lambda: broker.groups.leave(leave), lambda error: LeaveReply(error=error))
-    return when_done(reply, lambda reply: _message(reply, context))
+    return when_done(reply, lambda reply: _message(reply, several=several))
 
 
-def _message(reply: LeaveReply, context: Context) -> Any:
-    if context.version < SEVERAL_FROM:
-        errors = (reply.error, *(member.error for member in reply.members))
-        return context.reply(
-            error_code=next((error for error in errors if error is not ErrorCode.none), ErrorCode.none)
-        )
-    return context.reply(
-        error_code=reply.error,
+def _message(reply: LeaveReply, *, several: bool) -> responses.LeaveGroupResponse:
+    error = reply.error
+    if not several:
+        errors = (error, *(member.error for member in reply.members))
+        error = next((each for each in errors if each is not ErrorCode.none), ErrorCode.none)
+    return responses.LeaveGroupResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=error,
         members=tuple(
-            context.make(
-                "MemberResponse",
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                error_code=member.error,
+            responses.MemberResponse(
+                member_id=member.member_id, group_instance_id=member.instance_id, error_code=member.error
             )
             for member in reply.members
         ),
     )
 
 
-API = Api(key=13, name="LeaveGroup", versions=(0, 5), handle=handle)
+HANDLER = Typed(LeaveGroupRequest, responses.LeaveGroupResponse, handle)

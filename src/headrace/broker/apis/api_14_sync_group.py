@@ -8,39 +8,46 @@ and which protocol it believes to be in (KIP-559); without them it is refused.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from kio.schema.errors import ErrorCode
+from kio.schema.sync_group.v5 import request as requests
+from kio.schema.sync_group.v5 import response as responses
 
-from headrace.broker.api import Api, Context, when_done
+from headrace.broker.answers import Later, when_done
+from headrace.broker.api import Context, Typed
 from headrace.broker.asking_groups import asked
 from headrace.broker.broker import Broker
 from headrace.coordination.replies import SyncReply
 from headrace.coordination.requests import SyncRequest
+from headrace.wire.messages import NO_THROTTLE
 
 PROTOCOL_REQUIRED_FROM: Final = 5
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
-    protocol_type = getattr(request, "protocol_type", None)
-    protocol = getattr(request, "protocol_name", None)
+def handle(
+    broker: Broker, request: requests.SyncGroupRequest, context: Context
+) -> Later[responses.SyncGroupResponse]:
+    protocol_type = request.protocol_type
+    protocol = request.protocol_name
     if context.version >= PROTOCOL_REQUIRED_FROM and (protocol_type is None or protocol is None):
-        return _message(SyncReply(error=ErrorCode.inconsistent_group_protocol), context)
+        return _message(SyncReply(error=ErrorCode.inconsistent_group_protocol))
     sync = SyncRequest(
         group_id=request.group_id,
         member_id=request.member_id,
         generation=request.generation_id,
-        instance_id=getattr(request, "group_instance_id", None),
+        instance_id=request.group_instance_id,
         protocol_type=protocol_type,
         protocol=protocol,
         assignments=tuple((each.member_id, each.assignment) for each in request.assignments),
     )
     reply = asked(lambda: broker.groups.sync(sync), lambda error: SyncReply(error=error))
-    return when_done(reply, lambda reply: _message(reply, context))
+    return when_done(reply, _message)
 
 
-def _message(reply: SyncReply, context: Context) -> Any:
-    return context.reply(
+def _message(reply: SyncReply) -> responses.SyncGroupResponse:
+    return responses.SyncGroupResponse(
+        throttle_time=NO_THROTTLE,
         error_code=reply.error,
         protocol_type=reply.protocol_type,
         protocol_name=reply.protocol,
@@ -48,4 +55,4 @@ def _message(reply: SyncReply, context: Context) -> Any:
     )
 
 
-API = Api(key=14, name="SyncGroup", versions=(0, 5), handle=handle)
+HANDLER = Typed(requests.SyncGroupRequest, responses.SyncGroupResponse, handle)

@@ -9,41 +9,48 @@ Until 5 a group that is not there is just Dead, from 6 on it is an error with a 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.describe_groups.v6 import request as requests
+from kio.schema.describe_groups.v6 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
-from headrace.broker.asking_groups import asked, when_all_done
+from headrace.broker.answers import Answer, Later, when_all_done
+from headrace.broker.api import Context, Typed
+from headrace.broker.asking_groups import asked
 from headrace.broker.authorized_operations import NOT_ASKED_FOR, ON_GROUP
 from headrace.broker.broker import Broker
 from headrace.coordination.replies import DescribedGroup
+from headrace.wire.messages import NO_THROTTLE
 
 NOT_FOUND_FROM: Final = 6
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
-    operations = ON_GROUP if getattr(request, "include_authorized_operations", False) else NOT_ASKED_FOR
+def handle(
+    broker: Broker, request: requests.DescribeGroupsRequest, context: Context
+) -> Later[responses.DescribeGroupsResponse]:
+    operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED_FOR
     described = [_described(broker, group_id) for group_id in request.groups]
     return when_all_done(
         described,
-        lambda groups: context.reply(groups=tuple(_group(each, context, operations) for each in groups)),
+        lambda groups: responses.DescribeGroupsResponse(
+            throttle_time=NO_THROTTLE, groups=tuple(_group(each, context, operations) for each in groups)
+        ),
     )
 
 
-def _described(broker: Broker, group_id: str) -> Any:
+def _described(broker: Broker, group_id: str) -> Answer[DescribedGroup]:
     return asked(
         lambda: broker.groups.describe(group_id),
         lambda error: DescribedGroup(group_id=group_id, error=error, state=""),
     )
 
 
-def _group(group: DescribedGroup, context: Context, operations: int) -> Any:
+def _group(group: DescribedGroup, context: Context, operations: int) -> responses.DescribedGroup:
     error, message = group.error, group.error_message
     if error is ErrorCode.group_id_not_found and context.version < NOT_FOUND_FROM:
         error, message = ErrorCode.none, None
-    return context.make(
-        "DescribedGroup",
+    return responses.DescribedGroup(
         error_code=error,
         error_message=message,
         group_id=group.group_id,
@@ -51,8 +58,7 @@ def _group(group: DescribedGroup, context: Context, operations: int) -> Any:
         protocol_type=group.protocol_type,
         protocol_data=group.protocol,
         members=tuple(
-            context.make(
-                "DescribedGroupMember",
+            responses.DescribedGroupMember(
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,
                 client_id=member.client_id,
@@ -66,4 +72,4 @@ def _group(group: DescribedGroup, context: Context, operations: int) -> Any:
     )
 
 
-API = Api(key=15, name="DescribeGroups", versions=(0, 6), handle=handle)
+HANDLER = Typed(requests.DescribeGroupsRequest, responses.DescribeGroupsResponse, handle)

@@ -9,27 +9,30 @@ types, `classic` and `consumer` (KIP-848).
 
 from __future__ import annotations
 
-from typing import Any
-
 from kio.schema.errors import ErrorCode
+from kio.schema.list_groups.v5 import request as requests
+from kio.schema.list_groups.v5 import response as responses
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError
+from headrace.wire.messages import NO_THROTTLE
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.ListGroupsRequest, _context: Context
+) -> responses.ListGroupsResponse:
     states = getattr(request, "states_filter", ())
     kinds = getattr(request, "types_filter", ())
     try:
         groups = broker.groups.list(states=states, kinds=kinds)
     except ApiError as refusal:
-        return context.reply(error_code=refusal.code, groups=())
-    return context.reply(
+        return responses.ListGroupsResponse(throttle_time=NO_THROTTLE, error_code=refusal.code, groups=())
+    return responses.ListGroupsResponse(
+        throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
         groups=tuple(
-            context.make(
-                "ListedGroup",
+            responses.ListedGroup(
                 group_id=group.group_id,
                 protocol_type=group.protocol_type,
                 group_state=group.state,
@@ -40,4 +43,4 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
     )
 
 
-API = Api(key=16, name="ListGroups", versions=(0, 5), handle=handle)
+HANDLER = Typed(requests.ListGroupsRequest, responses.ListGroupsResponse, handle)

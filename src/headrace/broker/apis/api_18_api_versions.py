@@ -14,12 +14,16 @@ header never has tagged fields.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.api_versions.v4 import request as requests
+from kio.schema.api_versions.v4 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
+from headrace.broker.apis import ALL
 from headrace.broker.broker import Broker
+from headrace.wire.messages import NO_THROTTLE
 
 # What Kafka allows for the name and the version of a client's software.
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -27,37 +31,38 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 # changes a level raises the epoch.
 FEATURES: Final = {"group.version": 1, "transaction.version": 2}
 FEATURES_EPOCH: Final = 1
+_SOFTWARE_FROM: Final = 3
 _LISTS_WHAT_CAN_BE_OFF: Final = 4
 
 
-def handle(_broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    _broker: Broker, request: requests.ApiVersionsRequest, context: Context
+) -> responses.ApiVersionsResponse:
     """Everything that `broker/apis` lists."""
-    from headrace.broker.apis import ALL  # noqa: PLC0415 - this module is one of them
-
-    name = getattr(request, "client_software_name", "headrace")
-    version = getattr(request, "client_software_version", "0")
-    if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
-        return context.reply(error_code=ErrorCode.invalid_request, api_keys=())
+    software = (request.client_software_name, request.client_software_version)
+    if context.version >= _SOFTWARE_FROM and not all(map(_SOFTWARE.fullmatch, software)):
+        return responses.ApiVersionsResponse(
+            throttle_time=NO_THROTTLE, error_code=ErrorCode.invalid_request, api_keys=()
+        )
     keys = tuple(
-        context.make("ApiVersion", api_key=api.key, min_version=api.versions[0], max_version=api.versions[1])
+        responses.ApiVersion(api_key=api.key, min_version=api.versions[0], max_version=api.versions[1])
         for api in ALL.values()
     )
     supported = FEATURES if context.version >= _LISTS_WHAT_CAN_BE_OFF else {}
-    return context.reply(
+    return responses.ApiVersionsResponse(
+        throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
         api_keys=keys,
         supported_features=tuple(
-            context.make("SupportedFeatureKey", name=feature, min_version=0, max_version=level)
+            responses.SupportedFeatureKey(name=feature, min_version=0, max_version=level)
             for feature, level in supported.items()
         ),
         finalized_features_epoch=FEATURES_EPOCH,
         finalized_features=tuple(
-            context.make(
-                "FinalizedFeatureKey", name=feature, max_version_level=level, min_version_level=level
-            )
+            responses.FinalizedFeatureKey(name=feature, max_version_level=level, min_version_level=level)
             for feature, level in FEATURES.items()
         ),
     )
 
 
-API = Api(key=18, name="ApiVersions", versions=(0, 4), handle=handle)
+HANDLER = Typed(requests.ApiVersionsRequest, responses.ApiVersionsResponse, handle)

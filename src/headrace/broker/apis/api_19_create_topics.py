@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
+from kio.schema.create_topics.v7 import request as requests
+from kio.schema.create_topics.v7 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.broker.new_topics import (
@@ -28,33 +29,39 @@ from headrace.broker.new_topics import (
 )
 from headrace.broker.topic_names import CLUSTER_METADATA, check_name, colliding
 from headrace.log.errors import LogError
+from headrace.wire.messages import NO_THROTTLE
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.CreateTopicsRequest, _context: Context
+) -> responses.CreateTopicsResponse:
     """One result for each name."""
     named = Counter(topic.name for topic in request.topics)
     if sum(_wanted(broker, topic) for topic in request.topics) > MOST_PARTITIONS:
         message = "Excessively large number of partitions per request."
         refusal = ApiError(ErrorCode.policy_violation, message)
-        return context.reply(topics=tuple(_refused(topic.name, refusal, context) for topic in request.topics))
+        return responses.CreateTopicsResponse(
+            throttle_time=NO_THROTTLE,
+            topics=tuple(_refused(topic.name, refusal) for topic in request.topics),
+        )
     # As they were before: two topics of one request do not collide.
     others = tuple(broker.logs.topics)
     results = []
     for topic in request.topics:
         if named[topic.name] == 1 and topic.name != CLUSTER_METADATA:
-            results.append(_create(broker, topic, others, context, validate_only=request.validate_only))
+            results.append(_create(broker, topic, others, validate_only=request.validate_only))
     for name, count in named.items():
         if count > 1:
-            results.append(_refused(name, _invalid_request("Duplicate topic name."), context))
+            results.append(_refused(name, _invalid_request("Duplicate topic name.")))
         elif name == CLUSTER_METADATA:
             message = f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
-            results.append(_refused(name, _invalid_request(message), context))
-    return context.reply(topics=tuple(results))
+            results.append(_refused(name, _invalid_request(message)))
+    return responses.CreateTopicsResponse(throttle_time=NO_THROTTLE, topics=tuple(results))
 
 
 def _create(
-    broker: Broker, topic: Any, others: Iterable[str], context: Context, *, validate_only: bool
-) -> Any:
+    broker: Broker, topic: requests.CreatableTopic, others: Iterable[str], *, validate_only: bool
+) -> responses.CreatableTopicResult:
     try:
         _check_free(broker, topic.name, others)
         overrides = _overrides(broker, topic.configs)
@@ -64,12 +71,11 @@ def _create(
             made = broker.create_topic(topic.name, partitions, overrides)
             topic_id = made.id
     except ApiError as refusal:
-        return _refused(topic.name, refusal, context)
+        return _refused(topic.name, refusal)
     except LogError as failure:
-        return _refused(topic.name, ApiError(kafka_code(failure), str(failure)), context)
+        return _refused(topic.name, ApiError(kafka_code(failure), str(failure)))
     configs = tuple(
-        context.make(
-            "CreatableTopicConfigs",
+        responses.CreatableTopicConfigs(
             name=each.name,
             value=each.value,
             read_only=each.read_only,
@@ -78,8 +84,7 @@ def _create(
         )
         for each in broker.configs.describe_new_topic(overrides)
     )
-    return context.make(
-        "CreatableTopicResult",
+    return responses.CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
         error_code=ErrorCode.none,
@@ -100,17 +105,16 @@ def _check_free(broker: Broker, name: str, others: Iterable[str]) -> None:
         raise ApiError(ErrorCode.invalid_topic_exception, message)
 
 
-def _overrides(broker: Broker, configs: Iterable[Any]) -> dict[str, str]:
-    without_value = [each.name for each in configs if each.value is None]
-    if without_value:
+def _overrides(broker: Broker, configs: Sequence[requests.CreatableTopicConfig]) -> dict[str, str]:
+    overrides = {each.name: each.value for each in configs if each.value is not None}
+    if without_value := [each.name for each in configs if each.value is None]:
         message = f"Null value not supported for topic configs: {','.join(without_value)}"
         raise ApiError(ErrorCode.invalid_config, message)
-    overrides = {each.name: each.value for each in configs}
     broker.configs.check_topic(overrides)
     return overrides
 
 
-def _partitions(broker: Broker, topic: Any) -> int:
+def _partitions(broker: Broker, topic: requests.CreatableTopic) -> int:
     """How many there will be. Raises ApiError for counts and assignments that cannot be."""
     if topic.assignments:
         return _assigned(broker, topic)
@@ -121,7 +125,7 @@ def _partitions(broker: Broker, topic: Any) -> int:
     return _wanted(broker, topic)
 
 
-def _wanted(broker: Broker, topic: Any) -> int:
+def _wanted(broker: Broker, topic: requests.CreatableTopic) -> int:
     if topic.assignments:
         return len(topic.assignments)
     if topic.num_partitions == BY_DEFAULT:
@@ -129,7 +133,7 @@ def _wanted(broker: Broker, topic: Any) -> int:
     return max(0, int(topic.num_partitions))
 
 
-def _assigned(broker: Broker, topic: Any) -> int:
+def _assigned(broker: Broker, topic: requests.CreatableTopic) -> int:
     said = "A manual partition assignment was specified, but"
     if topic.replication_factor != BY_DEFAULT:
         raise _invalid_request(f"{said} replication factor was not set to -1.")
@@ -154,9 +158,8 @@ def _invalid_request(message: str) -> ApiError:
     return ApiError(ErrorCode.invalid_request, message)
 
 
-def _refused(name: str, refusal: ApiError, context: Context) -> Any:
-    return context.make(
-        "CreatableTopicResult",
+def _refused(name: str, refusal: ApiError) -> responses.CreatableTopicResult:
+    return responses.CreatableTopicResult(
         name=name,
         topic_id=None,
         error_code=refusal.code,
@@ -167,4 +170,4 @@ def _refused(name: str, refusal: ApiError, context: Context) -> Any:
     )
 
 
-API = Api(key=19, name="CreateTopics", versions=(2, 7), handle=handle)
+HANDLER = Typed(requests.CreateTopicsRequest, responses.CreateTopicsResponse, handle)

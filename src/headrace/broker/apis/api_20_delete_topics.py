@@ -13,14 +13,18 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
+from kio.schema.delete_topics.v6 import request as requests
+from kio.schema.delete_topics.v6 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.log.errors import LogError
+from headrace.wire.messages import NO_THROTTLE
 
 UNKNOWN_NAME: Final = "This server does not host this topic-partition."
 UNKNOWN_ID: Final = "This server does not host this topic ID."
@@ -32,7 +36,14 @@ class _Asked(NamedTuple):
     topic_id: uuid.UUID | None
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopicsRequest(requests.DeleteTopicsRequest):
+    """With the names of versions 1 to 5."""
+
+    topic_names: tuple[str, ...] = ()
+
+
+def handle(broker: Broker, request: DeleteTopicsRequest, context: Context) -> responses.DeleteTopicsResponse:
     """One result for each topic that is asked for."""
     if context.version >= 6:
         asked = [_Asked(each.name, each.topic_id) for each in request.topics]
@@ -41,11 +52,13 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
     if not broker.configs.flag("delete.topic.enable"):
         code = ErrorCode.invalid_request if context.version < 3 else ErrorCode.topic_deletion_disabled
         refusal = ApiError(code, DISABLED)
-        return context.reply(responses=tuple(_result(context, each, refusal) for each in asked))
-    return context.reply(responses=tuple(_delete(broker, asked, context)))
+        return responses.DeleteTopicsResponse(
+            throttle_time=NO_THROTTLE, responses=tuple(_result(each, refusal) for each in asked)
+        )
+    return responses.DeleteTopicsResponse(throttle_time=NO_THROTTLE, responses=tuple(_delete(broker, asked)))
 
 
-def _delete(broker: Broker, asked: list[_Asked], context: Context) -> Iterator[Any]:
+def _delete(broker: Broker, asked: list[_Asked]) -> Iterator[responses.DeletableTopicResult]:
     times = Counter(asked)
     by_id = {each.topic_id for each in asked if each.name is None}
     doubled = {
@@ -63,11 +76,11 @@ def _delete(broker: Broker, asked: list[_Asked], context: Context) -> Iterator[A
             broker.delete_topic(name)
         except ApiError as refusal:
             failed = _Asked(each.name, _shown_id(broker, each, doubled))
-            yield _result(context, failed, refusal)
+            yield _result(failed, refusal)
         except LogError as failure:
-            yield _result(context, each, ApiError(kafka_code(failure), str(failure)))
+            yield _result(each, ApiError(kafka_code(failure), str(failure)))
         else:
-            yield _result(context, _Asked(name, topic_id), None)
+            yield _result(_Asked(name, topic_id), None)
 
 
 def _name_of(broker: Broker, asked: _Asked, times: int) -> str:
@@ -78,8 +91,7 @@ def _name_of(broker: Broker, asked: _Asked, times: int) -> str:
     topic = broker.logs.topics_by_id.get(asked.topic_id)
     if topic is None:
         raise ApiError(ErrorCode.unknown_topic_id, UNKNOWN_ID)
-    name: str = topic.name
-    return name
+    return topic.name
 
 
 def _by_name(broker: Broker, asked: _Asked, times: int, doubled: set[uuid.UUID]) -> tuple[uuid.UUID, str]:
@@ -102,9 +114,8 @@ def _shown_id(broker: Broker, asked: _Asked, doubled: set[uuid.UUID]) -> uuid.UU
     return topic.id if topic is not None and topic.id in doubled else asked.topic_id
 
 
-def _result(context: Context, asked: _Asked, refusal: ApiError | None) -> Any:
-    return context.make(
-        "DeletableTopicResult",
+def _result(asked: _Asked, refusal: ApiError | None) -> responses.DeletableTopicResult:
+    return responses.DeletableTopicResult(
         name=asked.name,
         topic_id=asked.topic_id,
         error_code=ErrorCode.none if refusal is None else refusal.code,
@@ -112,4 +123,4 @@ def _result(context: Context, asked: _Asked, refusal: ApiError | None) -> Any:
     )
 
 
-API = Api(key=20, name="DeleteTopics", versions=(1, 6), handle=handle)
+HANDLER = Typed(DeleteTopicsRequest, responses.DeleteTopicsResponse, handle)

@@ -11,49 +11,52 @@ Version notes: 2 is flexible.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.delete_records.v2 import request as requests
+from kio.schema.delete_records.v2 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.broker.topic_names import is_internal
 from headrace.log.errors import LogError
+from headrace.wire.messages import NO_THROTTLE
 
 HIGH_WATER_MARK: Final = -1
 _NO_LOW_WATER_MARK: Final = -1
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.DeleteRecordsRequest, _context: Context
+) -> responses.DeleteRecordsResponse:
     """Partitions are independent of each other."""
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         offsets = wanted.setdefault(topic.name, {})
         for partition in topic.partitions:
             offsets[partition.partition_index] = partition.offset
-    return context.reply(
+    return responses.DeleteRecordsResponse(
+        throttle_time=NO_THROTTLE,
         topics=tuple(
-            context.make(
-                "DeleteRecordsTopicResult",
+            responses.DeleteRecordsTopicResult(
                 name=name,
-                partitions=tuple(
-                    _result(broker, context, name, index, offset) for index, offset in offsets.items()
-                ),
+                partitions=tuple(_result(broker, name, index, offset) for index, offset in offsets.items()),
             )
             for name, offsets in wanted.items()
-        )
+        ),
     )
 
 
-def _result(broker: Broker, context: Context, name: str, index: int, offset: int) -> Any:
+def _result(broker: Broker, name: str, index: int, offset: int) -> responses.DeleteRecordsPartitionResult:
     code = ErrorCode.none
     try:
         low_water_mark = _delete(broker, name, index, offset)
     except (ApiError, LogError) as error:
         code, low_water_mark = kafka_code(error), _NO_LOW_WATER_MARK
-    return context.make(
-        "DeleteRecordsPartitionResult", partition_index=index, low_watermark=low_water_mark, error_code=code
+    return responses.DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=low_water_mark, error_code=code
     )
 
 
@@ -72,4 +75,4 @@ def _delete(broker: Broker, name: str, index: int, offset: int) -> int:
     return log.delete_records_before(log.high_water_mark if offset == HIGH_WATER_MARK else offset)
 
 
-API = Api(key=21, name="DeleteRecords", versions=(0, 2), handle=handle)
+HANDLER = Typed(requests.DeleteRecordsRequest, responses.DeleteRecordsResponse, handle)

@@ -12,30 +12,36 @@ TRANSACTION_ABORTABLE (KIP-890). 6, for two-phase commits (KIP-939), is not adve
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from kio.schema.errors import ErrorCode
+from kio.schema.init_producer_id.v5 import request as requests
+from kio.schema.init_producer_id.v5 import response as responses
 
-from headrace.broker.api import Api, Context, when_done
+from headrace.broker.answers import Answer, Later, when_done
+from headrace.broker.api import Context, Typed
 from headrace.broker.asking_groups import asked, milliseconds
 from headrace.broker.broker import Broker
 from headrace.broker.errors import kafka_code
 from headrace.broker.transaction_errors import fenced_as_known
 from headrace.coordination.transactions.requests import InitProducer, InitProducerReply
 from headrace.log.errors import LogError
+from headrace.wire.messages import NO_THROTTLE
 
 _NONE: Final = -1
 _FENCED_FROM: Final = 4
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.InitProducerIdRequest, context: Context
+) -> Later[responses.InitProducerIdResponse]:
     """An id and an epoch, or why not."""
     return when_done(_init(broker, request), lambda reply: _message(reply, context))
 
 
-def _init(broker: Broker, request: Any) -> Any:
-    producer_id = getattr(request, "producer_id", _NONE)
-    epoch = getattr(request, "producer_epoch", _NONE)
+def _init(broker: Broker, request: requests.InitProducerIdRequest) -> Answer[InitProducerReply]:
+    producer_id = request.producer_id
+    epoch = request.producer_epoch
     if (producer_id == _NONE) != (epoch == _NONE) or request.transactional_id == "":
         return InitProducerReply(error=ErrorCode.invalid_request)
     if request.transactional_id is None:
@@ -56,12 +62,13 @@ def _refused(error: ErrorCode) -> InitProducerReply:
     return InitProducerReply(error=error)
 
 
-def _message(reply: InitProducerReply, context: Context) -> Any:
-    return context.reply(
+def _message(reply: InitProducerReply, context: Context) -> responses.InitProducerIdResponse:
+    return responses.InitProducerIdResponse(
+        throttle_time=NO_THROTTLE,
         error_code=fenced_as_known(reply.error, context, _FENCED_FROM),
         producer_id=reply.producer_id,
         producer_epoch=reply.producer_epoch,
     )
 
 
-API = Api(key=22, name="InitProducerId", versions=(0, 5), handle=handle)
+HANDLER = Typed(requests.InitProducerIdRequest, responses.InitProducerIdResponse, handle)

@@ -11,31 +11,34 @@ flexible. librdkafka asks with version 2.
 
 from __future__ import annotations
 
-from typing import Any
-
 from kio.schema.errors import ErrorCode
+from kio.schema.offset_for_leader_epoch.v4 import request as requests
+from kio.schema.offset_for_leader_epoch.v4 import response as responses
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError
 from headrace.broker.leader_epoch_check import check_leader_epoch
+from headrace.wire.messages import NO_THROTTLE
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.OffsetForLeaderEpochRequest, _context: Context
+) -> responses.OffsetForLeaderEpochResponse:
     """As many answers as questions, in their order."""
-    return context.reply(
+    return responses.OffsetForLeaderEpochResponse(
+        throttle_time=NO_THROTTLE,
         topics=tuple(
-            context.make(
-                "OffsetForLeaderTopicResult",
+            responses.OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=tuple(_answer(broker, context, topic.topic, asked) for asked in topic.partitions),
+                partitions=tuple(_answer(broker, topic.topic, asked) for asked in topic.partitions),
             )
             for topic in request.topics
-        )
+        ),
     )
 
 
-def _answer(broker: Broker, context: Context, name: str, asked: Any) -> Any:
+def _answer(broker: Broker, name: str, asked: requests.OffsetForLeaderPartition) -> responses.EpochEndOffset:
     code = ErrorCode.none
     leader_epoch, end_offset = -1, -1
     try:
@@ -46,8 +49,7 @@ def _answer(broker: Broker, context: Context, name: str, asked: Any) -> Any:
         leader_epoch, end_offset = log.epochs.end_offset_for(asked.leader_epoch, log.end_offset)
     except ApiError as error:
         code = error.code
-    return context.make(
-        "EpochEndOffset",
+    return responses.EpochEndOffset(
         error_code=code,
         partition=asked.partition,
         leader_epoch=leader_epoch,
@@ -55,4 +57,4 @@ def _answer(broker: Broker, context: Context, name: str, asked: Any) -> Any:
     )
 
 
-API = Api(key=23, name="OffsetForLeaderEpoch", versions=(2, 4), handle=handle)
+HANDLER = Typed(requests.OffsetForLeaderEpochRequest, responses.OffsetForLeaderEpochResponse, handle)

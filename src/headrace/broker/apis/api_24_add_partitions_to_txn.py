@@ -12,62 +12,85 @@ KIP-890), and in 5 are of version 2 of the transaction protocol.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
+from kio.schema.add_partitions_to_txn.v5 import request as requests
+from kio.schema.add_partitions_to_txn.v5 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
-from headrace.broker.asking_groups import asked, when_all_done
+from headrace.broker.answers import Answer, Later, when_all_done
+from headrace.broker.api import Context, Typed
+from headrace.broker.asking_groups import asked
 from headrace.broker.broker import Broker
 from headrace.broker.topic_names import is_internal
 from headrace.broker.transaction_errors import fenced_as_known
 from headrace.coordination.transactions.records import TopicPartition
 from headrace.coordination.transactions.requests import AddPartitions, AddPartitionsReply
 from headrace.coordination.transactions.states import EPOCH_BUMP_VERSION
+from headrace.wire.messages import NO_THROTTLE
 
 _FENCED_FROM: Final = 2
 _FOR_BROKERS_FROM: Final = 4
 _EPOCH_BUMP_FROM: Final = 5
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
-    """One answer for each partition of each transaction."""
-    if context.version >= _FOR_BROKERS_FROM:
-        transactions = request.transactions
-        return when_all_done(
-            [_add(broker, each, each.topics, context) for each in transactions],
-            lambda replies: context.reply(
-                error_code=ErrorCode.none,
-                results_by_transaction=tuple(
-                    context.make(
-                        "AddPartitionsToTxnResult",
-                        transactional_id=each.transactional_id,
-                        topic_results=_topics(reply, context),
-                    )
-                    for each, reply in zip(transactions, replies, strict=True)
-                ),
-            ),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitionsToTxnRequest(requests.AddPartitionsToTxnRequest):
+    """With the one transaction of versions 0 to 3."""
+
+    v3_and_below_transactional_id: str = ""
+    v3_and_below_producer_id: int = -1
+    v3_and_below_producer_epoch: int = -1
+    v3_and_below_topics: tuple[requests.AddPartitionsToTxnTopic, ...] = ()
+
+    def one_transaction(self) -> requests.AddPartitionsToTxnTransaction:
+        return requests.AddPartitionsToTxnTransaction(
+            transactional_id=self.v3_and_below_transactional_id,
+            producer_id=self.v3_and_below_producer_id,
+            producer_epoch=self.v3_and_below_producer_epoch,
+            topics=self.v3_and_below_topics,
         )
-    return when_all_done(
-        [_add(broker, _Old(request), request.v3_and_below_topics, context)],
-        lambda replies: context.reply(results_by_topic_v3_and_below=_topics(replies[0], context)),
-    )
 
 
-class _Old:
-    """A transaction in a request of version 3 or older, which has one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitionsToTxnResponse(responses.AddPartitionsToTxnResponse):
+    """With the one result of versions 0 to 3."""
 
-    verify_only = False
-
-    def __init__(self, request: Any) -> None:
-        self.transactional_id = request.v3_and_below_transactional_id
-        self.producer_id = request.v3_and_below_producer_id
-        self.producer_epoch = request.v3_and_below_producer_epoch
+    results_by_topic_v3_and_below: tuple[responses.AddPartitionsToTxnTopicResult, ...]
 
 
-def _add(broker: Broker, transaction: Any, topics: Iterable[Any], context: Context) -> Any:
-    partitions = [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
+def handle(
+    broker: Broker, request: AddPartitionsToTxnRequest, context: Context
+) -> Later[AddPartitionsToTxnResponse]:
+    """One answer for each partition of each transaction."""
+    several = context.version >= _FOR_BROKERS_FROM
+    transactions = request.transactions if several else (request.one_transaction(),)
+
+    def message(replies: Sequence[AddPartitionsReply]) -> AddPartitionsToTxnResponse:
+        results = tuple(
+            responses.AddPartitionsToTxnResult(
+                transactional_id=each.transactional_id, topic_results=_topics(reply, context)
+            )
+            for each, reply in zip(transactions, replies, strict=True)
+        )
+        return AddPartitionsToTxnResponse(
+            throttle_time=NO_THROTTLE,
+            error_code=ErrorCode.none,
+            results_by_transaction=results,
+            results_by_topic_v3_and_below=() if several else results[0].topic_results,
+        )
+
+    return when_all_done([_add(broker, each, context) for each in transactions], message)
+
+
+def _add(
+    broker: Broker, transaction: requests.AddPartitionsToTxnTransaction, context: Context
+) -> Answer[AddPartitionsReply]:
+    partitions = [
+        TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions
+    ]
     errors = {place: _error_of(broker, place, context) for place in partitions}
     if any(error is not ErrorCode.none for error in errors.values()):
         return AddPartitionsReply(
@@ -98,20 +121,21 @@ def _error_of(broker: Broker, place: TopicPartition, context: Context) -> ErrorC
     return ErrorCode.none
 
 
-def _topics(reply: AddPartitionsReply, context: Context) -> Sequence[Any]:
-    by_topic: dict[str, list[Any]] = {}
+def _topics(
+    reply: AddPartitionsReply, context: Context
+) -> tuple[responses.AddPartitionsToTxnTopicResult, ...]:
+    by_topic: dict[str, list[responses.AddPartitionsToTxnPartitionResult]] = {}
     for place, error in reply.partitions:
         by_topic.setdefault(place.topic, []).append(
-            context.make(
-                "AddPartitionsToTxnPartitionResult",
+            responses.AddPartitionsToTxnPartitionResult(
                 partition_index=place.partition,
                 partition_error_code=fenced_as_known(error, context, _FENCED_FROM),
             )
         )
     return tuple(
-        context.make("AddPartitionsToTxnTopicResult", name=name, results_by_partition=tuple(results))
+        responses.AddPartitionsToTxnTopicResult(name=name, results_by_partition=tuple(results))
         for name, results in by_topic.items()
     )
 
 
-API = Api(key=24, name="AddPartitionsToTxn", versions=(0, 5), handle=handle)
+HANDLER = Typed(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, handle)

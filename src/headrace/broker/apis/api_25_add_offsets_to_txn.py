@@ -9,30 +9,39 @@ flexible; 4 may be answered with TRANSACTION_ABORTABLE (KIP-890).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.add_offsets_to_txn.v4 import request as requests
+from kio.schema.add_offsets_to_txn.v4 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context, when_done
+from headrace.broker.answers import Answer, Later, when_done
+from headrace.broker.api import Context, Typed
 from headrace.broker.asking_groups import asked
 from headrace.broker.broker import Broker
 from headrace.broker.topic_names import CONSUMER_OFFSETS
 from headrace.broker.transaction_errors import fenced_as_known
 from headrace.coordination.transactions.records import TopicPartition
 from headrace.coordination.transactions.requests import AddPartitions, AddPartitionsReply
+from headrace.wire.messages import NO_THROTTLE
 
 _FENCED_FROM: Final = 2
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.AddOffsetsToTxnRequest, context: Context
+) -> Later[responses.AddOffsetsToTxnResponse]:
     """Whether the transaction has it now."""
     reply = asked(lambda: _add(broker, request), _refused)
     return when_done(
-        reply, lambda reply: context.reply(error_code=fenced_as_known(reply.error, context, _FENCED_FROM))
+        reply,
+        lambda reply: responses.AddOffsetsToTxnResponse(
+            throttle_time=NO_THROTTLE, error_code=fenced_as_known(reply.error, context, _FENCED_FROM)
+        ),
     )
 
 
-def _add(broker: Broker, request: Any) -> Any:
+def _add(broker: Broker, request: requests.AddOffsetsToTxnRequest) -> Answer[AddPartitionsReply]:
     """Raises ApiError."""
     place = TopicPartition(CONSUMER_OFFSETS, broker.groups.partition_of(request.group_id))
     return broker.transactions.add_partitions(
@@ -49,4 +58,4 @@ def _refused(error: ErrorCode) -> AddPartitionsReply:
     return AddPartitionsReply(partitions=((TopicPartition(CONSUMER_OFFSETS, 0), error),))
 
 
-API = Api(key=25, name="AddOffsetsToTxn", versions=(0, 4), handle=handle)
+HANDLER = Typed(requests.AddOffsetsToTxnRequest, responses.AddOffsetsToTxnResponse, handle)

@@ -11,22 +11,28 @@ transaction has an epoch of its own, and the reply gives the id and the epoch of
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.end_txn.v5 import request as requests
+from kio.schema.end_txn.v5 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context, when_done
+from headrace.broker.answers import Later, when_done
+from headrace.broker.api import Context, Typed
 from headrace.broker.asking_groups import asked
 from headrace.broker.broker import Broker
 from headrace.broker.transaction_errors import fenced_as_known
 from headrace.coordination.transactions.requests import EndReply, EndTransaction
 from headrace.coordination.transactions.states import EPOCH_BUMP_VERSION
+from headrace.wire.messages import NO_THROTTLE
 
 _FENCED_FROM: Final = 2
 _EPOCH_BUMP_FROM: Final = 5
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.EndTxnRequest, context: Context
+) -> Later[responses.EndTxnResponse]:
     """Whether it has ended as the producer wishes."""
     end = EndTransaction(
         transactional_id=request.transactional_id,
@@ -43,12 +49,13 @@ def _refused(error: ErrorCode) -> EndReply:
     return EndReply(error=error)
 
 
-def _message(reply: EndReply, context: Context) -> Any:
-    return context.reply(
+def _message(reply: EndReply, context: Context) -> responses.EndTxnResponse:
+    return responses.EndTxnResponse(
+        throttle_time=NO_THROTTLE,
         error_code=fenced_as_known(reply.error, context, _FENCED_FROM),
         producer_id=reply.producer_id,
         producer_epoch=reply.producer_epoch,
     )
 
 
-API = Api(key=26, name="EndTxn", versions=(0, 5), handle=handle)
+HANDLER = Typed(requests.EndTxnRequest, responses.EndTxnResponse, handle)

@@ -13,23 +13,27 @@ Version notes: 1 is flexible; 2 says by which version of the transaction protoco
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from kio.schema.errors import ErrorCode
+from kio.schema.write_txn_markers.v2 import request as requests
+from kio.schema.write_txn_markers.v2 import response as responses
 
-from headrace.broker.api import Api, Context
+from headrace.broker.answers import Later
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import kafka_code
 from headrace.coordination.transactions.records import TopicPartition
 from headrace.log.errors import LogError
-from headrace.log.producers.verification import LEGACY, TransactionEnd
+from headrace.log.producers.verification import TransactionEnd
 from headrace.wire.control_batches import EndMarker
 
 # By producer and partition: what became of its marker, or what to wait for until it is durable.
 _Results = dict[int, dict[TopicPartition, ErrorCode | asyncio.Future[None]]]
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.WriteTxnMarkersRequest, _context: Context
+) -> Later[responses.WriteTxnMarkersResponse]:
     """Write all; one answer for each marker and partition."""
     results: _Results = {}
     for marker in request.markers:
@@ -41,16 +45,18 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
     waiting = [
         result for each in results.values() for result in each.values() if isinstance(result, asyncio.Future)
     ]
-    return _after_sync(results, waiting, context) if waiting else _message(results, context)
+    return _after_sync(results, waiting) if waiting else _message(results)
 
 
-def _write(broker: Broker, place: TopicPartition, marker: Any) -> ErrorCode | asyncio.Future[None]:
+def _write(
+    broker: Broker, place: TopicPartition, marker: requests.WritableTxnMarker
+) -> ErrorCode | asyncio.Future[None]:
     log = broker.partition(broker.find_topic(place.topic), place.partition)
     if log is None:
         return ErrorCode.unknown_topic_or_partition
     end = TransactionEnd(
         EndMarker(marker.transaction_result, marker.coordinator_epoch),
-        getattr(marker, "transaction_version", LEGACY),
+        marker.transaction_version,
     )
     try:
         written = broker.transactions.markers.append(
@@ -61,9 +67,11 @@ def _write(broker: Broker, place: TopicPartition, marker: Any) -> ErrorCode | as
     return ErrorCode.none if written is None else written
 
 
-async def _after_sync(results: _Results, waiting: list[asyncio.Future[None]], context: Context) -> Any:
+async def _after_sync(
+    results: _Results, waiting: list[asyncio.Future[None]]
+) -> responses.WriteTxnMarkersResponse:
     await asyncio.wait(waiting)
-    return _message(results, context)
+    return _message(results)
 
 
 def _code_of(result: ErrorCode | asyncio.Future[None]) -> ErrorCode:
@@ -77,31 +85,30 @@ def _code_of(result: ErrorCode | asyncio.Future[None]) -> ErrorCode:
     return kafka_code(error)
 
 
-def _message(results: _Results, context: Context) -> Any:
-    return context.reply(
+def _message(results: _Results) -> responses.WriteTxnMarkersResponse:
+    return responses.WriteTxnMarkersResponse(
         markers=tuple(
-            context.make(
-                "WritableTxnMarkerResult", producer_id=producer_id, topics=_topics(of_producer, context)
-            )
+            responses.WritableTxnMarkerResult(producer_id=producer_id, topics=_topics(of_producer))
             for producer_id, of_producer in results.items()
         )
     )
 
 
-def _topics(results: dict[TopicPartition, ErrorCode | asyncio.Future[None]], context: Context) -> Any:
-    by_topic: dict[str, list[Any]] = {}
+def _topics(
+    results: dict[TopicPartition, ErrorCode | asyncio.Future[None]],
+) -> tuple[responses.WritableTxnMarkerTopicResult, ...]:
+    by_topic: dict[str, list[responses.WritableTxnMarkerPartitionResult]] = {}
     for place, result in results.items():
         by_topic.setdefault(place.topic, []).append(
-            context.make(
-                "WritableTxnMarkerPartitionResult",
+            responses.WritableTxnMarkerPartitionResult(
                 partition_index=place.partition,
                 error_code=_code_of(result),
             )
         )
     return tuple(
-        context.make("WritableTxnMarkerTopicResult", name=name, partitions=tuple(partitions))
+        responses.WritableTxnMarkerTopicResult(name=name, partitions=tuple(partitions))
         for name, partitions in by_topic.items()
     )
 
 
-API = Api(key=27, name="WriteTxnMarkers", versions=(1, 2), handle=handle)
+HANDLER = Typed(requests.WriteTxnMarkersRequest, responses.WriteTxnMarkersResponse, handle)

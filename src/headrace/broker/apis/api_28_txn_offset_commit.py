@@ -14,27 +14,32 @@ of the offsets to the transaction by itself (KIP-890).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from kio.schema.errors import ErrorCode
+from kio.schema.txn_offset_commit.v5 import request as requests
+from kio.schema.txn_offset_commit.v5 import response as responses
 
-from headrace.broker.api import Api, Context, when_done
+from headrace.broker.answers import Later, when_done
+from headrace.broker.api import Context, Typed
 from headrace.broker.asking_groups import asked
 from headrace.broker.broker import Broker
 from headrace.coordination.decision import Producer
-from headrace.coordination.group import NO_GENERATION, NO_MEMBER, Committer
-from headrace.coordination.offset_records import NO_LEADER_EPOCH
+from headrace.coordination.group import Committer
 from headrace.coordination.replies import CommitReply, PartitionResult
 from headrace.coordination.requests import CommitRequest, OffsetToCommit
 from headrace.coordination.transactions.states import EPOCH_BUMP_VERSION
 from headrace.log.folder.data_folder import Topic
+from headrace.wire.messages import NO_THROTTLE
 
 _LOADING_FROM: Final = 2
 _ABORTABLE_FROM: Final = 4
 _ADDS_PARTITION_FROM: Final = 5
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.TxnOffsetCommitRequest, context: Context
+) -> Later[responses.TxnOffsetCommitResponse]:
     """One answer for each partition."""
     refused: list[PartitionResult] = []
     offsets: list[OffsetToCommit] = []
@@ -53,9 +58,9 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
     commit = CommitRequest(
         group_id=request.group_id,
         committer=Committer(
-            member_id=getattr(request, "member_id", NO_MEMBER),
-            instance_id=getattr(request, "group_instance_id", None),
-            generation=getattr(request, "generation_id", NO_GENERATION),
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            generation=request.generation_id,
             transactional=True,
         ),
         offsets=tuple(offsets),
@@ -72,13 +77,13 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
     return when_done(reply, lambda reply: _message([*refused, *reply.partitions], context))
 
 
-def _offset(topic: Topic, each: Any) -> OffsetToCommit:
+def _offset(topic: Topic, each: requests.TxnOffsetCommitRequestPartition) -> OffsetToCommit:
     return OffsetToCommit(
         topic=topic.name,
         topic_id=topic.id,
         partition=each.partition_index,
         offset=each.committed_offset,
-        leader_epoch=getattr(each, "committed_leader_epoch", NO_LEADER_EPOCH),
+        leader_epoch=each.committed_leader_epoch,
         metadata=each.committed_metadata,
     )
 
@@ -103,22 +108,22 @@ def _as_known(error: ErrorCode, version: int) -> ErrorCode:
     return error
 
 
-def _message(results: Iterable[PartitionResult], context: Context) -> Any:
-    topics: dict[str, list[Any]] = {}
+def _message(results: Iterable[PartitionResult], context: Context) -> responses.TxnOffsetCommitResponse:
+    topics: dict[str, list[responses.TxnOffsetCommitResponsePartition]] = {}
     for each in results:
         topics.setdefault(each.topic, []).append(
-            context.make(
-                "TxnOffsetCommitResponsePartition",
+            responses.TxnOffsetCommitResponsePartition(
                 partition_index=each.partition,
                 error_code=_as_known(each.error, context.version),
             )
         )
-    return context.reply(
+    return responses.TxnOffsetCommitResponse(
+        throttle_time=NO_THROTTLE,
         topics=tuple(
-            context.make("TxnOffsetCommitResponseTopic", name=name, partitions=tuple(partitions))
+            responses.TxnOffsetCommitResponseTopic(name=name, partitions=tuple(partitions))
             for name, partitions in topics.items()
-        )
+        ),
     )
 
 
-API = Api(key=28, name="TxnOffsetCommit", versions=(0, 5), handle=handle)
+HANDLER = Typed(requests.TxnOffsetCommitRequest, responses.TxnOffsetCommitResponse, handle)

@@ -8,19 +8,29 @@ Version notes: 1 has types of patterns (KIP-290), 2 is flexible, 3 knows resourc
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.describe_acls.v3 import request as requests
+from kio.schema.describe_acls.v3 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
+from headrace.wire.messages import NO_THROTTLE
 
 DISABLED: Final = "No Authorizer is configured on the broker"
 
 
-def handle(_broker: Broker, _request: Any, context: Context) -> Any:
+def handle(
+    _broker: Broker, _request: requests.DescribeAclsRequest, _context: Context
+) -> responses.DescribeAclsResponse:
     """Always the same."""
-    return context.reply(error_code=ErrorCode.security_disabled, error_message=DISABLED, resources=())
+    return responses.DescribeAclsResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.security_disabled,
+        error_message=DISABLED,
+        resources=(),
+    )
 
 
-API = Api(key=29, name="DescribeAcls", versions=(1, 3), handle=handle)
+HANDLER = Typed(requests.DescribeAclsRequest, responses.DescribeAclsResponse, handle)

@@ -10,16 +10,19 @@ Version notes: 3 has types and, when asked, documentation (KIP-569); 4 is flexib
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.describe_configs.v4 import request as requests
+from kio.schema.describe_configs.v4 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.config_changes import BROKER, TOPIC, node_number
 from headrace.broker.configs import ConfigEntry
 from headrace.broker.errors import ApiError
 from headrace.broker.topic_names import check_name
+from headrace.wire.messages import NO_THROTTLE
 
 # The types that Kafka has beside topics and brokers.
 WITHOUT_CONFIGS: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS"}
@@ -30,27 +33,30 @@ MALFORMED: Final = (
 )
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.DescribeConfigsRequest, _context: Context
+) -> responses.DescribeConfigsResponse:
     """One result for each resource."""
     resources = request.resources
     if any(each.resource_type not in {TOPIC, BROKER, GROUP, *WITHOUT_CONFIGS} for each in resources):
         refusal = ApiError(ErrorCode.invalid_request, MALFORMED)
-        return context.reply(results=tuple(_refused(each, refusal, context) for each in resources))
-    with_documentation = getattr(request, "include_documentation", False)
+        return responses.DescribeConfigsResponse(
+            throttle_time=NO_THROTTLE, results=tuple(_refused(each, refusal) for each in resources)
+        )
+    with_documentation = request.include_documentation
     results = []
     for each in resources:
         try:
             entries = _entries(broker, each)
         except ApiError as refusal:
-            results.append(_refused(each, refusal, context))
+            results.append(_refused(each, refusal))
             continue
         configs = tuple(
-            _config(entry, context, synonyms=request.include_synonyms, documentation=with_documentation)
+            _config(entry, synonyms=request.include_synonyms, documentation=with_documentation)
             for entry in entries
         )
         results.append(
-            context.make(
-                "DescribeConfigsResult",
+            responses.DescribeConfigsResult(
                 error_code=ErrorCode.none,
                 error_message="",
                 resource_type=each.resource_type,
@@ -58,10 +64,10 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
                 configs=configs,
             )
         )
-    return context.reply(results=tuple(results))
+    return responses.DescribeConfigsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
 
 
-def _entries(broker: Broker, resource: Any) -> list[ConfigEntry]:
+def _entries(broker: Broker, resource: requests.DescribeConfigsResource) -> list[ConfigEntry]:
     name, names = resource.resource_name, resource.configuration_keys
     if resource.resource_type == TOPIC:
         check_name(name)
@@ -91,13 +97,14 @@ def _check_is_this_node(broker: Broker, name: str) -> None:
         )
 
 
-def _config(entry: ConfigEntry, context: Context, *, synonyms: bool, documentation: bool) -> Any:
+def _config(
+    entry: ConfigEntry, *, synonyms: bool, documentation: bool
+) -> responses.DescribeConfigsResourceResult:
     shown = (
-        context.make("DescribeConfigsSynonym", name=each.name, value=each.value, source=each.source)
+        responses.DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source)
         for each in (entry.synonyms if synonyms else ())
     )
-    return context.make(
-        "DescribeConfigsResourceResult",
+    return responses.DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,
         read_only=entry.read_only,
@@ -109,9 +116,10 @@ def _config(entry: ConfigEntry, context: Context, *, synonyms: bool, documentati
     )
 
 
-def _refused(resource: Any, refusal: ApiError, context: Context) -> Any:
-    return context.make(
-        "DescribeConfigsResult",
+def _refused(
+    resource: requests.DescribeConfigsResource, refusal: ApiError
+) -> responses.DescribeConfigsResult:
+    return responses.DescribeConfigsResult(
         error_code=refusal.code,
         error_message=refusal.message,
         resource_type=resource.resource_type,
@@ -120,4 +128,4 @@ def _refused(resource: Any, refusal: ApiError, context: Context) -> Any:
     )
 
 
-API = Api(key=32, name="DescribeConfigs", versions=(1, 4), handle=handle)
+HANDLER = Typed(requests.DescribeConfigsRequest, responses.DescribeConfigsResponse, handle)

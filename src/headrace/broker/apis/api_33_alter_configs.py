@@ -9,55 +9,53 @@ Version notes: 2 is flexible.
 
 from __future__ import annotations
 
-from typing import Any
+from kio.schema.alter_configs.v2 import request as requests
+from kio.schema.alter_configs.v2 import response as responses
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
-from headrace.broker.config_changes import (
-    BROKER,
-    TOPIC,
-    answer,
-    check_each_named_once,
-    check_is_this_node,
-    check_not_null,
-    check_topic_is_there,
-    check_topic_resource,
-    unknown_type,
-)
+from headrace.broker.config_changes import Change, Texts, alter_all, check_not_null
+from headrace.wire.messages import NO_THROTTLE
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.AlterConfigsRequest, _context: Context
+) -> responses.AlterConfigsResponse:
     """One result for each resource."""
-
-    def alter(resource: Any) -> None:
-        check_each_named_once(resource.configs)
-        check_not_null([each.name for each in resource.configs if each.value is None])
-        texts = {each.name: each.value for each in resource.configs}
-        if resource.resource_type == TOPIC:
-            _alter_topic(broker, resource.resource_name, texts, validate_only=request.validate_only)
-        elif resource.resource_type == BROKER:
-            _alter_broker(broker, resource.resource_name, texts, validate_only=request.validate_only)
-        else:
-            raise unknown_type(resource.resource_type)
-
-    return answer(request.resources, context, alter)
-
-
-def _alter_topic(broker: Broker, name: str, texts: dict[str, str], *, validate_only: bool) -> None:
-    check_topic_resource(name)
-    broker.configs.check_topic(texts)
-    check_topic_is_there(broker, name)
-    if not validate_only:
-        broker.configs.set_topic(name, texts)
+    results = alter_all(
+        broker,
+        request.resources,
+        lambda resource: _change(broker, resource),
+        validate_only=request.validate_only,
+    )
+    return responses.AlterConfigsResponse(
+        throttle_time=NO_THROTTLE,
+        responses=tuple(
+            responses.AlterConfigsResourceResponse(
+                error_code=each.error,
+                error_message=each.message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in results
+        ),
+    )
 
 
-def _alter_broker(broker: Broker, name: str, texts: dict[str, str], *, validate_only: bool) -> None:
-    of_this_node = name != ""
-    if of_this_node:
-        check_is_this_node(broker, name)
-    broker.configs.check_broker(texts, of_this_node=of_this_node)
-    if not validate_only:
-        broker.configs.set_broker(texts, of_this_node=of_this_node)
+def _change(broker: Broker, resource: requests.AlterConfigsResource) -> Change:
+    """Raises ApiError."""
+    check_not_null([each.name for each in resource.configs if each.value is None])
+    texts = {each.name: each.value for each in resource.configs if each.value is not None}
+
+    def of_topic(_overrides: Texts) -> Texts:
+        broker.configs.check_topic(texts)
+        return texts
+
+    def of_broker(of_this_node: bool) -> Texts:
+        broker.configs.check_broker(texts, of_this_node=of_this_node)
+        return texts
+
+    return Change(of_topic, of_broker)
 
 
-API = Api(key=33, name="AlterConfigs", versions=(0, 2), handle=handle)
+HANDLER = Typed(requests.AlterConfigsRequest, responses.AlterConfigsResponse, handle)

@@ -11,30 +11,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
 
+from kio.schema.describe_log_dirs.v5 import request as requests
+from kio.schema.describe_log_dirs.v5 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
+from headrace.wire.messages import NO_THROTTLE
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.DescribeLogDirsRequest, _context: Context
+) -> responses.DescribeLogDirsResponse:
     """The one folder, with the partitions that are asked for, or all."""
     folder = broker.settings.data_dir.absolute()
     if request.topics is None:
         asked = {name: range(len(topic.partitions)) for name, topic in broker.logs.topics.items()}
-        topics = _topics(broker, asked.items(), context)
+        topics = _topics(broker, asked.items())
     else:
-        topics = _topics(broker, ((each.topic, each.partitions) for each in request.topics), context)
+        topics = _topics(broker, ((each.topic, each.partitions) for each in request.topics))
     error, total, usable = ErrorCode.none, -1, -1
     try:
         room = os.statvfs(folder)
         total, usable = room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize
     except OSError:
         error, topics = ErrorCode.kafka_storage_error, ()
-    result = context.make(
-        "DescribeLogDirsResult",
+    result = responses.DescribeLogDirsResult(
         error_code=error,
         log_dir=str(folder),
         topics=topics,
@@ -42,10 +45,14 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
         usable_bytes=usable,
         is_cordoned=False,
     )
-    return context.reply(error_code=ErrorCode.none, results=(result,))
+    return responses.DescribeLogDirsResponse(
+        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, results=(result,)
+    )
 
 
-def _topics(broker: Broker, asked: Iterable[tuple[str, Iterable[int]]], context: Context) -> tuple[Any, ...]:
+def _topics(
+    broker: Broker, asked: Iterable[tuple[str, Iterable[int]]]
+) -> tuple[responses.DescribeLogDirsTopic, ...]:
     found: dict[str, set[int]] = {}
     for name, indexes in asked:
         topic = broker.logs.topics.get(name)
@@ -53,12 +60,10 @@ def _topics(broker: Broker, asked: Iterable[tuple[str, Iterable[int]]], context:
         if held:
             found.setdefault(name, set()).update(held)
     return tuple(
-        context.make(
-            "DescribeLogDirsTopic",
+        responses.DescribeLogDirsTopic(
             name=name,
             partitions=tuple(
-                context.make(
-                    "DescribeLogDirsPartition",
+                responses.DescribeLogDirsPartition(
                     partition_index=index,
                     partition_size=broker.logs.topics[name].partitions[index].size_bytes,
                     offset_lag=0,
@@ -71,4 +76,4 @@ def _topics(broker: Broker, asked: Iterable[tuple[str, Iterable[int]]], context:
     )
 
 
-API = Api(key=35, name="DescribeLogDirs", versions=(1, 5), handle=handle)
+HANDLER = Typed(requests.DescribeLogDirsRequest, responses.DescribeLogDirsResponse, handle)

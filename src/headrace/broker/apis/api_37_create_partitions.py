@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
+from kio.schema.create_partitions.v3 import request as requests
+from kio.schema.create_partitions.v3 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.broker.new_topics import MOST_PARTITIONS, check_replicas
@@ -23,6 +26,7 @@ from headrace.log.errors import LogError
 from headrace.log.folder.data_folder import Topic
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.wire.errors import WireError
+from headrace.wire.messages import NO_THROTTLE
 from headrace.wire.record_batch import read_header
 from headrace.wire.records import read_records
 
@@ -30,7 +34,9 @@ SAMPLE_BYTES: Final = 64 * 1024
 _log: Final = logging.getLogger(__name__)
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.CreatePartitionsRequest, _context: Context
+) -> responses.CreatePartitionsResponse:
     """One result for each name."""
     named = Counter(topic.name for topic in request.topics)
     results = []
@@ -46,14 +52,12 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
         except LogError as failure:
             error, message = kafka_code(failure), str(failure)
         results.append(
-            context.make(
-                "CreatePartitionsTopicResult", name=topic.name, error_code=error, error_message=message
-            )
+            responses.CreatePartitionsTopicResult(name=topic.name, error_code=error, error_message=message)
         )
-    return context.reply(results=tuple(results))
+    return responses.CreatePartitionsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
 
 
-def _add(broker: Broker, asked: Any, *, validate_only: bool) -> None:
+def _add(broker: Broker, asked: requests.CreatePartitionsTopic, *, validate_only: bool) -> None:
     topic = broker.logs.topics.get(asked.name)
     if topic is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
@@ -83,7 +87,9 @@ def _add(broker: Broker, asked: Any, *, validate_only: bool) -> None:
     broker.add_partitions(asked.name, asked.count)
 
 
-def _check_assignments(broker: Broker, assignments: Any, additional: int) -> None:
+def _check_assignments(
+    broker: Broker, assignments: Sequence[requests.CreatePartitionsAssignment], additional: int
+) -> None:
     if len(assignments) != additional:
         raise ApiError(
             ErrorCode.invalid_replica_assignment,
@@ -111,4 +117,4 @@ def _begins_with_keys(log: PartitionLog) -> bool:
         return False
 
 
-API = Api(key=37, name="CreatePartitions", versions=(0, 3), handle=handle)
+HANDLER = Typed(requests.CreatePartitionsRequest, responses.CreatePartitionsResponse, handle)

@@ -10,48 +10,55 @@ Version notes: 1 has the type and an error of its own (KIP-460), 2 is flexible.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.elect_leaders.v2 import request as requests
+from kio.schema.elect_leaders.v2 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError
+from headrace.wire.messages import NO_THROTTLE
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
 _NOT_NEEDED: Final = "Leader election not needed for topic partition."
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.ElectLeadersRequest, _context: Context
+) -> responses.ElectLeadersResponse:
     """One result for each partition that was named."""
-    kind = getattr(request, "election_type", PREFERRED)
+    kind = request.election_type
     if kind not in (PREFERRED, UNCLEAN) and request.topic_partitions != ():
         refusal = ApiError(ErrorCode.invalid_request, f"Unknown election type {kind}")
-        results = [_topic(context, each, refusal) for each in request.topic_partitions or ()]
-        return context.reply(error_code=refusal.code, replica_election_results=tuple(results))
+        results = [_topic(each, refusal) for each in request.topic_partitions or ()]
+        return responses.ElectLeadersResponse(
+            throttle_time=NO_THROTTLE, error_code=refusal.code, replica_election_results=tuple(results)
+        )
     if request.topic_partitions is None:
         results = [
-            context.make("ReplicaElectionResult", topic=name, partition_result=())
-            for name in broker.logs.topics
+            responses.ReplicaElectionResult(topic=name, partition_result=()) for name in broker.logs.topics
         ]
     else:
-        results = [_topic(context, each, broker) for each in request.topic_partitions]
-    return context.reply(error_code=ErrorCode.none, replica_election_results=tuple(results))
+        results = [_topic(each, broker) for each in request.topic_partitions]
+    return responses.ElectLeadersResponse(
+        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, replica_election_results=tuple(results)
+    )
 
 
-def _topic(context: Context, asked: Any, judge: Broker | ApiError) -> Any:
+def _topic(asked: requests.TopicPartitions, judge: Broker | ApiError) -> responses.ReplicaElectionResult:
     """What becomes of the partitions: what the broker says of each, or one refusal for all."""
     answers = (
         (index, judge if isinstance(judge, ApiError) else _elect(judge, asked.topic, index))
         for index in asked.partitions
     )
-    return context.make(
-        "ReplicaElectionResult",
+    return responses.ReplicaElectionResult(
         topic=asked.topic,
         partition_result=tuple(
-            context.make(
-                "PartitionResult", partition_id=index, error_code=answer.code, error_message=answer.message
+            responses.PartitionResult(
+                partition_id=index, error_code=answer.code, error_message=answer.message
             )
             for index, answer in answers
         ),
@@ -67,4 +74,4 @@ def _elect(broker: Broker, name: str, index: int) -> ApiError:
     return ApiError(ErrorCode.election_not_needed, _NOT_NEEDED)
 
 
-API = Api(key=43, name="ElectLeaders", versions=(0, 2), handle=handle)
+HANDLER = Typed(requests.ElectLeadersRequest, responses.ElectLeadersResponse, handle)

@@ -10,65 +10,55 @@ Version notes: 1 is flexible.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kio.schema.errors import ErrorCode
+from kio.schema.incremental_alter_configs.v1 import request as requests
+from kio.schema.incremental_alter_configs.v1 import response as responses
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
-from headrace.broker.config_changes import (
-    BROKER,
-    TOPIC,
-    answer,
-    check_each_named_once,
-    check_is_this_node,
-    check_not_null,
-    check_topic_is_there,
-    check_topic_resource,
-    unknown_type,
-)
+from headrace.broker.config_changes import Change, alter_all, check_not_null
 from headrace.broker.configs import Kind, Operation
 from headrace.broker.errors import ApiError
+from headrace.wire.messages import NO_THROTTLE
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.IncrementalAlterConfigsRequest, _context: Context
+) -> responses.IncrementalAlterConfigsResponse:
     """One result for each resource."""
-
-    def alter(resource: Any) -> None:
-        check_each_named_once(resource.configs)
-        without_value = [each for each in resource.configs if each.value is None]
-        check_not_null([each.name for each in without_value if each.config_operation != Kind.DELETE])
-        if resource.resource_type == TOPIC:
-            _alter_topic(broker, resource, validate_only=request.validate_only)
-        elif resource.resource_type == BROKER:
-            _alter_broker(broker, resource, validate_only=request.validate_only)
-        else:
-            raise unknown_type(resource.resource_type)
-
-    return answer(request.resources, context, alter)
-
-
-def _alter_topic(broker: Broker, resource: Any, *, validate_only: bool) -> None:
-    name = resource.resource_name
-    check_topic_resource(name)
-    topic = broker.logs.topics.get(name)
-    overrides = {} if topic is None else topic.overrides
-    altered = broker.configs.altered_topic(overrides, _operations(resource.configs))
-    check_topic_is_there(broker, name)
-    if not validate_only:
-        broker.configs.set_topic(name, altered)
+    results = alter_all(
+        broker,
+        request.resources,
+        lambda resource: _change(broker, resource),
+        validate_only=request.validate_only,
+    )
+    return responses.IncrementalAlterConfigsResponse(
+        throttle_time=NO_THROTTLE,
+        responses=tuple(
+            responses.AlterConfigsResourceResponse(
+                error_code=each.error,
+                error_message=each.message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in results
+        ),
+    )
 
 
-def _alter_broker(broker: Broker, resource: Any, *, validate_only: bool) -> None:
-    of_this_node = resource.resource_name != ""
-    if of_this_node:
-        check_is_this_node(broker, resource.resource_name)
-    altered = broker.configs.altered_broker(_operations(resource.configs), of_this_node=of_this_node)
-    if not validate_only:
-        broker.configs.set_broker(altered, of_this_node=of_this_node)
+def _change(broker: Broker, resource: requests.AlterConfigsResource) -> Change:
+    """Raises ApiError."""
+    configs, store = resource.configs, broker.configs
+    without_value = [each for each in configs if each.value is None]
+    check_not_null([each.name for each in without_value if each.config_operation != Kind.DELETE])
+    return Change(
+        lambda overrides: store.altered_topic(overrides, _operations(configs)),
+        lambda of_this_node: store.altered_broker(_operations(configs), of_this_node=of_this_node),
+    )
 
 
-def _operations(configs: Sequence[Any]) -> list[Operation]:
+def _operations(configs: Sequence[requests.AlterableConfig]) -> list[Operation]:
     operations = []
     for each in configs:
         if each.config_operation not in set(Kind):
@@ -78,4 +68,4 @@ def _operations(configs: Sequence[Any]) -> list[Operation]:
     return operations
 
 
-API = Api(key=44, name="IncrementalAlterConfigs", versions=(0, 1), handle=handle)
+HANDLER = Typed(requests.IncrementalAlterConfigsRequest, responses.IncrementalAlterConfigsResponse, handle)

@@ -9,50 +9,56 @@ Version notes: 1 can forbid a change of the number of replicas (KIP-860), which 
 
 from __future__ import annotations
 
-from typing import Any
-
+from kio.schema.alter_partition_reassignments.v1 import request as requests
+from kio.schema.alter_partition_reassignments.v1 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError
 from headrace.broker.new_topics import check_replicas
+from headrace.wire.messages import NO_THROTTLE
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.AlterPartitionReassignmentsRequest, _context: Context
+) -> responses.AlterPartitionReassignmentsResponse:
     """One result for each partition."""
     if not request.topics:
-        return context.reply(error_code=ErrorCode.none, error_message="", responses=())
-    return context.reply(
-        allow_replication_factor_change=getattr(request, "allow_replication_factor_change", True),
+        return responses.AlterPartitionReassignmentsResponse(
+            throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message="", responses=()
+        )
+    return responses.AlterPartitionReassignmentsResponse(
+        throttle_time=NO_THROTTLE,
+        allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=ErrorCode.none,
         error_message=None,
         responses=tuple(
-            context.make(
-                "ReassignableTopicResponse",
+            responses.ReassignableTopicResponse(
                 name=topic.name,
-                partitions=tuple(_partition(broker, topic.name, each, context) for each in topic.partitions),
+                partitions=tuple(_partition(broker, topic.name, each) for each in topic.partitions),
             )
             for topic in request.topics
         ),
     )
 
 
-def _partition(broker: Broker, name: str, asked: Any, context: Context) -> Any:
+def _partition(
+    broker: Broker, name: str, asked: requests.ReassignablePartition
+) -> responses.ReassignablePartitionResponse:
     code, message = ErrorCode.none, None
     try:
         _check(broker, name, asked)
     except ApiError as refusal:
         code, message = refusal.code, refusal.message or None
-    return context.make(
-        "ReassignablePartitionResponse",
+    return responses.ReassignablePartitionResponse(
         partition_index=asked.partition_index,
         error_code=code,
         error_message=message,
     )
 
 
-def _check(broker: Broker, name: str, asked: Any) -> None:
+def _check(broker: Broker, name: str, asked: requests.ReassignablePartition) -> None:
     """Raises ApiError."""
     unknown = ErrorCode.unknown_topic_or_partition
     topic = broker.logs.topics.get(name)
@@ -65,4 +71,6 @@ def _check(broker: Broker, name: str, asked: Any) -> None:
     check_replicas(broker.node_id, asked.replicas, expected=None)
 
 
-API = Api(key=45, name="AlterPartitionReassignments", versions=(0, 1), handle=handle)
+HANDLER = Typed(
+    requests.AlterPartitionReassignmentsRequest, responses.AlterPartitionReassignmentsResponse, handle
+)

@@ -5,17 +5,24 @@ Behaviour: none ever are: there is one node.
 
 from __future__ import annotations
 
-from typing import Any
-
 from kio.schema.errors import ErrorCode
+from kio.schema.list_partition_reassignments.v0 import request as requests
+from kio.schema.list_partition_reassignments.v0 import response as responses
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
+from headrace.wire.messages import NO_THROTTLE
 
 
-def handle(_broker: Broker, _request: Any, context: Context) -> Any:
+def handle(
+    _broker: Broker, _request: requests.ListPartitionReassignmentsRequest, _context: Context
+) -> responses.ListPartitionReassignmentsResponse:
     """An empty list, whichever topics were asked for."""
-    return context.reply(error_code=ErrorCode.none, error_message=None, topics=())
+    return responses.ListPartitionReassignmentsResponse(
+        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, topics=()
+    )
 
 
-API = Api(key=46, name="ListPartitionReassignments", versions=(0, 0), handle=handle)
+HANDLER = Typed(
+    requests.ListPartitionReassignmentsRequest, responses.ListPartitionReassignmentsResponse, handle
+)

@@ -7,18 +7,23 @@ one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kio.schema.errors import ErrorCode
+from kio.schema.offset_delete.v0 import request as requests
+from kio.schema.offset_delete.v0 import response as responses
 
-from headrace.broker.api import Api, Context, when_done
+from headrace.broker.answers import Later, when_done
+from headrace.broker.api import Context, Typed
 from headrace.broker.asking_groups import asked
 from headrace.broker.broker import Broker
 from headrace.coordination.replies import DeleteOffsetsReply, PartitionResult
 from headrace.coordination.requests import DeleteOffsetsRequest
+from headrace.wire.messages import NO_THROTTLE
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.OffsetDeleteRequest, _context: Context
+) -> Later[responses.OffsetDeleteResponse]:
     refused: list[PartitionResult] = []
     partitions: list[tuple[str, int]] = []
     for topic in request.topics:
@@ -37,28 +42,30 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
     delete = DeleteOffsetsRequest(group_id=request.group_id, partitions=tuple(partitions))
     reply = asked(lambda: broker.groups.delete_offsets(delete), lambda error: DeleteOffsetsReply(error=error))
 
-    def message(reply: DeleteOffsetsReply) -> Any:
+    def message(reply: DeleteOffsetsReply) -> responses.OffsetDeleteResponse:
         if reply.error is not ErrorCode.none:
-            return context.reply(error_code=reply.error, topics=())
-        return context.reply(
-            error_code=ErrorCode.none, topics=_topics([*refused, *reply.partitions], context)
+            return responses.OffsetDeleteResponse(
+                throttle_time=NO_THROTTLE, error_code=reply.error, topics=()
+            )
+        return responses.OffsetDeleteResponse(
+            throttle_time=NO_THROTTLE,
+            error_code=ErrorCode.none,
+            topics=_topics([*refused, *reply.partitions]),
         )
 
     return when_done(reply, message)
 
 
-def _topics(results: Iterable[PartitionResult], context: Context) -> tuple[Any, ...]:
+def _topics(results: Iterable[PartitionResult]) -> tuple[responses.OffsetDeleteResponseTopic, ...]:
     """In the order in which they come up first."""
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[responses.OffsetDeleteResponsePartition]] = {}
     for each in results:
-        made = context.make(
-            "OffsetDeleteResponsePartition", partition_index=each.partition, error_code=each.error
-        )
+        made = responses.OffsetDeleteResponsePartition(partition_index=each.partition, error_code=each.error)
         topics.setdefault(each.topic, []).append(made)
     return tuple(
-        context.make("OffsetDeleteResponseTopic", name=name, partitions=tuple(partitions))
+        responses.OffsetDeleteResponseTopic(name=name, partitions=tuple(partitions))
         for name, partitions in topics.items()
     )
 
 
-API = Api(key=47, name="OffsetDelete", versions=(0, 0), handle=handle)
+HANDLER = Typed(requests.OffsetDeleteRequest, responses.OffsetDeleteResponse, handle)

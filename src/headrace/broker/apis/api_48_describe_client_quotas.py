@@ -7,13 +7,17 @@ Version notes: 1 is flexible.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
+from kio.schema.describe_client_quotas.v1 import request as requests
+from kio.schema.describe_client_quotas.v1 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError
+from headrace.wire.messages import NO_THROTTLE
 
 _TYPES: Final = ("ip", "user", "client-id")
 # How a component matches, with the names of the constants that Kafka's messages use.
@@ -21,16 +25,22 @@ _EXACT: Final = 0
 _MATCHES: Final = {_EXACT: "MATCH_TYPE_EXACT", 1: "MATCH_TYPE_DEFAULT", 2: "MATCH_TYPE_SPECIFIED"}
 
 
-def handle(_broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    _broker: Broker, request: requests.DescribeClientQuotasRequest, _context: Context
+) -> responses.DescribeClientQuotasResponse:
     """An empty list, if the question makes sense."""
     try:
         _check(request.components)
     except ApiError as refusal:
-        return context.reply(error_code=refusal.code, error_message=refusal.message, entries=None)
-    return context.reply(error_code=ErrorCode.none, error_message="", entries=())
+        return responses.DescribeClientQuotasResponse(
+            throttle_time=NO_THROTTLE, error_code=refusal.code, error_message=refusal.message, entries=None
+        )
+    return responses.DescribeClientQuotasResponse(
+        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message="", entries=()
+    )
 
 
-def _check(components: Any) -> None:
+def _check(components: Iterable[requests.ComponentData]) -> None:
     """Raises ApiError."""
     invalid = ErrorCode.invalid_request
     seen: set[str] = set()
@@ -58,4 +68,4 @@ def _check(components: Any) -> None:
         )
 
 
-API = Api(key=48, name="DescribeClientQuotas", versions=(0, 1), handle=handle)
+HANDLER = Typed(requests.DescribeClientQuotasRequest, responses.DescribeClientQuotasResponse, handle)

@@ -11,11 +11,13 @@ for clients, as there is no other.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.describe_quorum.v2 import request as requests
+from kio.schema.describe_quorum.v2 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -23,29 +25,29 @@ _NOTHING: Final = -1
 _UNKNOWN: Final = "This server does not host this topic-partition."
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.DescribeQuorumRequest, _context: Context
+) -> responses.DescribeQuorumResponse:
     """This node, or UNKNOWN_TOPIC_OR_PARTITION for all that was asked for."""
     asked = [
         (topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics
     ]
     if asked != [(METADATA_TOPIC, [0])]:
-        return context.reply(
+        return responses.DescribeQuorumResponse(
             error_code=ErrorCode.none,
             error_message="",
-            topics=tuple(_unknown(context, name, indexes) for name, indexes in asked),
+            topics=tuple(_unknown(name, indexes) for name, indexes in asked),
             nodes=(),
         )
     now = broker.now_ms()
-    voter = context.make(
-        "ReplicaState",
+    voter = responses.ReplicaState(
         replica_id=broker.node_id,
         replica_directory_id=None,
         log_end_offset=_NOTHING,
         last_fetch_timestamp=now,
         last_caught_up_timestamp=now,
     )
-    partition = context.make(
-        "PartitionData",
+    partition = responses.PartitionData(
         partition_index=0,
         error_code=ErrorCode.none,
         error_message="",
@@ -55,19 +57,18 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
         current_voters=(voter,),
         observers=(),
     )
-    listener = context.make("Listener", name="PLAINTEXT", host=broker.host, port=broker.port)
-    return context.reply(
+    listener = responses.Listener(name="PLAINTEXT", host=broker.host, port=broker.port)
+    return responses.DescribeQuorumResponse(
         error_code=ErrorCode.none,
         error_message="",
-        topics=(context.make("TopicData", topic_name=METADATA_TOPIC, partitions=(partition,)),),
-        nodes=(context.make("Node", node_id=broker.node_id, listeners=(listener,)),),
+        topics=(responses.TopicData(topic_name=METADATA_TOPIC, partitions=(partition,)),),
+        nodes=(responses.Node(node_id=broker.node_id, listeners=(listener,)),),
     )
 
 
-def _unknown(context: Context, name: str, indexes: list[int]) -> Any:
+def _unknown(name: str, indexes: list[int]) -> responses.TopicData:
     partitions = tuple(
-        context.make(
-            "PartitionData",
+        responses.PartitionData(
             partition_index=index,
             error_code=ErrorCode.unknown_topic_or_partition,
             error_message=_UNKNOWN,
@@ -79,7 +80,7 @@ def _unknown(context: Context, name: str, indexes: list[int]) -> Any:
         )
         for index in indexes
     )
-    return context.make("TopicData", topic_name=name, partitions=partitions)
+    return responses.TopicData(topic_name=name, partitions=partitions)
 
 
-API = Api(key=55, name="DescribeQuorum", versions=(0, 2), handle=handle)
+HANDLER = Typed(requests.DescribeQuorumRequest, responses.DescribeQuorumResponse, handle)

@@ -8,31 +8,35 @@ answers; 2 can ask for fenced brokers (KIP-1073): there are none.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.describe_cluster.v2 import request as requests
+from kio.schema.describe_cluster.v2 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER
 from headrace.broker.broker import Broker
+from headrace.wire.messages import NO_THROTTLE
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.DescribeClusterRequest, _context: Context
+) -> responses.DescribeClusterResponse:
     """This node."""
-    endpoint_type = getattr(request, "endpoint_type", BROKERS)
+    endpoint_type = request.endpoint_type
     if endpoint_type == CONTROLLERS:
         message = (
             "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
         )
-        return _refusal(context, ErrorCode.mismatched_endpoint_type, message)
+        return _refusal(ErrorCode.mismatched_endpoint_type, message)
     if endpoint_type != BROKERS:
         message = f"Unsupported endpoint type {endpoint_type}"
-        return _refusal(context, ErrorCode.unsupported_endpoint_type, message)
-    node = context.make(
-        "DescribeClusterBroker",
+        return _refusal(ErrorCode.unsupported_endpoint_type, message)
+    node = responses.DescribeClusterBroker(
         broker_id=broker.node_id,
         host=broker.host,
         port=broker.port,
@@ -40,7 +44,8 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
         is_fenced=False,
     )
     with_operations = request.include_cluster_authorized_operations
-    return context.reply(
+    return responses.DescribeClusterResponse(
+        throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
         error_message=None,
         endpoint_type=BROKERS,
@@ -51,8 +56,9 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
     )
 
 
-def _refusal(context: Context, error: ErrorCode, message: str) -> Any:
-    return context.reply(
+def _refusal(error: ErrorCode, message: str) -> responses.DescribeClusterResponse:
+    return responses.DescribeClusterResponse(
+        throttle_time=NO_THROTTLE,
         error_code=error,
         error_message=message,
         endpoint_type=BROKERS,
@@ -63,4 +69,4 @@ def _refusal(context: Context, error: ErrorCode, message: str) -> Any:
     )
 
 
-API = Api(key=60, name="DescribeCluster", versions=(0, 2), handle=handle)
+HANDLER = Typed(requests.DescribeClusterRequest, responses.DescribeClusterResponse, handle)

@@ -10,44 +10,48 @@ Version notes: there is one version.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.describe_producers.v0 import request as requests
+from kio.schema.describe_producers.v0 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError
 from headrace.broker.topic_names import check_name
 from headrace.log.folder.data_folder import Topic
 from headrace.log.partition.partition_log import PartitionLog
+from headrace.wire.messages import NO_THROTTLE
 
 UNKNOWN_TOPIC: Final = "This server does not host this topic-partition."
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.DescribeProducersRequest, _context: Context
+) -> responses.DescribeProducersResponse:
     """As many answers as questions, in their order."""
-    return context.reply(
+    return responses.DescribeProducersResponse(
+        throttle_time=NO_THROTTLE,
         topics=tuple(
-            context.make(
-                "TopicResponse", name=asked.name, partitions=tuple(_partitions(broker, context, asked))
-            )
+            responses.TopicResponse(name=asked.name, partitions=tuple(_partitions(broker, asked)))
             for asked in request.topics
-        )
+        ),
     )
 
 
-def _partitions(broker: Broker, context: Context, asked: Any) -> list[Any]:
+def _partitions(broker: Broker, asked: requests.TopicRequest) -> list[responses.PartitionResponse]:
     try:
         topic = _topic(broker, asked.name)
     except ApiError as error:
-        return [_refusal(context, index, error) for index in asked.partition_indexes]
+        return [_refusal(index, error) for index in asked.partition_indexes]
     answers = []
     for index in asked.partition_indexes:
         log = broker.partition(topic, index)
         if log is None:
-            answers.append(_refusal(context, index, ApiError(ErrorCode.unknown_topic_or_partition)))
+            answers.append(_refusal(index, ApiError(ErrorCode.unknown_topic_or_partition)))
         else:
-            answers.append(_producers(context, index, log))
+            answers.append(_producers(index, log))
     return answers
 
 
@@ -60,15 +64,13 @@ def _topic(broker: Broker, name: str) -> Topic:
     return topic
 
 
-def _producers(context: Context, index: int, log: PartitionLog) -> Any:
-    return context.make(
-        "PartitionResponse",
+def _producers(index: int, log: PartitionLog) -> responses.PartitionResponse:
+    return responses.PartitionResponse(
         partition_index=index,
         error_code=ErrorCode.none,
         error_message=None,
         active_producers=tuple(
-            context.make(
-                "ProducerState",
+            responses.ProducerState(
                 producer_id=producer.producer_id,
                 producer_epoch=producer.epoch,
                 last_sequence=producer.last_sequence,
@@ -81,9 +83,8 @@ def _producers(context: Context, index: int, log: PartitionLog) -> Any:
     )
 
 
-def _refusal(context: Context, index: int, error: ApiError) -> Any:
-    return context.make(
-        "PartitionResponse",
+def _refusal(index: int, error: ApiError) -> responses.PartitionResponse:
+    return responses.PartitionResponse(
         partition_index=index,
         error_code=error.code,
         error_message=error.message or None,
@@ -91,4 +92,4 @@ def _refusal(context: Context, index: int, error: ApiError) -> Any:
     )
 
 
-API = Api(key=61, name="DescribeProducers", versions=(0, 0), handle=handle)
+HANDLER = Typed(requests.DescribeProducersRequest, responses.DescribeProducersResponse, handle)

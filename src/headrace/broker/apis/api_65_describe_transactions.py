@@ -10,30 +10,36 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.describe_transactions.v0 import request as requests
+from kio.schema.describe_transactions.v0 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.asking_groups import duration
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError
 from headrace.coordination.transactions.records import TopicPartition
 from headrace.coordination.transactions.requests import DescribedTransaction
+from headrace.wire.messages import NO_THROTTLE
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.DescribeTransactionsRequest, _context: Context
+) -> responses.DescribeTransactionsResponse:
     """One answer for each id, in their order."""
-    return context.reply(
+    return responses.DescribeTransactionsResponse(
+        throttle_time=NO_THROTTLE,
         transaction_states=tuple(
-            _described(broker, transactional_id, context) for transactional_id in request.transactional_ids
-        )
+            _described(broker, transactional_id) for transactional_id in request.transactional_ids
+        ),
     )
 
 
-def _described(broker: Broker, transactional_id: str, context: Context) -> Any:
+def _described(broker: Broker, transactional_id: str) -> responses.TransactionState:
     try:
         found = broker.transactions.describe(transactional_id)
     except ApiError as error:
@@ -47,8 +53,7 @@ def _described(broker: Broker, transactional_id: str, context: Context) -> Any:
             producer_id=0,
             producer_epoch=0,
         )
-    return context.make(
-        "TransactionState",
+    return responses.TransactionState(
         error_code=found.error,
         transactional_id=transactional_id,
         transaction_state=found.state,
@@ -56,18 +61,17 @@ def _described(broker: Broker, transactional_id: str, context: Context) -> Any:
         transaction_start_time=_EPOCH + duration(found.started_ms),
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
-        topics=_topics(found.partitions, context),
+        topics=_topics(found.partitions),
     )
 
 
-def _topics(partitions: Iterable[TopicPartition], context: Context) -> Any:
+def _topics(partitions: Iterable[TopicPartition]) -> tuple[responses.TopicData, ...]:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
     return tuple(
-        context.make("TopicData", topic=topic, partitions=tuple(numbers))
-        for topic, numbers in by_topic.items()
+        responses.TopicData(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_topic.items()
     )
 
 
-API = Api(key=65, name="DescribeTransactions", versions=(0, 0), handle=handle)
+HANDLER = Typed(requests.DescribeTransactionsRequest, responses.DescribeTransactionsResponse, handle)

@@ -8,32 +8,36 @@ Version notes: 1 filters by how long a transaction is open (KIP-994), 2 by a pat
 
 from __future__ import annotations
 
-from typing import Any
+from kio.schema.list_transactions.v2 import request as requests
+from kio.schema.list_transactions.v2 import response as responses
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError
 from headrace.coordination.transactions.requests import ListedTransactions, ListTransactions
+from headrace.wire.messages import NO_THROTTLE
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.ListTransactionsRequest, _context: Context
+) -> responses.ListTransactionsResponse:
     """Id, producer and state of each."""
     asked_for = ListTransactions(
         states=frozenset(request.state_filters),
         producer_ids=frozenset(request.producer_id_filters),
-        duration_ms=getattr(request, "duration_filter", -1),
-        pattern=getattr(request, "transactional_id_pattern", None),
+        duration_ms=request.duration_filter,
+        pattern=request.transactional_id_pattern,
     )
     try:
         listed = broker.transactions.list(asked_for)
     except ApiError as error:
         listed = ListedTransactions(error=error.code)
-    return context.reply(
+    return responses.ListTransactionsResponse(
+        throttle_time=NO_THROTTLE,
         error_code=listed.error,
         unknown_state_filters=listed.unknown_states,
         transaction_states=tuple(
-            context.make(
-                "TransactionState",
+            responses.TransactionState(
                 transactional_id=each.transactional_id,
                 producer_id=each.producer_id,
                 transaction_state=each.state,
@@ -43,4 +47,4 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
     )
 
 
-API = Api(key=66, name="ListTransactions", versions=(0, 2), handle=handle)
+HANDLER = Typed(requests.ListTransactionsRequest, responses.ListTransactionsResponse, handle)

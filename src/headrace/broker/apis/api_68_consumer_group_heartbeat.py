@@ -12,38 +12,38 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.consumer_group_heartbeat.v1 import request as requests
+from kio.schema.consumer_group_heartbeat.v1 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context, when_done
-from headrace.broker.asking_groups import (
-    asked,
-    client_host,
-    duration,
-    milliseconds,
-    serves_consumer_protocol,
-)
+from headrace.broker.answers import Later, when_done
+from headrace.broker.api import Context, Typed
+from headrace.broker.asking_groups import asked, client_host, duration, milliseconds, serves_consumer_protocol
 from headrace.broker.broker import Broker
 from headrace.coordination.consumer.assignors import Partitions
 from headrace.coordination.consumer.requests import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
+from headrace.wire.messages import NO_THROTTLE
 
 MEMBER_ID_REQUIRED_FROM: Final = 1
 NO_TOPIC: Final = uuid.UUID(int=0)
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.ConsumerGroupHeartbeatRequest, context: Context
+) -> Later[responses.ConsumerGroupHeartbeatResponse]:
     if not serves_consumer_protocol(broker):
-        return _message(ConsumerHeartbeatReply(error=ErrorCode.unsupported_version), context)
+        return _message(ConsumerHeartbeatReply(error=ErrorCode.unsupported_version))
     heartbeat = _heartbeat(request, context)
     reply = asked(
         lambda: broker.groups.consumer_heartbeat(heartbeat),
         lambda error: ConsumerHeartbeatReply(error=error),
     )
-    return when_done(reply, lambda reply: _message(reply, context))
+    return when_done(reply, _message)
 
 
-def _heartbeat(request: Any, context: Context) -> ConsumerHeartbeatRequest:
+def _heartbeat(request: requests.ConsumerGroupHeartbeatRequest, context: Context) -> ConsumerHeartbeatRequest:
     names = request.subscribed_topic_names
     return ConsumerHeartbeatRequest(
         group_id=request.group_id,
@@ -53,7 +53,7 @@ def _heartbeat(request: Any, context: Context) -> ConsumerHeartbeatRequest:
         rack_id=request.rack_id,
         rebalance_timeout_ms=milliseconds(request.rebalance_timeout),
         topic_names=None if names is None else frozenset(names),
-        topic_expression=getattr(request, "subscribed_topic_regex", None),
+        topic_expression=request.subscribed_topic_regex,
         server_assignor=request.server_assignor,
         owned=None if request.topic_partitions is None else _owned(request.topic_partitions),
         client_id=context.client_id or "",
@@ -62,29 +62,29 @@ def _heartbeat(request: Any, context: Context) -> ConsumerHeartbeatRequest:
     )
 
 
-def _owned(topics: Iterable[Any]) -> Partitions:
+def _owned(topics: Iterable[requests.TopicPartitions]) -> Partitions:
     return {each.topic_id or NO_TOPIC: frozenset(each.partitions) for each in topics}
 
 
-def _message(reply: ConsumerHeartbeatReply, context: Context) -> Any:
-    return context.reply(
+def _message(reply: ConsumerHeartbeatReply) -> responses.ConsumerGroupHeartbeatResponse:
+    return responses.ConsumerGroupHeartbeatResponse(
+        throttle_time=NO_THROTTLE,
         error_code=reply.error,
         error_message=reply.error_message,
         member_id=reply.member_id,
         member_epoch=reply.member_epoch,
         heartbeat_interval=duration(reply.heartbeat_interval_ms),
-        assignment=None if reply.assignment is None else _assignment(reply.assignment, context),
+        assignment=None if reply.assignment is None else _assignment(reply.assignment),
     )
 
 
-def _assignment(partitions: Partitions, context: Context) -> Any:
-    return context.make(
-        "Assignment",
+def _assignment(partitions: Partitions) -> responses.Assignment:
+    return responses.Assignment(
         topic_partitions=tuple(
-            context.make("TopicPartitions", topic_id=topic_id, partitions=tuple(sorted(numbers)))
+            responses.TopicPartitions(topic_id=topic_id, partitions=tuple(sorted(numbers)))
             for topic_id, numbers in partitions.items()
         ),
     )
 
 
-API = Api(key=68, name="ConsumerGroupHeartbeat", versions=(0, 1), handle=handle)
+HANDLER = Typed(requests.ConsumerGroupHeartbeatRequest, responses.ConsumerGroupHeartbeatResponse, handle)

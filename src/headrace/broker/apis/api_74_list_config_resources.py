@@ -9,12 +9,15 @@ Version notes: 0 was called ListClientMetricsResources (KIP-714) and lists those
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from kio.schema.errors import ErrorCode
+from kio.schema.list_config_resources.v1 import request as requests
+from kio.schema.list_config_resources.v1 import response as responses
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
+from headrace.wire.messages import NO_THROTTLE
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -24,18 +27,23 @@ GROUP: Final = 32
 _KNOWN: Final = ((CLIENT_METRICS,), (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP))
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.ListConfigResourcesRequest, context: Context
+) -> responses.ListConfigResourcesResponse:
     """Names and types, in Apache Kafka's order of types."""
     known = _KNOWN[context.version]
     wanted = getattr(request, "resource_types", ()) or known
     if not set(wanted) <= set(known):
-        return context.reply(error_code=ErrorCode.unsupported_version, config_resources=())
+        return responses.ListConfigResourcesResponse(
+            throttle_time=NO_THROTTLE, error_code=ErrorCode.unsupported_version, config_resources=()
+        )
     node = str(broker.node_id)
     found = ((BROKER_LOGGER, [node]), (BROKER, [node]), (TOPIC, broker.logs.topics))
-    return context.reply(
+    return responses.ListConfigResourcesResponse(
+        throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
         config_resources=tuple(
-            context.make("ConfigResource", resource_name=name, resource_type=kind)
+            responses.ConfigResource(resource_name=name, resource_type=kind)
             for kind, names in found
             if kind in wanted
             for name in names
@@ -43,4 +51,4 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
     )
 
 
-API = Api(key=74, name="ListConfigResources", versions=(0, 1), handle=handle)
+HANDLER = Typed(requests.ListConfigResourcesRequest, responses.ListConfigResourcesResponse, handle)

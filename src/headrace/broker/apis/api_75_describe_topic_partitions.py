@@ -7,20 +7,25 @@ and the next request starts there. No topics named are all topics. Authorized op
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.describe_topic_partitions.v0 import request as requests
+from kio.schema.describe_topic_partitions.v0 import response as responses
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.api import Api, Context
+from headrace.broker.api import Context, Typed
 from headrace.broker.authorized_operations import NOT_ASKED_FOR, ON_TOPIC
 from headrace.broker.broker import Broker
 from headrace.broker.topic_names import is_internal, is_valid
 from headrace.log.folder.data_folder import Topic
+from headrace.wire.messages import NO_THROTTLE
 
 FIRST: Final = 0
 
 
-def handle(broker: Broker, request: Any, context: Context) -> Any:
+def handle(
+    broker: Broker, request: requests.DescribeTopicPartitionsRequest, _context: Context
+) -> responses.DescribeTopicPartitionsResponse:
     """One page."""
     cursor = request.cursor
     after = "" if cursor is None else cursor.topic_name
@@ -29,37 +34,42 @@ def handle(broker: Broker, request: Any, context: Context) -> Any:
     names = sorted(name for name in asked if name >= after)
     misplaced = cursor is not None and not everything and after not in asked
     if misplaced or (cursor is not None and cursor.partition_index < FIRST):
-        return _refusal(request, context)
+        return _refusal(request)
     limit = broker.configs.number("max.request.partition.size.limit")
     remaining = max(min(limit, request.response_partition_limit), 1)
-    topics: list[Any] = []
+    topics: list[responses.DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         if remaining == 0:
-            return _page(context, topics, name, FIRST)
+            return _page(topics, name, FIRST)
         topic = broker.logs.topics.get(name)
         if topic is None:
             if not everything:
-                topics.append(_absent(context, name))
+                topics.append(_absent(name))
             continue
         start = cursor.partition_index if cursor is not None and name == after else FIRST
         end = min(len(topic.partitions), start + remaining)
-        topics.append(_present(broker, context, topic, range(start, end)))
+        topics.append(_present(broker, topic, range(start, end)))
         if end < len(topic.partitions):
-            return _page(context, topics, name, end)
+            return _page(topics, name, end)
         remaining -= max(0, end - start)
-    return context.reply(topics=tuple(topics), next_cursor=None)
+    return responses.DescribeTopicPartitionsResponse(
+        throttle_time=NO_THROTTLE, topics=tuple(topics), next_cursor=None
+    )
 
 
-def _page(context: Context, topics: list[Any], next_topic: str, next_partition: int) -> Any:
-    cursor = context.make("Cursor", topic_name=next_topic, partition_index=next_partition)
-    return context.reply(topics=tuple(topics), next_cursor=cursor)
+def _page(
+    topics: list[responses.DescribeTopicPartitionsResponseTopic], next_topic: str, next_partition: int
+) -> responses.DescribeTopicPartitionsResponse:
+    cursor = responses.Cursor(topic_name=next_topic, partition_index=next_partition)
+    return responses.DescribeTopicPartitionsResponse(
+        throttle_time=NO_THROTTLE, topics=tuple(topics), next_cursor=cursor
+    )
 
 
-def _present(broker: Broker, context: Context, topic: Topic, indexes: range) -> Any:
+def _present(broker: Broker, topic: Topic, indexes: range) -> responses.DescribeTopicPartitionsResponseTopic:
     here = (broker.node_id,)
     partitions = tuple(
-        context.make(
-            "DescribeTopicPartitionsResponsePartition",
+        responses.DescribeTopicPartitionsResponsePartition(
             error_code=ErrorCode.none,
             partition_index=index,
             leader_id=broker.node_id,
@@ -72,8 +82,7 @@ def _present(broker: Broker, context: Context, topic: Topic, indexes: range) -> 
         )
         for index in indexes
     )
-    return context.make(
-        "DescribeTopicPartitionsResponseTopic",
+    return responses.DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.none,
         name=topic.name,
         topic_id=topic.id,
@@ -83,10 +92,9 @@ def _present(broker: Broker, context: Context, topic: Topic, indexes: range) -> 
     )
 
 
-def _absent(context: Context, name: str) -> Any:
+def _absent(name: str) -> responses.DescribeTopicPartitionsResponseTopic:
     known = ErrorCode.unknown_topic_or_partition if is_valid(name) else ErrorCode.invalid_topic_exception
-    return context.make(
-        "DescribeTopicPartitionsResponseTopic",
+    return responses.DescribeTopicPartitionsResponseTopic(
         error_code=known,
         name=name,
         topic_id=None,
@@ -96,11 +104,10 @@ def _absent(context: Context, name: str) -> Any:
     )
 
 
-def _refusal(request: Any, context: Context) -> Any:
+def _refusal(request: requests.DescribeTopicPartitionsRequest) -> responses.DescribeTopicPartitionsResponse:
     """A cursor that points nowhere: each topic is refused."""
     topics = tuple(
-        context.make(
-            "DescribeTopicPartitionsResponseTopic",
+        responses.DescribeTopicPartitionsResponseTopic(
             error_code=ErrorCode.invalid_request,
             name=each.name,
             topic_id=None,
@@ -110,7 +117,9 @@ def _refusal(request: Any, context: Context) -> Any:
         )
         for each in request.topics
     )
-    return context.reply(topics=topics, next_cursor=None)
+    return responses.DescribeTopicPartitionsResponse(
+        throttle_time=NO_THROTTLE, topics=topics, next_cursor=None
+    )
 
 
-API = Api(key=75, name="DescribeTopicPartitions", versions=(0, 0), handle=handle)
+HANDLER = Typed(requests.DescribeTopicPartitionsRequest, responses.DescribeTopicPartitionsResponse, handle)

@@ -15,10 +15,11 @@ import asyncio
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
+from headrace.broker.answers import Answer
 from headrace.broker.coordinators.group_machines import GroupMachines, group_settings
 from headrace.broker.coordinators.shard import Shard
 from headrace.broker.coordinators.shards import Shards
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
 
 _Said = TypeVar("_Said")
-Answer: TypeAlias = _Said | asyncio.Future[_Said]
 
 
 class GroupCoordinator:

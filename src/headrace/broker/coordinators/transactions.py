@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.coordinators.groups import Answer
+from headrace.broker.answers import Answer
 from headrace.broker.coordinators.shard import Carried, Shard, subject
 from headrace.broker.coordinators.shards import Shards
 from headrace.broker.coordinators.transaction_machines import TransactionMachines, transaction_settings
