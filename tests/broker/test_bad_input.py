@@ -188,4 +188,4 @@ def _bombard(broker: BrokerProcess, chance: random.Random, count: int) -> None:
     for _ in range(count):
         api, version = chance.choice(SERVED)
         body = chance.randbytes(chance.randrange(400))
-        send_and_listen(broker, request(api.key, version, body, flexible=api.is_flexible(version)))
+        send_and_listen(broker, request(api.key, version, body, flexible=api.handler().at(version).flexible))
