@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 from hypothesis import HealthCheck, given, settings
@@ -94,6 +95,12 @@ def resident_bytes(broker: BrokerProcess) -> int:
     raise AssertionError("no VmRSS")
 
 
+def cpu_seconds(broker: BrokerProcess) -> float:
+    """What the broker has used: a busy machine makes it slower, not more."""
+    times = psutil.Process(broker.pid).cpu_times()
+    return float(times.user + times.system)
+
+
 relaxed = settings(
     deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
@@ -153,7 +160,7 @@ def test_memory_does_not_grow_with_bad_input(broker: BrokerProcess, bystander: s
 def test_frames_that_never_end_do_not_cost_what_they_announce(
     broker: BrokerProcess, bystander: socket.socket
 ) -> None:
-    before = resident_bytes(broker)
+    before, seconds_before = resident_bytes(broker), cpu_seconds(broker)
     half_open = [connected(broker) for _ in range(50)]
     for connection in half_open:
         connection.sendall(struct.pack(">i", 100 * 1024 * 1024) + b"x" * 1000)
@@ -161,6 +168,9 @@ def test_frames_that_never_end_do_not_cost_what_they_announce(
     assert resident_bytes(broker) - before < MOST_GROWTH_BYTES
     for connection in half_open:
         connection.close()
+    is_well(broker, bystander)
+    # Making room for what they announce takes seconds.
+    assert cpu_seconds(broker) - seconds_before < 0.5
 
 
 def test_a_producer_beside_all_that_loses_nothing(broker: BrokerProcess) -> None:

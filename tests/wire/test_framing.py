@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.wire.errors import FrameTooLargeError
-from headrace.wire.framing import INITIAL_BYTES, KEPT_BYTES, FrameBuffer
+from headrace.wire.framing import BELIEVED_BYTES, INITIAL_BYTES, KEPT_BYTES, FrameBuffer
 
 LIMIT = 3 * KEPT_BYTES
 
@@ -58,6 +58,20 @@ def test_a_large_buffer_is_given_back_when_it_is_empty() -> None:
     buffer = FrameBuffer(LIMIT)
     receive(buffer, framed(b"x" * LIMIT), [LIMIT])
     assert len(buffer.writable()) == INITIAL_BYTES
+
+
+def test_room_is_made_for_bytes_that_came_not_for_bytes_that_were_announced() -> None:
+    buffer = FrameBuffer(2**30)
+    data = struct.pack(">i", 2**30) + b"x" * LIMIT
+    received = 0
+    while received < len(data):
+        room = buffer.writable()
+        assert received + len(room) <= max(BELIEVED_BYTES, 4 * received)
+        count = min(len(room), 100_000)
+        room[:count] = data[received : received + count].ljust(count, b"x")
+        buffer.received(count)
+        received += count
+    assert buffer.next_frame() is None
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), LIMIT + 1, 2**31 - 1])

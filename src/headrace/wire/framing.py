@@ -3,9 +3,9 @@
 `writable` lends the room that the next bytes are received into, `received` says how many came, `next_frame`
 lends the frames that are whole. Nothing is copied but the beginning of a frame that did not fit any more.
 
-Invariants: a frame that was lent is valid until `writable` is asked for again. The buffer grows to the
-largest frame that comes and shrinks again when that was large. A frame above the limit is refused when its
-size is known, before room is made for it.
+Invariants: a lent frame is valid until the next call of `writable`. The buffer grows with the bytes that have
+come, not with the size that a frame announces, and shrinks again after a large frame. A frame above the limit
+is refused as soon as its size is known.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ _SIZE: Final = Struct(">i")
 # Most requests are small; a connection that sends batches soon has a buffer for them.
 INITIAL_BYTES: Final = 16 * 1024
 KEPT_BYTES: Final = 1024 * 1024
+# A frame gets this much room on its word. For more, a quarter has to be there: making room for 100 MB takes
+# tens of milliseconds, and any client could ask for it with four bytes.
+BELIEVED_BYTES: Final = 256 * 1024
 
 
 class FrameBuffer:
@@ -40,8 +43,8 @@ class FrameBuffer:
             if len(self._buffer) > KEPT_BYTES:
                 self._replace(INITIAL_BYTES)
         else:
-            needed = self._needed()
-            if self._start + needed > len(self._buffer) or self._end == len(self._buffer):
+            needed, size = self._needed(), len(self._buffer)
+            if self._end == size or self._start + needed > size >= needed:
                 self._make_room(needed)
         return self._view[self._end :]
 
@@ -78,7 +81,7 @@ class FrameBuffer:
         held = self._end - self._start
         if needed > len(self._buffer) or held == len(self._buffer):
             # Twice what is held, so that pipelined requests are not received byte by byte.
-            self._replace(max(needed, 2 * held))
+            self._replace(max(2 * held, min(needed, max(BELIEVED_BYTES, 4 * held))))
         else:
             self._view[:held] = self._view[self._start : self._end]
             self._start, self._end = 0, held
