@@ -18,12 +18,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from kio.serial import entity_reader, entity_writer
-from kio.serial.errors import SerialError
+from kio.serial import entity_writer
 
 from headrace.coordination.fields import CorruptRecordError, FieldReader, FieldWriter
 from headrace.wire.errors import MalformedRequestError
-from headrace.wire.shape import checked
+from headrace.wire.requests import request_reader
 
 _VERSION_SIZE: Final = 2
 _WITH_OWNED: Final = 1
@@ -117,15 +116,14 @@ def _read(kind: str, version: int, encoded: bytes) -> Any:
     """`kio`'s message. Raises CorruptRecordError."""
     try:
         return _reader(kind, min(version, _NEWEST))(encoded[_VERSION_SIZE:])
-    except (MalformedRequestError, SerialError, ValueError, OverflowError) as error:
+    except MalformedRequestError as error:
         raise CorruptRecordError(f"a consumer's {kind} cannot be read: {error}") from error
 
 
 @cache
 def _reader(kind: str, version: int) -> Callable[[bytes], Any]:
     message = getattr(_schema(kind, version), f"ConsumerProtocol{kind.capitalize()}")
-    read = entity_reader(message)
-    return lambda body: read(checked(message, body), 0)[0]
+    return request_reader(message, message)
 
 
 @cache
