@@ -103,6 +103,14 @@ class Draft:
     def answer(self, waiting_id: WaitingId, reply: Reply) -> None:
         self.replies.append((waiting_id, reply))
 
+    def take_back(self, decision: Decision[Reply], error: ErrorCode) -> Reply | None:
+        """Cancel the timers of a decision that could not be written and let its replies fail; the main one."""
+        for timer in decision.timers:
+            self.cancel_timer(timer.key)
+        for waiting_id, reply in decision.replies:
+            self.answer(waiting_id, reply.failed(error))
+        return None if decision.reply is None else decision.reply.failed(error)
+
     def decision(self, reply: SomeReply | None = None) -> Decision[SomeReply]:
         return Decision(
             records=tuple(self.records),

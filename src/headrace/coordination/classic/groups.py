@@ -300,10 +300,7 @@ class ClassicGroups:
         error, and the members join again.
         """
         draft = Draft(now_ms)
-        for timer in decision.timers:
-            draft.cancel_timer(timer.key)
-        for waiting_id, reply in decision.replies:
-            draft.answer(waiting_id, reply.failed(error))
+        reply = draft.take_back(decision, error)
         group = self.group(group_id)
         if group is not None:
             dissolve(group, error, draft)
@@ -311,5 +308,4 @@ class ClassicGroups:
                 self._resume(group, draft)
             else:
                 del self._groups[group_id]
-        failed: Reply | None = None if decision.reply is None else decision.reply.failed(error)
-        return draft.decision(failed)
+        return draft.decision(reply)

@@ -365,15 +365,11 @@ class ConsumerGroups:
         if isinstance(self._groups.get(group_id), ClassicGroup):
             return self._classic.write_failed(group_id, decision, error, now_ms)
         draft = Draft(now_ms)
-        for timer in decision.timers:
-            draft.cancel_timer(timer.key)
-        for waiting_id, reply in decision.replies:
-            draft.answer(waiting_id, reply.failed(error))
+        reply = draft.take_back(decision, error)
         group = self.group(group_id)
         if group is not None:
             self._resume(group, draft)
-        failed: Reply | None = None if decision.reply is None else decision.reply.failed(error)
-        return draft.decision(failed)
+        return draft.decision(reply)
 
 
 def _refused(refusal: Refusal) -> Decision[ConsumerHeartbeatReply]:
