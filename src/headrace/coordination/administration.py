@@ -1,7 +1,7 @@
-"""Groups as administrators see them: DescribeGroups, ListGroups, DeleteGroups, over groups of either kind.
+"""Groups as administrators see them: DescribeGroups, ListGroups and DeleteGroups, for groups of both kinds.
 
-Invariants: describing and listing change nothing. Deleting writes tombstones for every offset and then for
-the group, in one decision, so a group is never deleted by half.
+Invariants: describing and listing change nothing. One decision writes the tombstones of every offset and then
+of the group, so a group is never half deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headrace.coordination.replies import (
 
 
 def describe(groups: Groups, group_id: str) -> DescribedGroup:
-    """DescribeGroups of one id. Consumer groups (KIP-848) are not found: they have an API of their own."""
+    """DescribeGroups for one id. It does not find consumer groups (KIP-848), which have their own API."""
     group = groups.get(group_id)
     if not isinstance(group, ClassicGroup):
         reason = "not found" if group is None else "is not a classic group"
@@ -56,7 +56,7 @@ def describe(groups: Groups, group_id: str) -> DescribedGroup:
 def list_groups(
     groups: Groups, *, states: Iterable[str] = (), kinds: Iterable[str] = ()
 ) -> tuple[ListedGroup, ...]:
-    """ListGroups, of these states (KIP-518) and kinds (KIP-848) only, in any spelling; none named: of all."""
+    """ListGroups, by state (KIP-518) and kind (KIP-848), ignoring case. An empty filter lets all pass."""
     wanted_states = {state.lower() for state in states}
     wanted_kinds = {kind.lower() for kind in kinds}
 
@@ -80,7 +80,7 @@ def list_groups(
 def decide_delete_groups(
     groups: Groups, offsets: Offsets, group_ids: Iterable[str]
 ) -> Decision[DeleteGroupsReply]:
-    """DeleteGroups: each group that has no members goes with all its offsets."""
+    """DeleteGroups: delete each group without members, and all its offsets."""
     records: list[Record] = []
     results: list[tuple[str, ErrorCode]] = []
     for group_id in dict.fromkeys(group_ids):

@@ -1,19 +1,19 @@
-"""What a coordinator decides: records to write, replies to give, timers to set. The vocabulary here.
+"""The vocabulary of coordinators: a decision names the records to write, the replies and the timers.
 
-The runtime (in broker/) drives every machine in the same five steps, without anything in between:
+The runtime (`broker/coordinators/shard.py`) drives every machine in five steps, without interruption:
 
-1. `decision = machine.decide_something(request, …, now_ms)` leaves the durable state as it was.
-2. `decision.records` are appended as one batch to the partition of the internal topic that owns the key;
-   with `decision.producer` as a transactional batch of that producer (KIP-447).
-3. Each of them goes through `machine.replay(key, value)`, as it will when the partition is loaded again.
-4. `decision.timers` are set, moved or cancelled. One that is due leads to `machine.timed_out(key, now_ms)`.
-5. When the records are as durable as the log promises, `reply` and `replies` go out.
+1. `decision = machine.decide_something(request, …, now_ms)` does not change durable state.
+2. The runtime appends `decision.records` as one batch to the partition of the internal topic that owns the
+   key. With `decision.producer` it is a transactional batch of that producer (KIP-447).
+3. It passes each record to `machine.replay(key, value)`, as it will when it loads the partition again.
+4. It sets, moves or cancels `decision.timers`. When one is due, it calls `machine.timed_out(key, now_ms)`.
+5. When the records are as durable as the log promises, it sends `reply` and `replies`.
 
-If the append fails, the runtime carries out `decision.failed(error)` instead, or, where a machine has a
-`write_failed`, what that one decides.
+If the append fails, the runtime carries out `decision.failed(error)` instead, or the decision that the
+machine's `write_failed` returns.
 
-Invariants: only `replay` changes durable state, live and at load alike; time and ids are arguments.
-Never: I/O, clocks, randomness, protocol messages, exceptions for cases that clients can cause.
+Invariants: only `replay` changes durable state, both live and at load. Time and ids are arguments.
+Never: I/O, clocks, randomness, protocol messages, exceptions for what clients can cause.
 """
 
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ from typing import Generic, Protocol, TypeVar
 from kio.schema.errors import ErrorCode
 
 WaitingId = int
-"""Names a request whose reply may have to wait. The caller gives it, unique among the waiting ones."""
+"""Identifies a request whose reply may have to wait. The caller chooses it, unique among waiting requests."""
 
 TimerKey = tuple[str | int, ...]
-"""Names a timer. The first part says which machine it belongs to, the second which kind of timer it is."""
+"""Identifies a timer: its machine, its kind, then the group or id it is about, or the number of its shard."""
 
 
 class Reply(Protocol):
-    """An answer to a request: a frozen value, free of protocol versions."""
+    """The answer to a request: a frozen value that does not depend on protocol versions."""
 
     def failed(self, error: ErrorCode) -> "Reply":
-        """The same answer when what it promises could not be written."""
+        """The answer to give instead if its records could not be written."""
         ...
 
 
@@ -41,7 +41,7 @@ SomeReply = TypeVar("SomeReply", bound=Reply, covariant=True)  # noqa: PLC0105 -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record in Kafka's own format: the key begins with its type; without a value it is a tombstone."""
+    """A record in Kafka's own format. The key begins with its type; without a value it is a tombstone."""
 
     key: bytes
     value: bytes | None
@@ -49,7 +49,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timer:
-    """Sets this timer to a moment, in place of an earlier one; without a moment it is cancelled."""
+    """Sets a timer to a moment and replaces its earlier setting. Without a moment, cancels it."""
 
     key: TimerKey
     at_ms: int | None
@@ -57,7 +57,7 @@ class Timer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Producer:
-    """The transactional producer in whose name records are written; its marker decides whether they count."""
+    """The transactional producer of the records; the marker of its transaction decides whether they count."""
 
     producer_id: int
     producer_epoch: int
@@ -65,8 +65,10 @@ class Producer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Generic[SomeReply]):
-    """What to write, to whom to reply, when to wake up. Without `reply` the request that was asked waits:
-    this decision or a later one names its waiting id in `replies`, once."""
+    """What to write, whom to answer, when to wake up.
+
+    Without `reply` the request waits: this decision or a later one answers it once, in `replies`.
+    """
 
     records: tuple[Record, ...] = ()
     reply: SomeReply | None = None
@@ -75,7 +77,7 @@ class Decision(Generic[SomeReply]):
     producer: Producer | None = None
 
     def failed(self, error: ErrorCode) -> "Decision[Reply]":
-        """What is left of it when its records could not be written: the error for all, and the timers."""
+        """What remains if its records could not be written: the error for everybody, and the timers."""
         return Decision(
             reply=None if self.reply is None else self.reply.failed(error),
             timers=self.timers,
@@ -84,7 +86,7 @@ class Decision(Generic[SomeReply]):
 
 
 class Draft:
-    """A decision in the making: what was decided so far. The last word on each timer counts."""
+    """A decision under construction. The last setting of each timer counts."""
 
     __slots__ = ("_timers", "now_ms", "records", "replies")
 
@@ -104,7 +106,7 @@ class Draft:
         self.replies.append((waiting_id, reply))
 
     def take_back(self, decision: Decision[Reply], error: ErrorCode) -> Reply | None:
-        """Cancel the timers of a decision that could not be written and let its replies fail; the main one."""
+        """Cancel the timers and fail the replies of a decision that could not be written. Returns `reply`."""
         for timer in decision.timers:
             self.cancel_timer(timer.key)
         for waiting_id, reply in decision.replies:

@@ -1,23 +1,22 @@
 r"""Regular expressions that clients send: for topic names (KIP-848) and transactional ids (KIP-1152).
 
-Apache Kafka matches with RE2/J; here RE2 itself does. Both know the same syntax and take time linear in the
-name. Python's `re` would not do: it has another syntax, and it backtracks, so that `(a*)*b` from a client
-could stop the broker.
+Apache Kafka uses RE2/J; we use RE2 itself. Both have the same syntax and match in time linear in the name.
+Python's `re` has another syntax and backtracks: with `(a*)*b` a client could stop the broker.
 
-Invariants: a refusal has the words of RE2/J, which end up in Kafka's error message. What RE2 accepts and
-RE2/J refuses is refused: `\C`, group names that are not ASCII, two groups of one name. No expression takes
+Invariants: refusals use the words of RE2/J, which Kafka's error message contains. We also refuse what RE2
+accepts and RE2/J does not: `\C`, group names outside ASCII, two groups of the same name. No expression takes
 more than `_MAX_MEMORY`.
 
-Kafka accepts, and RE2 refuses: nested counts that multiply to more than 1,000, such as `(a{100}){11}`;
-programs that exceed the memory; more than `_MAX_NAMED_GROUPS` named groups; a backslash before a character
-that is not ASCII.
+Kafka accepts some expressions that we refuse: nested counts whose product exceeds 1,000, such as
+`(a{100}){11}`; programs that exceed the memory; more than `_MAX_NAMED_GROUPS` named groups; a backslash
+before a character outside ASCII.
 """
 
 from functools import lru_cache
 from typing import Any, Final
 
 _MAX_MEMORY: Final = 2 * 1024 * 1024
-# Matching a name costs time and memory for each group that is captured. Only named ones are.
+# Every captured group costs time and memory in each match. Only named groups are captured.
 _MAX_NAMED_GROUPS: Final = 100
 
 _TOO_LARGE: Final = "expression is too large"
@@ -36,14 +35,14 @@ _WORDS: Final = {
     "trailing \\": "trailing backslash at end of expression",
     "unexpected )": "regexp/syntax: internal error",
 }
-"""RE2/J's words by RE2's."""
+"""RE2/J's words for each of RE2's."""
 
-# The parts of a valid expression in which a parenthesis is a character, and those in which it names a group.
+# Parts of a valid expression: those in which a parenthesis is a literal, and the beginnings of named groups.
 _PARTS: Final = r"(?s)\\Q.*?(?:\\E|\z)|\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\(\?P?<(?P<name>[^>]*)>"
 
 
 class InvalidExpressionError(ValueError):
-    """Not an expression of RE2/J; the message is the description that goes into Kafka's error message."""
+    """RE2/J does not accept this expression. The message is the description in Kafka's error message."""
 
 
 class Expression:
@@ -62,7 +61,7 @@ class Expression:
 @lru_cache(maxsize=128)
 def compile_expression(text: str) -> Expression:
     """Raises InvalidExpressionError."""
-    # Few brokers ever see an expression: the others do without the library's 4 MB.
+    # Few brokers ever see an expression; the others save the 4 MB of the library.
     import re2  # noqa: PLC0415
 
     options = re2.Options()
@@ -91,9 +90,9 @@ def compile_expression(text: str) -> Expression:
 
 
 def _reason(message: str) -> str:
-    """RE2/J's words for an error of RE2, which consists of its kind and the part of the text it is about."""
+    """RE2/J's words for an error of RE2, which has the form `kind: part of the expression`."""
     kind, _, part = message.partition(": ")
     if kind == "invalid perl operator" and part.startswith("(?<"):
-        # RE2 sees a lookbehind, RE2/J a group without a name.
+        # RE2 reads this as a lookbehind, RE2/J as a named group.
         return _INVALID_NAME
     return _WORDS[kind]

@@ -1,12 +1,12 @@
-"""The fields that keys and values of internal topics are made of, in Kafka's encoding.
+"""Reads and writes the fields of keys and values in internal topics, in Kafka's encoding.
 
-Byte format: numbers are big-endian. Up to a message's last plain version a string has an int16 length, bytes
-and arrays an int32 length, and -1 is null. Its flexible versions (KIP-482) have variable-length numbers one
-higher instead, 0 is null, and every struct ends in tagged fields. Keys and values begin with an int16: in a
-key the type of the record, in a value its version.
+Byte format: numbers are big-endian. In the plain versions of a message, strings have an int16 length, bytes
+and arrays an int32 length, and -1 means null. In its flexible versions (KIP-482), lengths are variable-length
+numbers plus one, 0 means null, and every struct ends with tagged fields. Keys and values begin with an int16:
+the type of the record in a key, the version in a value.
 
-Invariants: a reader never passes the end; what cannot be read is a CorruptRecordError. Tagged fields that
-nobody here knows are passed over, so that records of a newer Kafka can be read (KIP-915).
+Invariants: a reader never reads past the end; it raises CorruptRecordError for what it cannot read. It skips
+unknown tagged fields, so that it can read records of a newer Kafka (KIP-915).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _INT64: Final = struct.Struct(">q")
 
 
 class CorruptRecordError(Exception):
-    """A record of an internal topic that is not in any format known here."""
+    """A record of an internal topic is in no known format."""
 
 
 class FieldReader:
-    """Reads one field after the other; `flexible` decides how lengths look."""
+    """Reads field after field; `flexible` decides the encoding of lengths."""
 
     __slots__ = ("_buffer", "_flexible", "_position")
 
@@ -39,7 +39,7 @@ class FieldReader:
         self._position = 0
 
     def become_flexible(self) -> None:
-        """From here on lengths are those of a flexible version: said by the version that was just read."""
+        """Read lengths as in a flexible version from now on, since the version read so far is one."""
         self._flexible = True
 
     def _number(self, form: struct.Struct) -> int:
@@ -72,7 +72,7 @@ class FieldReader:
     def _take(self, size: int) -> bytes:
         end = self._position + size
         if size < 0 or end > len(self._buffer):
-            raise CorruptRecordError(f"a field of {size} bytes in a record of {len(self._buffer)} bytes")
+            raise CorruptRecordError(f"a field claims {size} bytes in a record of {len(self._buffer)}")
         taken = bytes(self._buffer[self._position : end])
         self._position = end
         return taken
@@ -89,7 +89,7 @@ class FieldReader:
     def string(self) -> str:
         text = self.nullable_string()
         if text is None:
-            raise CorruptRecordError("a string is null that must not be")
+            raise CorruptRecordError("a string must not be null")
         return text
 
     def nullable_octets(self) -> bytes | None:
@@ -99,21 +99,21 @@ class FieldReader:
     def octets(self) -> bytes:
         taken = self.nullable_octets()
         if taken is None:
-            raise CorruptRecordError("bytes are null that must not be")
+            raise CorruptRecordError("bytes must not be null")
         return taken
 
     def identifier(self) -> uuid.UUID:
         return uuid.UUID(bytes=self._take(16))
 
     def array_length(self) -> int:
-        """How many elements follow; a null array has none. Each takes at least one byte."""
+        """The number of elements that follow, 0 for a null array. Each takes at least one byte."""
         length = self.unsigned() - 1 if self._flexible else self.int32()
         if length > len(self._buffer) - self._position:
-            raise CorruptRecordError(f"an array of {length} elements in {len(self._buffer)} bytes")
+            raise CorruptRecordError(f"an array claims {length} elements in {len(self._buffer)} bytes")
         return max(length, 0)
 
     def tagged_fields(self) -> dict[int, bytes]:
-        """The tagged fields that end a struct, by tag; a plain version has none."""
+        """The tagged fields at the end of a struct, by tag; none in a plain version."""
         if not self._flexible:
             return {}
         fields = {}
@@ -124,7 +124,7 @@ class FieldReader:
 
 
 class FieldWriter:
-    """Writes one field after the other; each method gives the writer back."""
+    """Writes field after field; each method returns the writer."""
 
     __slots__ = ("_flexible", "_parts")
 
@@ -176,13 +176,13 @@ class FieldWriter:
         return self
 
     def array_length(self, length: int | None) -> FieldWriter:
-        """The length in front of an array; None for a null array."""
+        """The length before the elements of an array; None for a null array."""
         count = -1 if length is None else length
         self._parts += unsigned(count + 1) if self._flexible else _INT32.pack(count)
         return self
 
     def tagged_fields(self, fields: dict[int, bytes]) -> FieldWriter:
-        """The tagged fields that end a struct; a plain version has no place for them."""
+        """The tagged fields at the end of a struct; not written in a plain version."""
         if self._flexible:
             self._parts += unsigned(len(fields))
             for tag, value in sorted(fields.items()):
@@ -194,5 +194,5 @@ class FieldWriter:
 
 
 def record_type(key: bytes) -> int:
-    """Which kind of record a key belongs to. Raises CorruptRecordError."""
+    """The type of record that a key belongs to. Raises CorruptRecordError."""
     return FieldReader(key).int16()

@@ -1,9 +1,9 @@
-"""What offsets, listing and deleting ask of a group, whichever protocol its members speak.
+"""The interface of groups of both kinds, for committing, listing and deleting.
 
-A classic group and a group of the consumer protocol (KIP-848) both look like this. They live in one
-dictionary by id, `Groups`, which their machines share: an id belongs to one group of one kind.
+Classic groups and groups of the consumer protocol (KIP-848) implement it. Their machines share one dictionary
+by id, `Groups`, so an id belongs to one group of one kind.
 
-Invariants: a question changes nothing. An error code is the answer, `ErrorCode.none` means yes.
+Invariants: no method changes anything. Where a method returns an error code, `ErrorCode.none` means yes.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 
 NO_MEMBER: Final = ""
-"""The member id of somebody who has none yet, and of a commit from outside of a group."""
+"""The member id of a client that has none yet, and of a commit from outside the group."""
 
 NO_GENERATION: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committer:
-    """Who commits offsets. `generation` is a classic group's generation or a consumer group's member epoch.
+    """Who commits offsets. `generation` is the generation of a classic group, or the member epoch.
 
-    `knows_epochs` says that the request is of a version (OffsetCommit 9 and newer, TxnOffsetCommit of any)
-    whose sender understands errors about member epochs.
+    `knows_epochs`: the sender understands errors about member epochs (OffsetCommit 9 and newer, every
+    TxnOffsetCommit).
     """
 
     member_id: str = NO_MEMBER
@@ -62,23 +62,23 @@ class Group(Protocol):
 
     @property
     def deletable_when_unused(self) -> bool:
-        """Whether it has no members, nor anybody about to become one: it goes with its last offset."""
+        """Whether it has neither members nor anybody about to join: it is deleted with its last offset."""
         ...
 
     def commit_error(self, committer: Committer) -> ErrorCode:
-        """Whether this one may commit offsets now."""
+        """Whether this client may commit offsets now."""
         ...
 
     def may_still_commit(self, committer: Committer, topic_id: UUID | None, partition: int) -> bool:
-        """Whether a commit that is refused for its older epoch counts for this partition all the same."""
+        """Whether a commit with an outdated epoch still counts for this partition."""
         ...
 
     def sign_of_life(self, member_id: str, now_ms: int) -> tuple[Timer, ...]:
-        """The timers that a commit by this member moves: in a classic group it counts as a heartbeat."""
+        """The timers that a commit by this member moves. In a classic group it counts as a heartbeat."""
         ...
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Whether this one may read the offsets (member and epoch from OffsetFetch 9 on)."""
+        """Whether this client may read the offsets (member and epoch since OffsetFetch 9)."""
         ...
 
     def delete_offsets_error(self) -> ErrorCode:
@@ -90,11 +90,11 @@ class Group(Protocol):
         ...
 
     def subscribed_to(self, topic: str) -> bool:
-        """Whether the offsets of this topic are in use: they neither expire nor can be deleted."""
+        """Whether members read this topic. Its offsets then neither expire nor can be deleted."""
         ...
 
     def retention_starts(self, commit_timestamp_ms: int) -> int | None:
-        """From when on the retention of an offset counts; None while the group keeps it alive."""
+        """When the retention of an offset begins; None while the group keeps it alive."""
         ...
 
     def tombstones(self) -> tuple[Record, ...]:

@@ -1,12 +1,12 @@
 """Committed offsets as records of `__consumer_offsets`, in Kafka's own format.
 
 Byte format, key: int16 type 1 (0 in old logs), group, topic, int32 partition. Value: int16 version, then, in
-version 4: int64 offset, int32 leader epoch, metadata, int64 commit time, and, if it is known, the topic's id
-as tagged field 0. Version 1, written only when the client asked for its own retention (OffsetCommit 2 to 4),
-has no epoch but the time of expiry at the end; versions 0 and 2 have neither; version 3 is version 4 in plain
-encoding, without the id. No value: the offset is deleted.
+version 4: int64 offset, int32 leader epoch, metadata, int64 commit time, and, if known, the topic's id as
+tagged field 0. Version 1 has no leader epoch and ends with the time of expiry; we write it only if the client
+asked for its own retention (OffsetCommit 2 to 4). Versions 0 and 2 have neither. Version 3 is version 4 in
+plain encoding, without the id. A record without a value deletes the offset.
 
-Invariants: what is encoded here decodes to the same; all versions that Kafka ever wrote can be read.
+Invariants: every value decodes to what was encoded. All versions that Kafka ever wrote can be read.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _WITH_EXPIRY: Final = 1
 _WITH_LEADER_EPOCH: Final = 3
 _FLEXIBLE: Final = 4
 _TOPIC_ID_TAG: Final = 0
-# One tagged field: its tag, its size.
+# One tagged field: the count, the tag, the size.
 _TOPIC_ID_FIELD: Final = bytes((1, _TOPIC_ID_TAG, 16))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetKey:
-    """Whose offset it is: of which group, for which partition."""
+    """The group and partition of an offset."""
 
     group_id: str
     topic: str
@@ -45,7 +45,7 @@ class OffsetKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """The next offset to read, and what was written beside it. `expires_ms` only where the client asked."""
+    """The next offset to read, and its metadata. `expires_ms` only if the client asked for it."""
 
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
@@ -97,7 +97,7 @@ def read_key(key: bytes) -> OffsetKey:
     reader = FieldReader(key)
     kind = reader.int16()
     if kind not in OFFSET_COMMIT_KEYS:
-        raise CorruptRecordError(f"a key of type {kind} is not that of an offset")
+        raise CorruptRecordError(f"a key of type {kind} does not belong to an offset")
     return OffsetKey(group_id=reader.string(), topic=reader.string(), partition=reader.int32())
 
 
@@ -106,7 +106,7 @@ def read_value(value: bytes) -> CommittedOffset:
     reader = FieldReader(value)
     version = reader.int16()
     if not 0 <= version <= _FLEXIBLE:
-        raise CorruptRecordError(f"an offset of version {version}, which is not known")
+        raise CorruptRecordError(f"an offset has the unknown version {version}")
     if version >= _FLEXIBLE:
         reader.become_flexible()
     offset = reader.int64()

@@ -1,18 +1,18 @@
-"""The machine of committed offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and expiry.
+"""The state machine of committed offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, expiry.
 
-Durable are records of type 1 (`offset_records.py`). A commit in a transaction is a record in a transactional
-batch of its producer: it is *pending* until the transaction's marker reaches the same partition, and then it
-counts or is dropped (KIP-98). While it is pending, a fetch that requires stability is told to come again
+Records of type 1 are durable (`offset_records.py`). A commit in a transaction is a record in a transactional
+batch of its producer. It is *pending* until the marker of the transaction reaches the same partition; then it
+counts or is dropped (KIP-98). While it is pending, a fetch that requires stable offsets has to be repeated
 (KIP-447).
 
-Expiry, as `offsets.retention.minutes` means it (KIP-211): an offset that nobody subscribes to is deleted one
-retention after its group became empty; in a group that never had members, or in a stable group of consumers
-that no longer subscribes to its topic, one retention after it was committed; a retention that the
-commit itself asked for (OffsetCommit 2 to 4) counts instead. With its last offset an empty group goes too.
+Offsets expire as `offsets.retention.minutes` says (KIP-211). If nobody subscribes to its topic, an offset is
+deleted one retention after its group became empty. In a group that never had members, or in a stable group
+that no longer subscribes to the topic, it is deleted one retention after the commit. A retention that the
+commit itself asked for (OffsetCommit 2 to 4) takes precedence. An empty group goes with its last offset.
 
-Invariants: of a commit and a pending commit for the same partition that one counts which was written later,
-whenever the marker comes. Time passes only through `now_ms`.
-Never: says whether a topic exists, which is for the API files.
+Invariants: of a commit and a pending commit for the same partition, the one written later counts, whenever
+the marker arrives. Time passes only through `now_ms`.
+Never: checks whether a topic exists; the API files do.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ NO_PRODUCER: Final = -1
 _ABOUT_AN_EPOCH: Final = (ErrorCode.stale_member_epoch, ErrorCode.illegal_generation)
 
 _Partition = tuple[str, int]
-# A commit with its place in the order in which records were written.
+# A commit, preceded by its position in the order of writing.
 _Entry = tuple[int, CommittedOffset]
 _GroupOffsets = dict[_Partition, _Entry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSettings:
-    """The broker's settings for offsets, with Kafka's defaults (`offset.metadata.max.bytes`, `offsets.*`)."""
+    """The broker's settings for offsets (`offset.metadata.max.bytes`, `offsets.*`), with Kafka's defaults."""
 
     metadata_max_bytes: int = 4096
     retention_ms: int = 7 * 24 * 60 * 60 * 1000
@@ -62,7 +62,7 @@ class OffsetSettings:
 
 
 class Offsets:
-    """The offsets of the groups of one partition of `__consumer_offsets` (`shard`)."""
+    """The offsets of the groups in one partition of `__consumer_offsets` (`shard`)."""
 
     __slots__ = ("_committed", "_groups", "_open", "_pending", "_settings", "_shard", "_written")
 
@@ -71,7 +71,7 @@ class Offsets:
         self._settings = settings or OffsetSettings()
         self._shard = shard
         self._committed: dict[str, _GroupOffsets] = {}
-        # By producer id, then by group; and which producers have a transaction open in a group.
+        # By producer id, then by group. `_open` has the producers with an open transaction in a group.
         self._pending: dict[int, dict[str, _GroupOffsets]] = {}
         self._open: dict[str, set[int]] = {}
         self._written = 0
@@ -93,7 +93,7 @@ class Offsets:
     # Requests.
 
     def decide_commit(self, request: CommitRequest, *, now_ms: int) -> Decision[CommitReply]:
-        """OffsetCommit; with a producer TxnOffsetCommit, whose records wait for the producer's marker."""
+        """OffsetCommit, or with a producer TxnOffsetCommit, whose records wait for the producer's marker."""
         error = self._commit_error(request)
         if error is not ErrorCode.none:
             return Decision(
@@ -132,7 +132,7 @@ class Offsets:
         committer = request.committer
         transactional = request.producer is not None
         if transactional and not request.group_id:
-            # An empty group id is taken elsewhere, from clients of before there was a rule.
+            # Plain commits accept an empty group id, for clients older than this rule.
             return ErrorCode.invalid_group_id
         group = self._groups.get(request.group_id)
         if group is None:
@@ -164,7 +164,7 @@ class Offsets:
         return offset_records.commit_record(group_id, one.topic, one.partition, committed)
 
     def fetch(self, request: FetchOffsetsRequest) -> FetchOffsetsReply:
-        """OffsetFetch: of the partitions that are named, or of all. A group that is not known has none."""
+        """OffsetFetch for some partitions or for all. An unknown group has no offsets."""
         group = self._groups.get(request.group_id)
         if group is not None:
             error = group.fetch_error(request.member_id, request.member_epoch)
@@ -220,16 +220,16 @@ class Offsets:
         return committed or self.is_pending(group_id, topic, partition)
 
     def tombstones(self, group_id: str) -> tuple[Record, ...]:
-        """The records that delete all offsets of a group, pending ones too."""
+        """The records that delete all offsets of a group, including pending ones."""
         places = dict.fromkeys(self._committed.get(group_id, {}))
         for producer_id in sorted(self._open.get(group_id, ())):
             places.update(dict.fromkeys(self._pending[producer_id].get(group_id, {})))
         return tuple(offset_records.tombstone(group_id, topic, partition) for topic, partition in places)
 
-    # What happens by itself.
+    # Without a request.
 
     def decide_topics_deleted(self, topics: frozenset[str]) -> Decision[NoReply]:
-        """Topics are gone: so are the offsets in them, whoever may still subscribe."""
+        """Delete the offsets of deleted topics, even if members still subscribe to them."""
         places: dict[tuple[str, str, int], None] = {}
         for by_group in (self._committed, *self._pending.values()):
             for group_id, offsets in by_group.items():
@@ -239,11 +239,11 @@ class Offsets:
         return Decision(records=tuple(offset_records.tombstone(*place) for place in places))
 
     def loaded(self, now_ms: int) -> Decision[NoReply]:
-        """All records of the partition have been replayed: expiry is looked at from now on."""
+        """All records of the partition have been replayed: begin to check for expired offsets."""
         return Decision(timers=(self._next_check(now_ms),))
 
     def timed_out(self, key: TimerKey, now_ms: int) -> Decision[NoReply]:  # noqa: ARG002 - there is one timer
-        """It is time to look for what expired."""
+        """Delete expired offsets, and groups that have nothing left."""
         records: list[Record] = []
         for group_id in list(self._groups):
             records += self._expired(group_id, now_ms)
@@ -277,7 +277,7 @@ class Offsets:
     # Records.
 
     def replay(self, key: bytes, value: bytes | None, *, producer_id: int = NO_PRODUCER) -> None:
-        """Apply a record of type 1, live or at load; `producer_id` only from transactional batches."""
+        """Apply a record of type 1, live or at load. `producer_id` only for transactional batches."""
         self._written += 1
         place = offset_records.read_key(key)
         group_id, partition = place.group_id, (place.topic, place.partition)
@@ -285,7 +285,7 @@ class Offsets:
             self._forget(group_id, partition)
             return
         if group_id not in self._groups:
-            # A group may be nothing but its offsets: its members assign partitions to themselves.
+            # A group may consist of its offsets alone, if its consumers assign partitions to themselves.
             group = self._groups[group_id] = ClassicGroup(group_id)
             group.written = True
         entry = (self._written, offset_records.read_value(value))
@@ -303,7 +303,7 @@ class Offsets:
             self._pending[producer_id].get(group_id, {}).pop(partition, None)
 
     def replay_marker(self, producer_id: int, *, committed: bool) -> None:
-        """The end of a producer's transaction, read from a control batch of this partition."""
+        """Apply the marker that ends a producer's transaction in this partition."""
         for group_id, offsets in self._pending.pop(producer_id, {}).items():
             open_here = self._open[group_id]
             open_here.discard(producer_id)

@@ -1,6 +1,6 @@
-"""What groups answer, as values: turned into protocol messages of any version by the API files.
+"""Replies about groups, as values. The API files turn them into protocol messages of any version.
 
-Invariants: `error` is `ErrorCode.none` where all is well. Every value can say that its write failed.
+Invariants: `error` is `ErrorCode.none` on success. Every reply to a write can become one that says it failed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NO_OFFSET = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedMember:
-    """A member as the leader sees it: what it needs to assign partitions."""
+    """What the leader learns about a member, to assign partitions."""
 
     member_id: str
     instance_id: str | None
@@ -67,7 +67,7 @@ class HeartbeatReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftMember:
-    """What became of one of those who leave."""
+    """The result for one leaving member."""
 
     member_id: str
     instance_id: str | None
@@ -76,7 +76,7 @@ class LeftMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveReply:
-    """LeaveGroup. Before version 3 the error of the only member is that of the reply."""
+    """LeaveGroup. Before version 3 the API file replies with the error of the only member."""
 
     error: ErrorCode = ErrorCode.none
     members: tuple[LeftMember, ...] = ()
@@ -87,7 +87,7 @@ class LeaveReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResult:
-    """What became of one partition's offset."""
+    """The result for the offset of one partition."""
 
     topic: str
     partition: int
@@ -101,7 +101,7 @@ class CommitReply:
     partitions: tuple[PartitionResult, ...]
 
     def failed(self, error: ErrorCode) -> CommitReply:
-        # What was refused for a reason of its own keeps that reason.
+        # Partitions that were refused for another reason keep it.
         return CommitReply(
             partitions=tuple(
                 replace(result, error=error) if result.error is ErrorCode.none else result
@@ -112,7 +112,7 @@ class CommitReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedOffset:
-    """One partition's committed offset; -1 where there is none."""
+    """The committed offset of one partition, or -1."""
 
     topic: str
     partition: int
@@ -125,7 +125,7 @@ class FetchedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOffsetsReply:
-    """OffsetFetch of one group. With an error of its own it has no partitions."""
+    """OffsetFetch of one group. With an `error` there are no partitions."""
 
     group_id: str
     error: ErrorCode = ErrorCode.none
@@ -137,7 +137,7 @@ class FetchOffsetsReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOffsetsReply:
-    """OffsetDelete. With an error of its own it has no partitions."""
+    """OffsetDelete. With an `error` there are no partitions."""
 
     error: ErrorCode = ErrorCode.none
     partitions: tuple[PartitionResult, ...] = ()
@@ -148,7 +148,7 @@ class DeleteOffsetsReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroupsReply:
-    """DeleteGroups: for each group that was named, what became of it."""
+    """DeleteGroups: the result for each group."""
 
     groups: tuple[tuple[str, ErrorCode], ...]
 
@@ -162,7 +162,7 @@ class DeleteGroupsReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoReply:
-    """For decisions that nobody asked for: the reply to a timer, to a load, to a topic that was deleted."""
+    """The reply of decisions without a request: after a timer, a load or the deletion of a topic."""
 
     def failed(self, error: ErrorCode) -> NoReply:  # noqa: ARG002 - nobody is told
         return self
@@ -170,7 +170,7 @@ class NoReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedMember:
-    """A member as DescribeGroups shows it; its subscription only in a stable group."""
+    """A member as DescribeGroups shows it, with its subscription if the group is stable."""
 
     member_id: str
     instance_id: str | None
@@ -182,7 +182,7 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGroup:
-    """A classic group as DescribeGroups shows it. Before version 6 an unknown one is just Dead."""
+    """A classic group as DescribeGroups shows it. Before version 6, an unknown group is just Dead."""
 
     group_id: str
     error: ErrorCode = ErrorCode.none

@@ -1,7 +1,7 @@
-"""What groups are asked, as values: made by the API files from protocol messages of any version.
+"""Requests about groups, as values. The API files make them from protocol messages of any version.
 
-Invariants: a value holds what was asked, with nothing looked up. What differs between versions is a field
-here (`member_id_required`, `can_skip_assignment`), never a version number.
+Invariants: a value contains what was asked and nothing that was looked up. Differences between versions are
+fields (`member_id_required`, `can_skip_assignment`), never version numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace.coordination.offset_records import NO_LEADER_EPOCH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedProtocol:
-    """A way of assigning partitions that a member knows, with its subscription in that way's format."""
+    """An assignment strategy that a member supports, with its subscription in the format of the strategy."""
 
     name: str
     metadata: bytes
@@ -24,10 +24,10 @@ class OfferedProtocol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """JoinGroup. The protocols stand in the member's order of preference.
+    """JoinGroup. The protocols are in the member's order of preference.
 
-    `member_id_required`: somebody new gets an id and must ask again (KIP-394; JoinGroup 4 and newer).
-    `can_skip_assignment`: a static leader that comes back can be told not to assign (KIP-814; 9 and newer).
+    `member_id_required`: a new member gets an id and must ask again (KIP-394; JoinGroup 4 and newer).
+    `can_skip_assignment`: a returning static leader can be told not to assign (KIP-814; 9 and newer).
     """
 
     group_id: str
@@ -45,7 +45,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """SyncGroup. Only the leader sends assignments, by member id. Type and name are None before version 5."""
+    """SyncGroup. Only the leader sends assignments, by member id. The protocol is None before version 5."""
 
     group_id: str
     member_id: str
@@ -68,7 +68,7 @@ class HeartbeatRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeavingMember:
-    """One of those who leave. A static member may be named by its instance id alone (KIP-345)."""
+    """A leaving member. The instance id is enough for a static member (KIP-345)."""
 
     member_id: str = NO_MEMBER
     instance_id: str | None = None
@@ -76,7 +76,7 @@ class LeavingMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveRequest:
-    """LeaveGroup; before version 3 of one member, without instance ids."""
+    """LeaveGroup. Before version 3, for one member and without instance ids."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
@@ -84,7 +84,7 @@ class LeaveRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetToCommit:
-    """One partition's offset in a commit. Where a topic is unknown the API file answers, not the machine."""
+    """The offset of one partition in a commit. The API file has refused unknown topics."""
 
     topic: str
     partition: int
@@ -96,7 +96,7 @@ class OffsetToCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """OffsetCommit, and with a producer TxnOffsetCommit. `retention_ms` only from versions 2 to 4."""
+    """OffsetCommit, or with a producer TxnOffsetCommit. `retention_ms` only in versions 2 to 4."""
 
     group_id: str
     committer: Committer
@@ -107,7 +107,7 @@ class CommitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOffsetsRequest:
-    """OffsetFetch of one group. Without partitions: all that it has. Member and epoch from version 9 on."""
+    """OffsetFetch of one group; None asks for all its partitions. Member and epoch since version 9."""
 
     group_id: str
     partitions: tuple[tuple[str, int], ...] | None

@@ -1,8 +1,7 @@
-"""The topics of the broker, as coordinators see them.
+"""The interface through which coordinators see the broker's topics.
 
-Invariants: `version` grows with every topic that is created or deleted or gets partitions, and never
-otherwise has to: who has seen a version has nothing to look at again. Answers do not change within one
-decision.
+Invariants: `version` grows whenever a topic is created, deleted or gets partitions. As long as it stays the
+same, nothing has to be looked at again. Answers do not change during a decision.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicInfo:
-    """A topic; one that was made again has another id."""
+    """A topic. If it is deleted and created again, it has another id."""
 
     name: str
     topic_id: UUID
@@ -23,15 +22,15 @@ class TopicInfo:
 
 
 class Topics(Protocol):
-    """Looks topics up."""
+    """Looks up topics."""
 
     @property
     def version(self) -> int:
-        """Of all topics together."""
+        """The version of all topics together."""
         ...
 
     def names(self) -> Iterable[str]:
-        """Every topic there is, internal ones too."""
+        """All topics, including internal ones."""
         ...
 
     def by_name(self, name: str) -> TopicInfo | None: ...

@@ -1,8 +1,8 @@
-"""The machines of groups in one shard, over one dictionary of groups: which of them a request, a record or a
-timer belongs to.
+"""The machines of groups in one shard, which share one dictionary of groups. Sends each request, record and
+timer to the right one.
 
-Invariants: an id belongs to one group of one kind; who asks in the classic protocol about a group of the
-consumer protocol is answered by the machine of the latter (KIP-848). Never: I/O.
+Invariants: an id belongs to one group of one kind. The machine of consumer groups also answers requests of
+the classic protocol about them (KIP-848). Never: I/O.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CLASSIC: Final = "classic"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """The settings of all machines of groups."""
+    """The settings of all these machines."""
 
     classic: ClassicSettings = field(default_factory=ClassicSettings)
     consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
@@ -45,7 +45,7 @@ class GroupSettings:
 
 
 class GroupMachines:
-    """All about the groups of one partition of `__consumer_offsets`."""
+    """The machines of the groups in one partition of `__consumer_offsets`."""
 
     def __init__(self, settings: GroupSettings, topics: Topics, shard: int) -> None:
         self.groups: Final[Groups] = {}
@@ -59,12 +59,12 @@ class GroupMachines:
         )
         self.offsets: Final = Offsets(self.groups, settings.offsets, shard=shard)
 
-    # Requests of the classic protocol, whichever kind the group is of.
+    # Requests of the classic protocol, about groups of both kinds.
 
     def decide_join(
         self, request: JoinRequest, *, waiting_id: WaitingId, unique: uuid.UUID, now_ms: int
     ) -> Decision[JoinReply]:
-        """JoinGroup. `unique` becomes part of the id of somebody new, in the form of the group's kind."""
+        """JoinGroup. `unique` becomes part of the id of a new member, in the form of the group's kind."""
         if self.is_consumer_group(request.group_id):
             return self.consumer.decide_join(
                 request, waiting_id=waiting_id, unique=encode_id(unique), now_ms=now_ms
@@ -88,7 +88,7 @@ class GroupMachines:
     def _machine(self, group_id: str) -> ClassicGroups | ConsumerGroups:
         return self.consumer if self.is_consumer_group(group_id) else self.classic
 
-    # What the runtime asks.
+    # The interface for the runtime.
 
     def is_consumer_group(self, group_id: str) -> bool:
         group = self.groups.get(group_id)
@@ -104,7 +104,7 @@ class GroupMachines:
         elif kind in CONSUMER_GROUP_KEYS:
             self.consumer.replay(key, value)
         else:
-            raise CorruptRecordError(f"records of type {kind} are not known here")
+            raise CorruptRecordError(f"the type {kind} is unknown")
 
     def replay_marker(self, producer_id: int, *, committed: bool) -> None:
         self.offsets.replay_marker(producer_id, committed=committed)
@@ -126,7 +126,7 @@ class GroupMachines:
 
 
 def group_settings(configs: ConfigStore) -> GroupSettings:
-    """The settings as the broker is configured."""
+    """The settings in the broker's configuration."""
     return GroupSettings(
         classic=_classic_settings(configs),
         consumer=_consumer_settings(configs),

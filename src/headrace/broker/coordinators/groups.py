@@ -1,12 +1,12 @@
-"""The group coordinator: what API files ask about groups and their offsets.
+"""The group coordinator: the requests of API files about groups and their offsets.
 
-Every method takes a request as a value and gives its reply, or a future of it where it waits for others or
-for the disk. See `shard.py` for how a decision is carried out.
+Every method takes a request as a value and returns the reply, or a future of it if it has to wait for other
+members or for the disk. `shard.py` carries out the decisions.
 
-Invariants: a request goes to the shard of its group, and there to the machine of the group's kind. Offsets
-that a transaction commits are written only when its coordinator knows of the partition they go to (KIP-890).
-Raises ApiError where a group's shard cannot be asked: not there (COORDINATOR_NOT_AVAILABLE), or not loaded
-yet (COORDINATOR_LOAD_IN_PROGRESS).
+Invariants: a request goes to the shard of its group, and there to the machine of the group's kind. Offsets in
+a transaction are written only if its coordinator knows their partition (KIP-890).
+Methods raise ApiError if the group's shard does not exist (COORDINATOR_NOT_AVAILABLE) or is not loaded yet
+(COORDINATOR_LOAD_IN_PROGRESS).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _Said = TypeVar("_Said")
 
 
 class GroupCoordinator:
-    """Coordinates every group: there is one node."""
+    """Coordinates all groups, since there is one node."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker: Final = broker
@@ -80,7 +80,7 @@ class GroupCoordinator:
         )
 
     def partition_of(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that has a group."""
+        """The partition of `__consumer_offsets` that a group belongs to."""
         return self.shards.number_of(group_id)
 
     # Members.
@@ -136,7 +136,7 @@ class GroupCoordinator:
     def commit_in_transaction(
         self, request: CommitRequest, *, transactional_id: str, client_version: int
     ) -> Answer[CommitReply]:
-        """TxnOffsetCommit. From version 2 of the protocol on it adds its partition by itself (KIP-890)."""
+        """TxnOffsetCommit. Since version 2 of the protocol it adds its partition by itself (KIP-890)."""
         shard = self.shards.of(request.group_id)
         producer = request.producer
         assert producer is not None
@@ -145,12 +145,12 @@ class GroupCoordinator:
         def write(error: ErrorCode, guard: Guard | None) -> Answer[CommitReply]:
             if error is not ErrorCode.none:
                 return _refused(request, error)
-            # Not before: others may have been answered while the coordinator of transactions was asked.
+            # Decide only now: the state may have changed while the coordinator of transactions was asked.
             decision = shard.machines.offsets.decide_commit(request, now_ms=self._broker.now_ms())
             return _now(shard.carry_out(decision, guard=guard))
 
         if not request.group_id:
-            # Refused, and by Kafka before all else.
+            # The machine refuses this. Kafka checks it first, too.
             return write(ErrorCode.none, None)
         try:
             guard = shard.log.begin_verification(
@@ -184,7 +184,7 @@ class GroupCoordinator:
         return asyncio.shield(shard.own(write_later(answer)))
 
     def fetch_offsets(self, request: FetchOffsetsRequest) -> Answer[FetchOffsetsReply]:
-        """OffsetFetch of one group. What it tells will be told after a crash, too."""
+        """OffsetFetch of one group. It returns only offsets that survive a crash."""
         shard = self.shards.of(request.group_id)
         reply = shard.machines.offsets.fetch(request)
         settled = shard.settled()
@@ -216,7 +216,7 @@ class GroupCoordinator:
         return self.shards.of(group_id).machines.consumer.describe(group_id)
 
     def list(self, *, states: Collection[str] = (), kinds: Collection[str] = ()) -> tuple[ListedGroup, ...]:
-        """ListGroups. Raises ApiError while groups are loaded: a list with gaps would be taken for all."""
+        """ListGroups. Raises ApiError while groups are being loaded, since the list would have gaps."""
         if self.shards.loading:
             raise ApiError(ErrorCode.coordinator_load_in_progress)
         return tuple(
@@ -226,7 +226,7 @@ class GroupCoordinator:
         )
 
     def delete(self, group_ids: Iterable[str]) -> Answer[DeleteGroupsReply]:
-        """DeleteGroups, of any shards."""
+        """DeleteGroups, in any number of shards."""
         by_shard: defaultdict[Shard[GroupMachines], list[str]] = defaultdict(list)
         refused: list[tuple[str, ErrorCode]] = []
         for group_id in dict.fromkeys(group_ids):
@@ -253,10 +253,10 @@ class GroupCoordinator:
             administration.decide_delete_groups(machines.groups, machines.offsets, group_ids)
         )
 
-    # What the broker tells.
+    # Events in the broker.
 
     def topics_deleted(self, topics: frozenset[str]) -> None:
-        """Offsets of topics that are gone go, too."""
+        """Delete the offsets of deleted topics."""
         for shard in self.shards:
             shard.carry_out(shard.machines.offsets.decide_topics_deleted(topics))
 
@@ -268,7 +268,7 @@ class GroupCoordinator:
 
 
 def _now(reply: Answer[_Said] | None) -> Answer[_Said]:
-    """For decisions that answer who asked."""
+    """For decisions that always have a reply."""
     assert reply is not None
     return reply
 

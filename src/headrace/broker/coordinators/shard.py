@@ -1,14 +1,14 @@
-"""The runtime of one shard: a partition of an internal topic, and the machines whose records it holds.
+"""The runtime of one shard: a partition of an internal topic, and the machines whose records it contains.
 
-A decision is carried out in one go: its records are appended as one batch, replayed, its timers set; then
-its replies go out, with fsync=always after the disk has the batch. If the records cannot be appended, the
-machine says what is to happen in place of it (see `coordination.decision`).
+It carries out a decision in one go: it appends the records as one batch, replays them, sets the timers and
+sends the replies; with fsync=always the replies wait until the batch is on disk. If the records cannot be
+appended, the machine says what happens instead (see `coordination.decision`).
 
-Invariants: nothing else happens between deciding and replaying, so a decision is never about a state that
-is gone. What was asked is carried out to its end whether or not the client is still there; only the reply
-is dropped. A waiting id is answered once, and forgotten with its connection.
-Never: decides anything, knows what is in a record, knows the broker: it needs a log, a clock, and somebody
-who says when records are durable (`confirmation`).
+Invariants: nothing happens between a decision and its replay, so a decision is never outdated. A request is
+carried out even if its client disconnects; only the reply is dropped. A waiting request is answered once, and
+forgotten with its connection.
+Never: decides anything, looks into records, knows the broker. It needs a log, a clock, and a function that
+says when records are durable (`confirmation`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Machines(Protocol):
     """The machines of a shard, as the runtime sees them."""
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int) -> None:
-        """Apply a record; the producer's id only for records of a transaction. Raises CorruptRecordError."""
+        """Apply a record. Only records in a transaction have a producer id. Raises CorruptRecordError."""
 
     def replay_marker(self, producer_id: int, *, committed: bool) -> None:
         """A transaction has ended in this partition."""
@@ -53,7 +53,7 @@ class Machines(Protocol):
     def write_failed(
         self, about: str, decision: Decision[Any], error: ErrorCode, now_ms: int
     ) -> Decision[Any]:
-        """What happens in place of a decision about this group or id whose records could not be written."""
+        """What happens instead of a decision about this group or id that could not be written."""
         ...
 
 
@@ -86,19 +86,19 @@ SomeMachines = TypeVar("SomeMachines", bound=Machines)
 SomeReply = TypeVar("SomeReply", bound=Reply)
 Due = Callable[["Shard[SomeMachines]", TimerKey, int], None]
 Confirmation = Callable[[int, int], asyncio.Future[None] | None]
-"""Called with the last offset that was appended and the number of bytes: when they are as durable as promised
-(None: now)."""
+"""Called with the last appended offset and the number of bytes. Returns a future until they are as durable as
+promised, or None if they are."""
 
 
 class Carried(NamedTuple):
-    """What came of a decision: its reply, and when its records are as durable as promised (None: now)."""
+    """The result of a decision: its reply, and a future until its records are as durable as promised."""
 
     reply: Any
     written: asyncio.Future[None] | None
 
 
 class Shard(Generic[SomeMachines]):
-    """One partition with its machines. `loaded` once all that is in the partition was replayed."""
+    """One partition and its machines. `loaded` says that the whole partition has been replayed."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Shard(Generic[SomeMachines]):
         confirmation: Confirmation,
         due: Due[SomeMachines] | None = None,
     ) -> None:
-        """`due` is called when a timer is; without it, what `timed_out` leads to is all that happens."""
+        """`due` is called when a timer is due. By default, the shard just calls `timed_out`."""
         self._clock: Final = clock
         self._confirmation: Final = confirmation
         self.number: Final = number
@@ -124,13 +124,13 @@ class Shard(Generic[SomeMachines]):
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def become_loaded(self) -> None:
-        """Everything was replayed: from now on it decides."""
+        """The whole partition has been replayed: begin to decide."""
         self.loaded = True
         for decision in self.machines.loaded(self._clock.now_ms()):
             self.carry_out(decision)
 
     def close(self) -> None:
-        """Decide nothing more. Whoever waits for others is hung up on; what waits for the disk goes on."""
+        """Stop deciding. Hang up on clients that wait for others; replies that wait for the disk go out."""
         self.loaded = False
         self._timers.stop()
         for future in tuple(self._waiting.values()):
@@ -139,7 +139,7 @@ class Shard(Generic[SomeMachines]):
         self._waiting.clear()
 
     def end(self) -> None:
-        """Leave everything as it is."""
+        """Cancel what is still in progress."""
         for task in tuple(self._tasks):
             task.cancel()
 
@@ -151,7 +151,7 @@ class Shard(Generic[SomeMachines]):
         """Carry out a decision whose reply may have to wait for a later one."""
         waiting_id = next(self._ids)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        # Before anything is decided: the answer may be among the replies of the same decision.
+        # Before deciding: the reply may be among the replies of the same decision.
         self._waiting[waiting_id] = future
         reply = self.carry_out(decide(waiting_id), about)
         if reply is not None:
@@ -166,9 +166,9 @@ class Shard(Generic[SomeMachines]):
     def carry_out(
         self, decision: Decision[SomeReply], about: str | None = None, guard: Guard | None = None
     ) -> SomeReply | asyncio.Future[SomeReply] | None:
-        """Do what was decided; the reply, now or later, or None if somebody else's decision will bring it.
+        """Carry out a decision. Returns the reply or its future, or None if a later decision will answer.
 
-        `about` is the group or id whose machine wants to know if the records cannot be written.
+        `about` is the group or id to tell the machine if the records cannot be written.
         """
         reply, written = self.commit(decision, about, guard)
         if written is None or reply is None:
@@ -179,7 +179,7 @@ class Shard(Generic[SomeMachines]):
     def commit(
         self, decision: Decision[Any], about: str | None = None, guard: Guard | None = None
     ) -> Carried:
-        """As `carry_out`, for who has more to do once the records are durable."""
+        """Like `carry_out`, for callers that have more to do once the records are durable."""
         written: asyncio.Future[None] | None = None
         if decision.records:
             try:
@@ -191,7 +191,7 @@ class Shard(Generic[SomeMachines]):
                     decision = decision.failed(code)
                 else:
                     decision = self.machines.write_failed(about, decision, code, self._clock.now_ms())
-                assert not decision.records, "what takes the place of a failed decision writes nothing"
+                assert not decision.records, "write_failed must not write records"
         self._timers.set(decision.timers)
         if written is not None:
             written.add_done_callback(_heard)
@@ -202,7 +202,7 @@ class Shard(Generic[SomeMachines]):
         return Carried(decision.reply, written)
 
     def timed_out(self, key: TimerKey, now_ms: int) -> Carried:
-        """Carry out what a timer leads to."""
+        """Carry out what the machine decides when a timer is due."""
         return self.commit(self.machines.timed_out(key, now_ms), subject(key))
 
     def _on_timer(self, key: TimerKey, now_ms: int) -> None:
@@ -212,7 +212,7 @@ class Shard(Generic[SomeMachines]):
             self._due(self, key, now_ms)
 
     def own(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
-        """A task that ends with the shard, not with the connection that led to it."""
+        """A task that lives as long as the shard, not as the connection that led to it."""
         task = asyncio.ensure_future(work)
         assert isinstance(task, asyncio.Task)
         self._tasks.add(task)
@@ -220,14 +220,14 @@ class Shard(Generic[SomeMachines]):
         return task
 
     def settled(self) -> asyncio.Future[None] | None:
-        """When what the machines know is on the disk, for answers that promise it; None: it is."""
+        """A future until everything that the machines know is on disk, or None if it is."""
         log = self.log
         if log.high_water_mark >= log.end_offset:
             return None
         return self._confirmation(log.end_offset - 1, 0)
 
     def _write(self, decision: Decision[Any], guard: Guard | None) -> asyncio.Future[None] | None:
-        """Raises LogError; nothing was written or replayed then."""
+        """Raises LogError if nothing was written or replayed."""
         producer = decision.producer
         now_ms = self._clock.now_ms()
         batch = build_batch(
@@ -259,20 +259,20 @@ class Shard(Generic[SomeMachines]):
 
 
 def subject(key: TimerKey) -> str | None:
-    """The group or transactional id that a timer is about; None for one that is about all of a shard."""
+    """The group or transactional id that a timer is about; None if it is about the whole shard."""
     return key[2] if isinstance(key[2], str) else None
 
 
 def _heard(written: asyncio.Future[None]) -> None:
-    """Where nobody waits for the disk, its failure is not news either: the group commit tries again."""
+    """Ignore the failure of a sync for which nobody waits: the group commit tries again."""
     if not written.cancelled():
         written.exception()
 
 
 async def _after(written: asyncio.Future[None], reply: Any) -> Any:
-    """The reply once the records behind it are on the disk, or its failure."""
+    """The reply once its records are on disk, or a failed one."""
     try:
-        # Several may wait for it, and one that goes away must not take it from the others.
+        # Others may wait for the same future, so this task must not cancel it.
         await asyncio.shield(written)
     except LogError as error:
         return reply.failed(coordinator_code(error))
@@ -280,7 +280,7 @@ async def _after(written: asyncio.Future[None], reply: Any) -> Any:
 
 
 def coordinator_code(error: LogError) -> ErrorCode:
-    """What a client of a coordinator is told when the log says no: mostly, to try again."""
+    """The error for clients of a coordinator when the log refuses a write: usually one to retry."""
     if isinstance(error, RecordTooLargeError | BatchTooLargeError):
         return ErrorCode.unknown_server_error
     return ErrorCode.coordinator_not_available

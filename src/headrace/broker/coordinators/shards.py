@@ -1,11 +1,10 @@
-"""The shards of one internal topic: made with it, loaded from it, found by the key that is asked about.
+"""The shards of one internal topic: created with it, loaded from it, found by key.
 
-A shard answers from the moment on at which everything in its partition was replayed; until then clients are
-told to come again (COORDINATOR_LOAD_IN_PROGRESS). Loading is done in slices, between which other requests
-are answered.
+A shard answers requests once its partition has been replayed. Until then clients have to retry
+(COORDINATOR_LOAD_IN_PROGRESS). Loading works in slices, between which other requests are answered.
 
-Invariants: one shard for each partition that the topic had when it was found; a key stays with its shard.
-The topic is made when the first key is asked about. Never decides anything.
+Invariants: there is one shard for each partition that the topic had at the start, so a key stays with its
+shard. The first request for a key creates the topic. Never decides anything.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ SLICE_BYTES: Final = 256 << 10
 
 
 class Shards(Generic[SomeMachines]):
-    """`make` gives the machines of a shard; for `due` see there."""
+    """`make` creates the machines of a shard. For `due`, see `Shard`."""
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class Shards(Generic[SomeMachines]):
         self._closed = False
 
     def __iter__(self) -> Iterator[Shard[SomeMachines]]:
-        """Those that are loaded."""
+        """The loaded shards."""
         return (shard for shard in self._shards if shard.loaded)
 
     @property
@@ -67,7 +66,7 @@ class Shards(Generic[SomeMachines]):
         return any(not shard.loaded for shard in self._shards)
 
     def start(self) -> None:
-        """Load what is there; nothing if the topic was never made."""
+        """Begin to load the topic, if it exists."""
         topic = self._broker.logs.topics.get(self.topic)
         if topic is None or self._shards:
             return
@@ -93,7 +92,7 @@ class Shards(Generic[SomeMachines]):
             self.all_loaded.set()
 
     def close(self) -> None:
-        """The broker stops: no more requests, but those that wait for the disk are answered."""
+        """The broker stops: refuse requests. Replies that wait for the disk still go out."""
         self._closed = True
         if self._loading is not None:
             self._loading.cancel()
@@ -102,12 +101,12 @@ class Shards(Generic[SomeMachines]):
             shard.close()
 
     def end(self) -> None:
-        """Nobody is left to be answered."""
+        """Cancel what is still in progress."""
         for shard in self._shards:
             shard.end()
 
     def forget(self) -> None:
-        """The topic is gone; the next request makes it anew."""
+        """The topic was deleted. The next request creates it again."""
         self.close()
         self.end()
         self._closed = False
@@ -115,7 +114,7 @@ class Shards(Generic[SomeMachines]):
         self.all_loaded.clear()
 
     def ensure(self) -> None:
-        """Have the topic made if it is not there. Raises ApiError (COORDINATOR_NOT_AVAILABLE)."""
+        """Create the topic if it does not exist. Raises ApiError (COORDINATOR_NOT_AVAILABLE)."""
         if self._closed:
             raise ApiError(ErrorCode.coordinator_not_available, "The broker is stopping.")
         if self._shards:
@@ -124,7 +123,7 @@ class Shards(Generic[SomeMachines]):
             if self.topic not in self._broker.logs.topics:
                 create_automatically(self._broker, self.topic)
         except (ApiError, LogError) as error:
-            _log.warning("%s cannot be made: %s", self.topic, error)
+            _log.warning("%s cannot be created: %s", self.topic, error)
             raise ApiError(ErrorCode.coordinator_not_available, str(error)) from error
         self.start()
 
@@ -134,7 +133,7 @@ class Shards(Generic[SomeMachines]):
         return shard_of(key, len(self._shards))
 
     def of(self, key: str) -> Shard[SomeMachines]:
-        """The shard of a key. Raises ApiError: it is not there, or not loaded yet."""
+        """The shard of a key. Raises ApiError if it does not exist or is not loaded yet."""
         number = self.number_of(key)
         shard = self._shards[number]
         if not shard.loaded:
@@ -142,7 +141,7 @@ class Shards(Generic[SomeMachines]):
         return shard
 
     def at(self, number: int) -> Shard[SomeMachines] | None:
-        """The shard of a partition, if it is there."""
+        """The shard of a partition, if it exists."""
         return self._shards[number] if number < len(self._shards) else None
 
     async def _load_all(self, logs: Iterable[PartitionLog]) -> None:
@@ -150,8 +149,8 @@ class Shards(Generic[SomeMachines]):
             try:
                 await load(log, shard.machines)
             except (LogError, OSError, WireError):
-                # Its clients are told to come again; deciding on half of what was written would be worse.
-                _log.exception("%s cannot be loaded; its clients will be refused", shard.log.name)
+                # Its clients have to retry. Deciding on half of the records would be worse.
+                _log.exception("%s cannot be loaded, its clients are refused", shard.log.name)
                 continue
             shard.become_loaded()
         self.all_loaded.set()
@@ -176,7 +175,7 @@ async def load(log: PartitionLog, machines: Machines) -> None:
             offset = header.next_offset
             position += header.size
         if not position:
-            raise StorageError(f"{log.name} ends too early at offset {offset}.")
+            raise StorageError(f"{log.name} ends unexpectedly at offset {offset}.")
         await asyncio.sleep(0)
 
 
@@ -192,4 +191,4 @@ def _replay(machines: Machines, content: bytes, header: BatchHeader, name: str) 
             machines.replay(record.key or b"", record.value, producer_id)
         except CorruptRecordError as error:
             offset = header.base_offset + record.offset_delta
-            _log.error("%s: the record at offset %d is passed over: %s", name, offset, error)
+            _log.error("%s: the record at offset %d is skipped: %s", name, offset, error)

@@ -1,7 +1,7 @@
 """Timers of the machines, by key.
 
-Invariants: a key has one timer at most; one that was cancelled or set anew never fires for its earlier time.
-A machine is never told that it is earlier than the moment it asked for, whatever the wall clock does.
+Invariants: a key has at most one timer. A timer that was cancelled or moved never fires at its earlier time.
+The time given to a machine is never before the moment it asked for, whatever the wall clock does.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from headrace.coordination.decision import Timer, TimerKey
 
 
 class Cancellable(Protocol):
-    """A call that is scheduled."""
+    """A scheduled call."""
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """What time it is, and calls at a later time. Tests turn one by hand."""
+    """Tells the time and schedules calls. Tests use one that they turn by hand."""
 
     def now_ms(self) -> int: ...
 
@@ -30,7 +30,7 @@ class Clock(Protocol):
 
 
 class EventLoopClock:
-    """The broker's clock, with the timers of the event loop that runs."""
+    """The broker's clock, and the timers of the running event loop."""
 
     __slots__ = ("now_ms",)
 
@@ -57,7 +57,7 @@ class Timers:
         return len(self._handles)
 
     def set(self, timers: Iterable[Timer]) -> None:
-        """Set, move or cancel each of them."""
+        """Set, move or cancel timers."""
         for timer in timers:
             handle = self._handles.pop(timer.key, None)
             if handle is not None:

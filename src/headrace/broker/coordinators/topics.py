@@ -1,4 +1,4 @@
-"""The broker's topics as coordinators look at them. See `coordination.topics`."""
+"""The broker's topics for coordinators, which see them through `coordination.topics`."""
 
 from __future__ import annotations
 

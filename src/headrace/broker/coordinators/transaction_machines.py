@@ -1,4 +1,4 @@
-"""The machine of transactions in one shard, as the runtime sees it."""
+"""The machine of transactions in one shard, with the interface for the runtime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.coordination.transactions.machine import Transactions, Transaction
 
 
 class TransactionMachines:
-    """The transactions of one partition of `__transaction_state`."""
+    """The machine of the transactions in one partition of `__transaction_state`."""
 
     def __init__(self, settings: TransactionSettings, shard: int) -> None:
         self.transactions: Final = Transactions(settings, shard=shard)
@@ -23,7 +23,7 @@ class TransactionMachines:
         self.transactions.replay(key, value)
 
     def replay_marker(self, producer_id: int, *, committed: bool) -> None:
-        """Nobody writes to this partition in a transaction."""
+        """Nothing to do: nobody writes to this partition in a transaction."""
 
     def loaded(self, now_ms: int) -> Iterable[Decision[Any]]:
         return (self.transactions.loaded(now_ms),)
@@ -38,7 +38,7 @@ class TransactionMachines:
 
 
 def transaction_settings(configs: ConfigStore) -> TransactionSettings:
-    """The settings as the broker is configured."""
+    """The settings in the broker's configuration."""
     return TransactionSettings(
         max_timeout_ms=configs.number("transaction.max.timeout.ms"),
         id_expiration_ms=configs.number("transactional.id.expiration.ms"),

@@ -1,8 +1,8 @@
 """Writes the markers that end a transaction to its partitions.
 
-Invariants: a marker that is there already may be written again; one whose partition has a newer transaction
-of the producer, or is gone, is not needed. Who waits for committed records learns of it, and so does the
-group coordinator of offsets that were committed in the transaction.
+Invariants: writing a marker again does no harm. If the partition is gone, or has a newer transaction of the
+producer, the marker is not needed. A marker wakes those who wait for committed records, and tells the group
+coordinator about offsets in the transaction.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _log = logging.getLogger(__name__)
 
 
 class MarkerWriter:
-    """Of one broker."""
+    """Writes the markers of one broker."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker: Final = broker
 
     def write(self, markers: Markers, *, coordinator_epoch: int) -> list[asyncio.Future[None]] | None:
-        """Write all; what to wait for until they are durable, or None if one of them could not be written."""
+        """Write all markers. Returns futures until they are durable, or None if one could not be written."""
         end = TransactionEnd(EndMarker(markers.committed, coordinator_epoch), markers.client_version)
         waiting: list[asyncio.Future[None]] = []
         complete = True
@@ -44,7 +44,7 @@ class MarkerWriter:
             try:
                 written = self._write_one(topic, partition, end, markers)
             except LogError as error:
-                _log.warning("a marker for %s-%d is tried again: %s", topic, partition, error)
+                _log.warning("a marker for %s-%d failed and is tried again: %s", topic, partition, error)
                 complete = False
                 continue
             if written is not None:
@@ -76,7 +76,7 @@ class MarkerWriter:
         producer_id: int,
         producer_epoch: int,
     ) -> asyncio.Future[None] | None:
-        """One marker; what to wait for until it is durable. Raises LogError."""
+        """Write one marker. Returns a future until it is durable, or None if it is. Raises LogError."""
         broker = self._broker
         appended = log.append_marker(
             end, producer_id=producer_id, producer_epoch=producer_epoch, now_ms=broker.now_ms()

@@ -1,15 +1,14 @@
-"""The coordinator of transactions: what API files ask, and the way of a transaction to its end.
+"""The coordinator of transactions: the requests of API files, and the completion of transactions.
 
-Once the end of a transaction is decided and written, its markers go to all its partitions, and when they are
-as durable as promised, it is noted as complete. With fsync=os or interval all that happens right behind the
-reply to EndTxn, before any request is looked at that came after the client had it: so the producer finds its
-id free, and a reader finds what was committed. With fsync=always the reply waits for the disk three times, as
-each step may only follow the one before it. What was decided when the broker stopped is brought to its end
-after the load.
+Once the end of a transaction is decided and written, its markers go to all its partitions. When they are as
+durable as promised, a record marks the transaction as complete. With fsync=os or interval, all this happens
+right after the reply to EndTxn and before the next request is read: the producer finds its id free, and
+readers find what was committed. With fsync=always the reply waits for the disk three times, since each step
+must be on disk before the next. After a load, decided transactions are completed.
 
-Invariants: a decided transaction is brought to its end whatever happens to the client; where a marker cannot
-be written it is tried again. An id whose markers are being written is not given to the next transaction.
-Every method gives a reply, or a future of it; raises ApiError where the shard of an id cannot be asked.
+Invariants: a decided transaction is completed whatever happens to its client; markers that could not be
+written are tried again. An id is not free for the next transaction while its markers are being written.
+Every method returns a reply or a future of it, and raises ApiError if the shard of the id is not available.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _TransactionShard = Shard[TransactionMachines]
 
 
 class TransactionCoordinator:
-    """Coordinates every transactional id: there is one node."""
+    """Coordinates all transactional ids, since there is one node."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker: Final = broker
@@ -62,11 +61,11 @@ class TransactionCoordinator:
             lambda number: TransactionMachines(transaction_settings(broker.configs), number),
             self._due,
         )
-        # Ids whose transactions are being brought to their end.
+        # Ids whose transactions are being completed.
         self._ending: dict[str, asyncio.Task[None]] = {}
 
     async def resume(self) -> None:
-        """After the load: bring to its end what was decided. Groups have to be loaded for their offsets."""
+        """After the load, complete decided transactions. Groups must be loaded, for offsets in them."""
         await self.shards.all_loaded.wait()
         for shard in self.shards:
             for markers in shard.machines.transactions.unfinished():
@@ -79,14 +78,14 @@ class TransactionCoordinator:
         shard = self.shards.of(request.transactional_id)
         carried, ending = self._init(shard, request)
         if ending is None and _was_in_use(carried):
-            # The transaction that was open has been aborted by now: no need to let the client come again.
+            # The open transaction is aborted by now, so the client need not ask again.
             carried, _ = self._init(shard, request)
         return _answer(shard, carried, None)
 
     def _init(
         self, shard: _TransactionShard, request: InitProducer
     ) -> tuple[Carried, asyncio.Task[None] | None]:
-        """What came of it, and the end of an open transaction if that takes longer."""
+        """The result, and a task if aborting an open transaction takes longer."""
         machine = shard.machines.transactions
         new_id = self._new_producer_id() if machine.init_needs_producer_id(request) else None
         decision = machine.decide_init(request, now_ms=self._broker.now_ms(), new_producer_id=new_id)
@@ -94,7 +93,7 @@ class TransactionCoordinator:
         return carried, self._end(shard, request.transactional_id, carried.written)
 
     def add_partitions(self, request: AddPartitions) -> Answer[AddPartitionsReply]:
-        """AddPartitionsToTxn, AddOffsetsToTxn, and what Produce and TxnOffsetCommit ask."""
+        """AddPartitionsToTxn, AddOffsetsToTxn, and the same for Produce and TxnOffsetCommit."""
         shard = self.shards.of(request.transactional_id)
         machine = shard.machines.transactions
         decision = machine.decide_add_partitions(request, now_ms=self._broker.now_ms())
@@ -109,7 +108,7 @@ class TransactionCoordinator:
         decision = machine.decide_end(request, now_ms=self._broker.now_ms(), new_producer_id=new_id)
         carried = shard.commit(decision, request.transactional_id)
         if carried.written is None and not shard.log.durable:
-            # What is called soon is called before the next request is read, and after the reply is sent.
+            # This runs after the reply is sent and before the next request is read.
             asyncio.get_running_loop().call_soon(self._end_if_loaded, shard, request.transactional_id)
             return _answer(shard, carried, None)
         return _answer(shard, carried, self._end(shard, request.transactional_id, carried.written))
@@ -119,7 +118,7 @@ class TransactionCoordinator:
         return self.shards.of(transactional_id).machines.transactions.describe(transactional_id)
 
     def list(self, request: ListTransactions) -> ListedTransactions:
-        """ListTransactions. Raises ApiError while they are being loaded."""
+        """ListTransactions. Raises ApiError while transactions are being loaded."""
         if self.shards.loading:
             raise ApiError(ErrorCode.coordinator_load_in_progress)
         now_ms = self._broker.now_ms()
@@ -128,7 +127,7 @@ class TransactionCoordinator:
             listed = shard.machines.transactions.list_transactions(request, now_ms=now_ms)
             found = listed if found is None else found.with_more(listed)
         if found is None:
-            # Nothing was ever written; what is wrong with the request is said all the same.
+            # There are no transactions yet, but the request may have errors.
             settings = transaction_settings(self._broker.configs)
             found = TransactionMachines(settings, 0).transactions.list_transactions(request, now_ms=now_ms)
         return found
@@ -140,17 +139,17 @@ class TransactionCoordinator:
         except LogError as error:
             raise ApiError(ErrorCode.coordinator_not_available, str(error)) from error
 
-    # The way to the end.
+    # Completion.
 
     def _end_if_loaded(self, shard: _TransactionShard, transactional_id: str) -> None:
-        """Not if the broker stops right now: then it is done after the next load."""
+        """Unless the broker is stopping: then the next load completes it."""
         if shard.loaded:
             self._end(shard, transactional_id, None)
 
     def _end(
         self, shard: _TransactionShard, transactional_id: str, decided: asyncio.Future[None] | None
     ) -> asyncio.Task[None] | None:
-        """Bring a decided transaction to its end: at once if nothing has to be waited for."""
+        """Complete a decided transaction, at once if possible. Otherwise returns the task that does."""
         if transactional_id in self._ending:
             return self._ending[transactional_id]
         machine = shard.machines.transactions
@@ -171,7 +170,7 @@ class TransactionCoordinator:
     async def _end_later(
         self, shard: _TransactionShard, transactional_id: str, decided: asyncio.Future[None] | None
     ) -> None:
-        """Step by step, each when the one before it is durable; again and again if the disk refuses."""
+        """Complete it step by step, each when the one before is durable. If the disk refuses, try again."""
         machine = shard.machines.transactions
         if decided is not None:
             await asyncio.wait([decided])
@@ -195,7 +194,7 @@ async def _succeeds(written: asyncio.Future[None]) -> bool:
     try:
         await asyncio.shield(written)
     except LogError as error:
-        _log.warning("a step of a transaction is tried again: %s", error)
+        _log.warning("a step of a transaction failed and is tried again: %s", error)
         return False
     return True
 
@@ -206,7 +205,7 @@ def _was_in_use(carried: Carried) -> bool:
 
 
 def _answer(shard: _TransactionShard, carried: Carried, ending: asyncio.Task[None] | None) -> Answer[Any]:
-    """The reply: when it is durable, and if `ending` is given and does not have to try again, after that."""
+    """The reply, once it is durable and `ending` is done or has to try again."""
     reply, written = carried
     if written is None and ending is None:
         return reply

@@ -1,10 +1,10 @@
 """The messages that classic consumers embed in JoinGroup and SyncGroup: subscriptions and assignments.
 
-To the broker of a classic group these are bytes, from which it needs the subscribed topics at most. A group
-that changes its kind, or has members of both kinds, has to read subscriptions and write assignments.
+In a classic group these are mere bytes to the broker, which needs the subscribed topics at most. A group that
+changes its kind, or has members of both kinds, has to read subscriptions and write assignments.
 
-Byte format: int16 version 0 to 3, then the message of that version, which `kio` reads and writes. A newer
-version is read as version 3, and bytes behind the message are ignored: fields are only ever added.
+Byte format: int16 version 0 to 3, then the message of that version, which `kio` reads and writes. Newer
+versions only add fields, so they are read as version 3, and bytes after the message are ignored.
 
 Never: looks at the user data of an assignor.
 """
@@ -61,9 +61,9 @@ def read_subscription(encoded: bytes) -> Subscription:
 
 
 def subscribed_topics(encoded: bytes) -> frozenset[str] | None:
-    """The topics of a subscription; None where this is none.
+    """The topics of a subscription; None if the bytes are not one.
 
-    As Kafka does, it reads only what all versions have: a fault behind that does no harm.
+    Like Kafka, this reads only what all versions have: errors after that do no harm.
     """
     try:
         _version(encoded)
@@ -73,7 +73,7 @@ def subscribed_topics(encoded: bytes) -> frozenset[str] | None:
 
 
 def read_assignment(encoded: bytes) -> ClassicAssignment:
-    """A member without an assignment has an empty one. Raises CorruptRecordError."""
+    """No bytes at all are an empty assignment. Raises CorruptRecordError."""
     if not encoded:
         return ClassicAssignment(partitions={}, user_data=b"")
     message = _read("assignment", _version(encoded), encoded)
@@ -83,7 +83,7 @@ def read_assignment(encoded: bytes) -> ClassicAssignment:
 
 
 def assignment(partitions: Mapping[str, frozenset[int]], version: int) -> bytes:
-    """An assignment, in the version in which the member subscribed."""
+    """An assignment, in the version of the member's subscription."""
     version = min(version, _NEWEST)
     schema = _schema("assignment", version)
     message = schema.ConsumerProtocolAssignment(
@@ -128,7 +128,7 @@ def _reader(kind: str, version: int) -> Callable[[bytes], Any]:
 
 @cache
 def _schema(kind: str, version: int) -> Any:
-    """Imported when first needed: all versions together take longer than a broker should need to start."""
+    """Imported when first needed: importing all versions would slow down the start of every broker."""
     return import_module(f"kio.schema.consumer_protocol_{kind}.v{version}.data")
 
 

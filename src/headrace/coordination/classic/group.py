@@ -1,15 +1,15 @@
-"""A classic group: the generation that it settled on, and the rebalance that makes the next one.
+"""A classic group: its settled generation, and the rebalance that leads to the next one.
 
-The durable part is `settled`, which only `replay` changes. A rebalance is a copy of it on which members come,
-go and change until the leader has assigned; then one record settles the copy, or, when all are gone, an
-empty generation. Until that record is written the copy is transient, as in Kafka: after a restart the group
-is at its last settled generation, and its members join again when their heartbeats are refused.
+`settled` is durable; only `replay` changes it. A rebalance works on a copy, in which members join, leave and
+change until the leader has assigned. Then one record makes the copy the settled generation, or an empty one
+if all members are gone. Until then the copy is transient, as in Kafka: after a restart the group is at its
+last settled generation, and its members join again when their heartbeats are refused.
 
-Also transient: who was given an id and has not joined with it yet (KIP-394), who has joined a generation and
-not fetched its assignment yet, and protocols that were offered beside the chosen one.
+Also transient: who got an id and has not joined with it yet (KIP-394), who joined a generation and has not
+fetched its assignment yet, and the protocols that members offered besides the chosen one.
 
-Invariants: joins wait only while a rebalance is prepared, syncs only while it is completed. A group has a
-leader exactly when it has members.
+Invariants: joins wait only in PreparingRebalance, syncs only in CompletingRebalance. A group has a leader
+exactly when it has members.
 Never: decides when any of this happens; `rebalance.py` and the table in `states.py` do.
 """
 
@@ -35,7 +35,7 @@ from headrace.coordination.group import CLASSIC, NO_MEMBER, Committer
 from headrace.coordination.requests import OfferedProtocol
 
 MACHINE: Final = "classic"
-"""The first part of the keys of this machine's timers; the third is the group's id."""
+"""The first part of the keys of this machine's timers. The third is the group id."""
 
 
 def session_timer(group_id: str, member_id: str) -> TimerKey:
@@ -51,7 +51,7 @@ def sync_timer(group_id: str) -> TimerKey:
 
 
 class Rebalance:
-    """The next generation in the making. All of it is transient."""
+    """The next generation, under construction. All of it is transient."""
 
     __slots__ = (
         "delay_ms",
@@ -80,16 +80,16 @@ class Rebalance:
         self.topics = settled.topics
         self.joins: dict[str, WaitingId] = {}
         self.syncs: dict[str, WaitingId] = {}
-        # Members that were never in a generation: not even waiting keeps them longer than one join timeout.
+        # Members that were never in a generation. They may wait for one join timeout at most.
         self.new: set[str] = set()
-        # Of a first rebalance, which waits for more members to come: what is left of the wait.
+        # Whether this is a first rebalance, which waits for more members; then what is left of the wait.
         self.initial = False
         self.new_member_added = False
         self.delay_ms = 0
         self.delay_remaining_ms = 0
 
     def put(self, member: Member, protocol_type: str) -> None:
-        """Add a member, or replace one of the same id."""
+        """Add a member, or replace the one with the same id."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
@@ -97,14 +97,14 @@ class Rebalance:
         self.members[member.member_id] = member
 
     def remove(self, member_id: str) -> None:
-        """Take a member out, whose waiting requests have been answered. The next in line leads, if it led."""
+        """Remove a member whose waiting requests have been answered. If it led, the next in line leads."""
         self.members.pop(member_id, None)
         self.new.discard(member_id)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
 
     def rename(self, old_id: str, replacement: Member) -> None:
-        """A static member came back under a new id; it leads if it led before."""
+        """A static member came back with a new id. It leads if it led before."""
         del self.members[old_id]
         self.new.discard(old_id)
         self.members[replacement.member_id] = replacement
@@ -112,7 +112,7 @@ class Rebalance:
             self.leader = replacement.member_id
 
     def elect_joined_leader(self) -> bool:
-        """Make one lead that has joined; whether there is one."""
+        """Make a member that has joined the leader. Returns whether there is one."""
         if self.leader in self.joins:
             return True
         for member_id in self.members:
@@ -123,11 +123,11 @@ class Rebalance:
 
     @property
     def timeout_ms(self) -> int:
-        """How long the slowest member may take."""
+        """The longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def begin_completing(self, protocol: str) -> None:
-        """The next generation, whose members are known now and whose assignments are not."""
+        """Begin the next generation, whose members are known and whose assignments are not."""
         self.generation += 1
         self.protocol = protocol
         self.topics = subscribed_topics(self.protocol_type, protocol, self.members)
@@ -137,14 +137,14 @@ class Rebalance:
 
 
 class ClassicGroup:
-    """One classic group. See the module for what of it is durable."""
+    """One classic group. The module says which part of it is durable."""
 
     __slots__ = ("group_id", "offered", "pending_joins", "pending_syncs", "rebalance", "settled", "written")
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.settled = Settled()
-        # Whether a record says that there is this group: one of its own, or an offset.
+        # Whether the log knows this group: by its own record, or by an offset.
         self.written = False
         self.rebalance: Rebalance | None = None
         self.pending_joins: set[str] = set()
@@ -183,7 +183,7 @@ class ClassicGroup:
 
     @property
     def topics(self) -> frozenset[str] | None:
-        """The topics that its consumers subscribed to, where that is known."""
+        """The topics that its consumers subscribed to; None if unknown."""
         return self._current.topics
 
     def static_member(self, instance_id: str) -> Member | None:
@@ -191,7 +191,7 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody is missing: neither a member nor one who was given an id."""
+        """Whether nobody is missing, neither a member nor anybody who got an id."""
         return (
             self.rebalance is not None
             and len(self.rebalance.joins) == len(self.rebalance.members)
@@ -199,9 +199,9 @@ class ClassicGroup:
         )
 
     def keeps_waiting(self, member_id: str) -> bool:
-        """Whether this member waits for an answer of ours, and cannot send heartbeats meanwhile.
+        """Whether this member waits for our reply, and so cannot send heartbeats.
 
-        One that was never in a generation may not even be there any more: its time is limited all the same.
+        A member that was never in a generation may be gone, so its time is limited even if it waits.
         """
         rebalance = self.rebalance
         return (
@@ -211,7 +211,7 @@ class ClassicGroup:
         )
 
     def supports(self, protocol_type: str, names: Set[str]) -> bool:
-        """Whether all members and somebody who offers this have a protocol in common."""
+        """Whether all members have a protocol in common with somebody who offers these."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(names)
         if self.protocol_type != protocol_type:
@@ -219,7 +219,7 @@ class ClassicGroup:
         return bool(names & protocols_of_all(self.members.values())) or (not self.members and bool(names))
 
     def member_error(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether this is a member; with an instance id, the one who holds it now."""
+        """Whether this is a member and, with an instance id, the one that holds it now."""
         if instance_id is not None:
             holder = self.static_member(instance_id)
             if holder is None:
@@ -228,7 +228,7 @@ class ClassicGroup:
                 return ErrorCode.fenced_instance_id
         return ErrorCode.none if member_id in self.members else ErrorCode.unknown_member_id
 
-    # What is asked of groups of any kind.
+    # The interface of groups of any kind.
 
     @property
     def kind(self) -> str:
@@ -248,7 +248,7 @@ class ClassicGroup:
 
     def commit_error(self, committer: Committer) -> ErrorCode:
         state = self.state
-        # Without a generation: a client that assigned partitions to itself, or an administrator.
+        # No generation: a client that assigned partitions to itself, or an administrator.
         if committer.generation < 0 and state is State.EMPTY:
             return ErrorCode.none
         if committer.generation >= 0 or committer.member_id != NO_MEMBER or committer.instance_id is not None:
@@ -259,13 +259,13 @@ class ClassicGroup:
                 return ErrorCode.illegal_generation
         elif not committer.transactional:
             return ErrorCode.unknown_member_id
-        # Producers of before KIP-447 commit without a member, at any time.
+        # Producers older than KIP-447 commit without a member, at any time.
         if not committer.transactional and state is State.COMPLETING_REBALANCE:
             return ErrorCode.rebalance_in_progress
         return ErrorCode.none
 
     def may_still_commit(self, committer: Committer, topic_id: UUID | None, partition: int) -> bool:  # noqa: ARG002
-        # A generation is over for all partitions at once.
+        # A generation ends for all partitions at once.
         return False
 
     def sign_of_life(self, member_id: str, now_ms: int) -> tuple[Timer, ...]:
@@ -276,7 +276,7 @@ class ClassicGroup:
         return (Timer(key=key, at_ms=now_ms + member.session_timeout_ms),)
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:  # noqa: ARG002
-        # Members of a classic group are not checked (KIP-848: only those of consumer groups have epochs).
+        # Only members of consumer groups have epochs (KIP-848); those of classic groups are not checked.
         return ErrorCode.none
 
     def delete_offsets_error(self) -> ErrorCode:

@@ -1,13 +1,13 @@
-"""The machine of classic groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, their timers and their records.
+"""The state machine of classic groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, their timers and records.
 
-Durable is what `replay` reads from records of type 2 (`group_records.py`), one for each generation that
-settled; the rest is transient (`classic_group.py`). Timers: `("classic", "session" | "join" | "sync", group
-id, …)`; after a load `loaded` sets those of the sessions.
+Records of type 2 (`records.py`) are durable, one for each settled generation; the rest is transient
+(`group.py`). Timers: `("classic", "session" | "join" | "sync", group id, …)`. After a load, `loaded` sets
+those of the sessions.
 
-Invariants: one request is answered once. Assignments of a generation are given out only after its record, so
-a generation has one assignment, whatever restarts. A decision that could not be written leaves the group
-as a load would find it (`write_failed`).
-Never: requests that meet a group of the consumer protocol; the runtime sends those elsewhere.
+Invariants: every request is answered once. Members get the assignments of a generation only after its record
+is written, so a generation has one assignment, whatever restarts. If a decision could not be written, the
+group is as a load would find it (`write_failed`).
+Never: sees requests about groups of the consumer protocol; the runtime sends those elsewhere.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from headrace.coordination.requests import (
 
 
 class ClassicGroups:
-    """Decides for the classic groups among `groups`, a dictionary that it shares with the other machines."""
+    """Decides about the classic groups in `groups`, a dictionary that it shares with the other machines."""
 
     __slots__ = ("_groups", "_settings")
 
@@ -59,7 +59,7 @@ class ClassicGroups:
         self._settings = settings or ClassicSettings()
 
     def group(self, group_id: str) -> ClassicGroup | None:
-        """The classic group of this id, if there is one."""
+        """The classic group with this id, if there is one."""
         group = self._groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
@@ -73,7 +73,7 @@ class ClassicGroups:
     def decide_join(
         self, request: JoinRequest, *, waiting_id: WaitingId, unique: str, now_ms: int
     ) -> Decision[JoinReply]:
-        """JoinGroup. `unique` (a random UUID as text) becomes part of the id of somebody new."""
+        """JoinGroup. `unique` (a random UUID as text) becomes part of the id of a new member."""
         settings = self._settings
         error = ErrorCode.none
         if not request.group_id:
@@ -97,7 +97,7 @@ class ClassicGroups:
         )
         reply = joining.decide()
         if known is None and (group.pending_joins or group.rebalance is not None):
-            # Kafka writes a new group before anybody is in it, so that its id is taken from now on.
+            # Like Kafka, write a new group before it has members, so that its id is taken from now on.
             self._groups[group.group_id] = group
             draft.records.insert(0, self._new_group_record(group.group_id, now_ms))
         return draft.decision(reply)
@@ -150,7 +150,7 @@ class ClassicGroups:
             return error
         if request.generation != group.generation:
             return ErrorCode.illegal_generation
-        # From version 5 on the client says what it believes to be in (KIP-559).
+        # Since version 5 the client says which protocol it believes was chosen (KIP-559).
         for theirs, ours in (
             (request.protocol_type, group.protocol_type),
             (request.protocol, group.protocol),
@@ -160,7 +160,7 @@ class ClassicGroups:
         return MUST_JOIN_AGAIN[group.state]
 
     def decide_heartbeat(self, request: HeartbeatRequest, *, now_ms: int) -> Decision[HeartbeatReply]:
-        """Heartbeat: the member lives; it hears whether it has to join again."""
+        """Heartbeat: extend the session. The reply says whether the member has to join again."""
         if not request.group_id:
             return Decision(reply=HeartbeatReply(error=ErrorCode.invalid_group_id))
         group = self.group(request.group_id)
@@ -176,7 +176,7 @@ class ClassicGroups:
         return draft.decision(HeartbeatReply(error=MUST_JOIN_AGAIN[group.state]))
 
     def decide_leave(self, request: LeaveRequest, *, now_ms: int) -> Decision[LeaveReply]:
-        """LeaveGroup of one or several members; one rebalance for all of them."""
+        """LeaveGroup of one or several members, with one rebalance for all."""
         if not request.group_id:
             return Decision(reply=LeaveReply(error=ErrorCode.invalid_group_id))
         group = self.group(request.group_id)
@@ -193,7 +193,7 @@ class ClassicGroups:
     def _leave_one(group: ClassicGroup, leaving: LeavingMember, draft: Draft) -> ErrorCode:
         member_id = leaving.member_id
         if member_id == NO_MEMBER:
-            # An administrator takes out a static member by its name (KIP-345).
+            # An administrator removes a static member by its instance id (KIP-345).
             holder = None if leaving.instance_id is None else group.static_member(leaving.instance_id)
             if holder is None:
                 return ErrorCode.unknown_member_id
@@ -233,7 +233,7 @@ class ClassicGroups:
             react(group, Event.MEMBER_EXPIRED, self._settings, draft)
 
     def _sync_time_is_over(self, group: ClassicGroup, draft: Draft) -> None:
-        """Members that joined and never asked for their assignment are taken for dead."""
+        """Remove members that joined and never asked for their assignment."""
         if group.pending_syncs:
             for member_id in sorted(group.pending_syncs):
                 remove_member(group, member_id, draft)
@@ -253,21 +253,21 @@ class ClassicGroups:
         if group is None:
             group = self._groups[group_id] = ClassicGroup(group_id)
         if stored.generation > group.settled.generation:
-            # The rebalance has led to this. What a new group is written with (generation 0) ends none.
+            # This record ends the rebalance. The record of a new group (generation 0) ends none.
             group.rebalance = None
         group.written = True
         group.settled = settled_from(stored, group.offered)
         group.offered = {one: group.offered[one] for one in group.settled.members if one in group.offered}
 
     def loaded(self, now_ms: int) -> Decision[NoReply]:
-        """All records of a partition have been replayed: each member has one session timeout to show up."""
+        """All records of the partition have been replayed: begin the session of every member."""
         draft = Draft(now_ms)
         for group in self._classic():
             self._resume(group, draft)
         return draft.decision()
 
     def resume(self, group_id: str, now_ms: int, *, rebalance: bool = False) -> Decision[NoReply]:
-        """Set the timers of one group that records made, such as one that was a consumer group before."""
+        """Set the timers of a group that records created, such as a former consumer group."""
         draft = Draft(now_ms)
         group = self.group(group_id)
         if group is not None:
@@ -280,11 +280,11 @@ class ClassicGroups:
         for member in group.members.values():
             expect_heartbeat(group, member, draft)
         if len(group.members) > self._settings.max_size:
-            # The limit was lowered meanwhile: who joins first stays.
+            # The limit was lowered in the meantime: those who join first stay.
             react(group, Event.RESTORED, self._settings, draft)
 
     def dissolve(self, group_id: str, error: ErrorCode, now_ms: int) -> Decision[NoReply]:
-        """Answer all who wait and cancel all timers, before the group becomes a consumer group (KIP-848)."""
+        """Answer all waiting requests and cancel all timers: the group becomes a consumer group (KIP-848)."""
         draft = Draft(now_ms)
         group = self.group(group_id)
         if group is not None:
@@ -294,9 +294,9 @@ class ClassicGroups:
     def write_failed(
         self, group_id: str, decision: Decision[SomeReply], error: ErrorCode, now_ms: int
     ) -> Decision[Reply]:
-        """What to say instead of a decision whose records could not be written.
+        """What happens instead of a decision whose records could not be written.
 
-        The group is then as a load would find it: whoever was promised something, or waits, hears the
+        The group becomes as a load would find it. Everybody who waits or was promised something gets the
         error, and the members join again.
         """
         draft = Draft(now_ms)

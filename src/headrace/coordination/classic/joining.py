@@ -1,12 +1,12 @@
-"""JoinGroup on a classic group: who is let in, as whom, and whether that begins a rebalance.
+"""JoinGroup on a classic group: who may join, under which id, and whether that begins a rebalance.
 
-Somebody new is a dynamic member, who has to ask twice (KIP-394: the first time it is given an id, so that a
-join whose reply was lost leaves no member behind), or a static one (KIP-345), who may take the place of its
-former self. A static member that comes back to a stable group with nothing changed takes over its assignment
-without a rebalance; where it leads, it is told not to assign (KIP-814).
+A new dynamic member has to ask twice: it gets an id first, so that a join whose reply was lost leaves no
+member behind (KIP-394). A new static member may replace its former self (KIP-345). If the group is stable
+and nothing changed, it takes over the assignment without a rebalance; if it leads, it is told not to assign
+(KIP-814).
 
-Invariants: a member that is refused leaves no trace. A join is answered in the decision or waits in the
-rebalance, never both.
+Invariants: a refused member leaves no trace. A join is answered in the decision or waits in the rebalance,
+never both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from headrace.coordination.requests import JoinRequest
 
 
 class Joining:
-    """One join: the request, who asks, and the decision that it becomes part of."""
+    """One join: the request, its group, and the decision under construction."""
 
     __slots__ = ("_draft", "_group", "_new_member_id", "_request", "_settings", "_waiting_id")
 
@@ -60,7 +60,7 @@ class Joining:
         self._draft = draft
 
     def decide(self) -> JoinReply | None:
-        """The reply, or None where it waits or is among the replies of the draft."""
+        """The reply, or None if it has to wait or is among the replies of the draft."""
         request = self._request
         if not self._has_room():
             self._turn_away()
@@ -85,7 +85,7 @@ class Joining:
             return True
         rebalance = group.rebalance
         if rebalance is not None and rebalance.state is State.PREPARING_REBALANCE:
-            # Members that have not joined again yet may be dead: they hold no place.
+            # Members that have not joined again may be dead, so they do not count.
             return member_id in rebalance.joins or len(rebalance.joins) < self._settings.max_size
         return member_id in group.members or len(group.members) < self._settings.max_size
 
@@ -120,7 +120,7 @@ class Joining:
         if state is State.PREPARING_REBALANCE or changed or (state is State.STABLE and leads):
             self._join_again(member)
             return None
-        # It did not get the reply to its last join, or it is a follower that saw no reason to rebalance.
+        # It missed the reply to its last join, or it is a follower without a reason to rebalance.
         return join_reply(group, member.member_id, with_members=state is State.COMPLETING_REBALANCE)
 
     def _join_again(self, member: Member) -> None:
@@ -153,7 +153,7 @@ class Joining:
         rebalance.new.add(member_id)
         group.pending_joins.discard(member_id)
         wait_for_join(rebalance, member_id, self._waiting_id, self._draft)
-        # Somebody who went away while waiting for a first assignment shows it by nothing but this timeout.
+        # If a client disappears while it waits for its first assignment, only this timeout shows it.
         key = session_timer(group.group_id, member_id)
         self._draft.set_timer(key, self._settings.new_member_join_timeout_ms)
         react(group, Event.MEMBER_JOINED, self._settings, self._draft)
@@ -211,7 +211,7 @@ class Joining:
             protocol=group.protocol,
         )
         if not self._request.can_skip_assignment:
-            # An older client that leads would assign, so it hears that its former self leads.
+            # An older client would assign if it led, so it is told that its former self leads.
             return replace(reply, leader=group.leader or NO_MEMBER)
         shown = joined_members(members, group.protocol) if leads else ()
         return replace(reply, leader=leader or NO_MEMBER, skip_assignment=leads, members=shown)

@@ -1,7 +1,7 @@
-"""The members of a classic group, and the generation that they settled on.
+"""The members of a classic group, and its settled generation.
 
-Invariants: both are values. A settled generation is what its record says and nothing else, but for the
-protocols that a member offered beside the chosen one: those are not in the record, as in Kafka.
+Invariants: both are values. A settled generation contains what its record says, and the protocols that
+members offered besides the chosen one, which are not in the record, as in Kafka.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A member; static if it has an instance id (KIP-345)."""
+    """A member. It is static if it has an instance id (KIP-345)."""
 
     member_id: str
     instance_id: str | None
@@ -40,7 +40,7 @@ class Member:
 
 
 def protocols_of_all(members: Iterable[Member]) -> frozenset[str]:
-    """The names that every member offers; none where there are no members."""
+    """The names that every member offers; none if there are no members."""
     names: frozenset[str] | None = None
     for member in members:
         offered = frozenset(protocol.name for protocol in member.protocols)
@@ -49,20 +49,20 @@ def protocols_of_all(members: Iterable[Member]) -> frozenset[str]:
 
 
 def chosen_protocol(members: Mapping[str, Member]) -> str:
-    """The protocol with the most votes: each member votes for its favourite among those that all know."""
+    """The protocol with the most votes. Each member votes for its favourite among those that all support."""
     candidates = protocols_of_all(members.values())
     votes = Counter(
         next(protocol.name for protocol in member.protocols if protocol.name in candidates)
         for member in members.values()
     )
-    # The first in alphabetical order wins a tie, so that the choice does not depend on who came first.
+    # In a tie the first in alphabetical order wins, so that the choice does not depend on who joined first.
     return min(votes, key=lambda name: (-votes[name], name))
 
 
 def subscribed_topics(
     protocol_type: str | None, protocol: str | None, members: Mapping[str, Member]
 ) -> frozenset[str] | None:
-    """The topics that a generation of consumers reads; None where that cannot be known."""
+    """The topics that a generation of consumers reads; None if unknown."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
     if not members:
@@ -80,7 +80,7 @@ def subscribed_topics(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """A written generation: stable with members, empty without. Generation 0 is that of a new group."""
+    """A written generation: stable if it has members, else empty. A new group has generation 0."""
 
     generation: int = 0
     protocol_type: str | None = None
@@ -92,12 +92,12 @@ class Settled:
 
 
 def _rebalance_timeout_ms(member: StoredMember) -> int:
-    # In records of before there was a rebalance timeout the session timeout serves for both.
+    # Old records have no rebalance timeout; the session timeout serves for both.
     return member.session_timeout_ms if member.rebalance_timeout_ms == -1 else member.rebalance_timeout_ms
 
 
 def settled_from(stored: StoredGroup, offered: Mapping[str, tuple[OfferedProtocol, ...]]) -> Settled:
-    """The generation that a record says; `offered` is what its members are known to have offered."""
+    """The generation in a record; `offered` has the protocols that members are known to have offered."""
     members = {}
     for member in stored.members:
         known = offered.get(member.member_id)
@@ -117,7 +117,7 @@ def settled_from(stored: StoredGroup, offered: Mapping[str, tuple[OfferedProtoco
         generation=stored.generation,
         protocol_type=protocol_type,
         protocol=stored.protocol,
-        # Kafka writes groups that were consumer groups before (KIP-848) without one: the first leads.
+        # Kafka writes former consumer groups (KIP-848) without a leader: the first member leads.
         leader=stored.leader if stored.leader in members else next(iter(members), None),
         state_since_ms=None if stored.state_since_ms == -1 else stored.state_since_ms,
         members=members,
@@ -135,7 +135,7 @@ def stored_from(
     assignments: Mapping[str, bytes],
     now_ms: int,
 ) -> StoredGroup:
-    """A generation as its record holds it; members without an assignment get an empty one."""
+    """A generation in the form of its record. Members without an assignment get an empty one."""
     return StoredGroup(
         protocol_type=protocol_type or "",
         generation=generation,

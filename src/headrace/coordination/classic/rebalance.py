@@ -1,12 +1,12 @@
-"""How a classic group rebalances: all join again, the leader assigns, the new generation is written.
+"""How a classic group rebalances: all members join again, the leader assigns, the new generation is written.
 
-Three timers drive it beside the requests: the *join* timer of a group (the initial delay, KIP-134, and then
-the longest rebalance timeout of its members), the *sync* timer (members that joined and never ask for their
+Besides requests, three timers drive it: the *join* timer of a group (the initial delay, KIP-134, or the
+longest rebalance timeout of its members), its *sync* timer (for members that joined and never ask for their
 assignment), and a *session* timer for each member.
 
-Invariants: who waits for a join or a sync is answered exactly once, whatever becomes of the rebalance. Only a
-record ends a rebalance: `settle` and `_empty` write it, replaying it does the rest. Which step follows from
-what is in the table of `states.py`.
+Invariants: every waiting join or sync is answered exactly once, whatever becomes of the rebalance. Only a
+record ends a rebalance: `settle` and `_empty` write it, and replaying it does the rest. The table in
+`states.py` says which step follows an event.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from headrace.coordination.replies import JoinedMember, JoinReply, SyncReply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicSettings:
-    """The broker's settings for classic groups, with Kafka's defaults (`group.*`)."""
+    """The broker's settings for classic groups (`group.*`), with Kafka's defaults."""
 
     initial_rebalance_delay_ms: int = 3_000
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
     max_size: int = 2**31 - 1
-    # Not a setting in Kafka either: how long somebody new may wait for a first rebalance to complete.
+    # How long a new member may wait for its first rebalance to complete. Kafka has no setting for it either.
     new_member_join_timeout_ms: int = 300_000
 
 
 def expect_heartbeat(group: ClassicGroup, member: Member, draft: Draft) -> None:
-    """From now on the member has one session timeout to show that it lives."""
+    """Begin the member's session timeout anew."""
     draft.set_timer(session_timer(group.group_id, member.member_id), member.session_timeout_ms)
 
 
 def opened(group: ClassicGroup) -> Rebalance:
-    """The copy on which members come and go. Who makes one must `react` within the same decision."""
+    """The copy in which members change. The caller must `react` within the same decision."""
     if group.rebalance is None:
         group.rebalance = Rebalance(group.settled, group.state)
     return group.rebalance
@@ -63,7 +63,7 @@ def _under_way(group: ClassicGroup) -> Rebalance:
 
 
 def remove_member(group: ClassicGroup, member_id: str, draft: Draft) -> None:
-    """Take a member out of the copy; what it waits for is answered."""
+    """Remove a member from the copy, and answer the requests of it that wait."""
     rebalance = opened(group)
     answer_waiting(rebalance, member_id, ErrorCode.unknown_member_id, draft)
     rebalance.remove(member_id)
@@ -73,7 +73,7 @@ def remove_member(group: ClassicGroup, member_id: str, draft: Draft) -> None:
 
 
 def answer_waiting(rebalance: Rebalance, member_id: str, error: ErrorCode, draft: Draft) -> None:
-    """Tell whoever waits as this member that it waits in vain."""
+    """Answer the waiting requests of this member with an error."""
     waiting = rebalance.joins.pop(member_id, None)
     if waiting is not None:
         named = member_id if error is ErrorCode.fenced_instance_id else ""
@@ -84,7 +84,7 @@ def answer_waiting(rebalance: Rebalance, member_id: str, error: ErrorCode, draft
 
 
 def wait_for_join(rebalance: Rebalance, member_id: str, waiting_id: WaitingId, draft: Draft) -> None:
-    """Let a join wait. If the member had asked before, on a connection that it gave up, that one is told."""
+    """Let a join wait. An earlier one of the member, from an abandoned connection, gets an error."""
     earlier = rebalance.joins.get(member_id)
     if earlier is not None:
         draft.answer(earlier, JoinReply(error=ErrorCode.rebalance_in_progress, member_id=member_id))
@@ -92,14 +92,14 @@ def wait_for_join(rebalance: Rebalance, member_id: str, waiting_id: WaitingId, d
 
 
 def react(group: ClassicGroup, event: Event, settings: ClassicSettings, draft: Draft) -> None:
-    """Take the step that the table has for this event. Who caused it has changed the members already."""
+    """Take the step that the table names for this event. The caller has changed the members already."""
     step = STEPS[event].get(group.state)
     if step is not None:
         _TAKE[step](group, settings, draft)
 
 
 def _prepare(group: ClassicGroup, settings: ClassicSettings, draft: Draft) -> None:
-    """Begin a rebalance, or begin it anew: all members are asked to join again."""
+    """Begin a rebalance, or begin it anew: all members have to join again."""
     rebalance = opened(group)
     if rebalance.state is State.COMPLETING_REBALANCE:
         for member_id, waiting in rebalance.syncs.items():
@@ -135,7 +135,7 @@ def _complete_early_if_joined(group: ClassicGroup, _settings: ClassicSettings, d
 
 
 def _complete_or_wait_on(group: ClassicGroup, settings: ClassicSettings, draft: Draft) -> None:
-    """While more members keep coming, a first rebalance waits on (KIP-134)."""
+    """A first rebalance goes on waiting while new members keep coming (KIP-134)."""
     rebalance = _under_way(group)
     if rebalance.initial and rebalance.new_member_added and rebalance.delay_remaining_ms > 0:
         rebalance.new_member_added = False
@@ -148,7 +148,7 @@ def _complete_or_wait_on(group: ClassicGroup, settings: ClassicSettings, draft: 
 
 
 def _complete(group: ClassicGroup, draft: Draft) -> None:
-    """Everyone has joined, or had the time to: the next generation is made of those who did.
+    """Everybody has joined or had the time to: those who did form the next generation.
 
     Static members that did not join again keep their place (KIP-345): until their session ends they may
     just be restarting.
@@ -185,7 +185,7 @@ _TAKE: Final[Mapping[Step, Callable[[ClassicGroup, ClassicSettings, Draft], None
 
 
 def join_reply(group: ClassicGroup, member_id: str, *, with_members: bool = True) -> JoinReply:
-    """What a member of the group's generation is told; the leader also who the others are."""
+    """The reply to a member of the current generation; the leader also gets the list of members."""
     shown = with_members and group.leader == member_id
     return JoinReply(
         member_id=member_id,
@@ -209,7 +209,7 @@ def joined_members(members: Mapping[str, Member], protocol: str | None) -> tuple
 
 
 def _empty(group: ClassicGroup, rebalance: Rebalance, draft: Draft) -> None:
-    """All are gone: an empty generation, written. Its offsets begin to age."""
+    """All members are gone: write an empty generation. The retention of its offsets begins."""
     rebalance.generation += 1
     stored = stored_from(
         generation=rebalance.generation,
@@ -224,7 +224,7 @@ def _empty(group: ClassicGroup, rebalance: Rebalance, draft: Draft) -> None:
 
 
 def settle(group: ClassicGroup, assignments: Mapping[str, bytes], draft: Draft) -> None:
-    """The leader has assigned: the generation is written, and all who wait for their assignment get it."""
+    """The leader has assigned: write the generation, and give everybody who waits their assignment."""
     rebalance = _under_way(group)
     stored = stored_from(
         generation=rebalance.generation,
@@ -249,7 +249,7 @@ def settle(group: ClassicGroup, assignments: Mapping[str, bytes], draft: Draft) 
 
 
 def dissolve(group: ClassicGroup, error: ErrorCode, draft: Draft) -> None:
-    """Drop all that is transient: whoever waits hears the error, the group's timers are cancelled."""
+    """Drop all transient state: answer waiting requests with the error, cancel the group's timers."""
     draft.cancel_timer(join_timer(group.group_id))
     draft.cancel_timer(sync_timer(group.group_id))
     for member_id in (*group.members, *group.pending_joins):

@@ -1,13 +1,13 @@
 """Settled generations of classic groups as records of `__consumer_offsets`, in Kafka's own format.
 
-Byte format, key: int16 type 2, group. Value: int16 version, then version 3: protocol type, int32 generation,
-protocol or null, leader or null, int64 time since when the group is in its state, and the members: id,
-group.instance.id or null, client id, client host, int32 rebalance timeout, int32 session timeout, the
-subscription that the chosen protocol was offered with, the assignment. Version 0 has no rebalance timeout
-(from 1), no time (from 2), no group.instance.id (from 3); version 4 is version 3 in flexible encoding. No
-value: the group is deleted.
+Byte format, key: int16 type 2, group. Value: int16 version, then, in version 3: protocol type, int32
+generation, protocol or null, leader or null, int64 time at which the group entered its state, and the
+members: id, group.instance.id or null, client id, client host, int32 rebalance timeout, int32 session
+timeout, subscription for the chosen protocol, assignment. The rebalance timeout exists since version 1, the
+time since 2, group.instance.id since 3. Version 4 is version 3 in flexible encoding. A record without a value
+deletes the group.
 
-Invariants: what is encoded here decodes to the same; all versions that Kafka ever wrote can be read.
+Invariants: every value decodes to what was encoded. All versions that Kafka ever wrote can be read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FLEXIBLE: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMember:
-    """A member as its group's record holds it. A rebalance timeout of -1 comes from very old records."""
+    """A member in the record of its group. Very old records have no rebalance timeout (-1)."""
 
     member_id: str
     instance_id: str | None
@@ -43,7 +43,7 @@ class StoredMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredGroup:
-    """A generation as it is written: with members it is stable, without it is empty."""
+    """A generation as it is written: stable if it has members, else empty."""
 
     protocol_type: str
     generation: int
@@ -80,7 +80,7 @@ def read_key(key: bytes) -> str:
     reader = FieldReader(key)
     kind = reader.int16()
     if kind != GROUP_METADATA_KEY:
-        raise CorruptRecordError(f"a key of type {kind} is not that of a classic group")
+        raise CorruptRecordError(f"a key of type {kind} does not belong to a classic group")
     return reader.string()
 
 
@@ -109,7 +109,7 @@ def read_value(value: bytes) -> StoredGroup:
     reader = FieldReader(value)
     version = reader.int16()
     if not 0 <= version <= _FLEXIBLE:
-        raise CorruptRecordError(f"a group of version {version}, which is not known")
+        raise CorruptRecordError(f"a group has the unknown version {version}")
     if version >= _FLEXIBLE:
         reader.become_flexible()
     return StoredGroup(

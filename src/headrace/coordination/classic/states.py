@@ -8,9 +8,9 @@
 `STEPS` names the step for each event in each state; `rebalance.react` takes it. Nothing else begins or ends a
 phase of a rebalance.
 
-Stable and Empty are settled: a record says so, and a group is in one of them after a load. The two between
-are transient, as in Kafka: a restart forgets them and the members join again. No group is ever Dead: that is
-what DescribeGroups says of a group that does not exist.
+Stable and Empty are settled: a record says so, and after a load every group is in one of them. The two others
+are transient, as in Kafka: a restart forgets them, and the members join again. No group is ever Dead:
+DescribeGroups says so of groups that do not exist.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class State(Enum):
 class Event(Enum):
     """What can happen to a group."""
 
-    MEMBER_JOINED = "a member came, came back or changed what it offers"
-    MEMBER_LEFT = "members left, or asked for an id and left before they joined with it"
-    MEMBER_EXPIRED = "a member showed no sign of life for its session timeout"
-    NEWCOMER_REFUSED = "somebody found no room"
-    NEWCOMER_EXPIRED = "somebody asked for an id and did not join with it in time"
-    JOIN_TIME_OVER = "the members had the time to join"
+    MEMBER_JOINED = "a member joined, came back or changed its protocols"
+    MEMBER_LEFT = "members left, or clients that had an id and had not joined yet"
+    MEMBER_EXPIRED = "the session of a member timed out"
+    NEWCOMER_REFUSED = "a client was refused because the group is full"
+    NEWCOMER_EXPIRED = "a client got an id and did not join with it in time"
+    JOIN_TIME_OVER = "the time to join is over"
     SYNC_TIME_OVER = "members joined and did not ask for their assignment in time"
-    RESTORED = "records made the group, and its members have to join again"
+    RESTORED = "records created the group, and its members have to join again"
 
 
 class Step(Enum):

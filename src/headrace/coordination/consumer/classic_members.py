@@ -1,9 +1,8 @@
-"""Members of a consumer group that speak the classic protocol: after an upgrade, or not updated yet.
+"""Members of a consumer group that speak the classic protocol, during a migration.
 
-Their JoinGroup is a heartbeat that says everything, their SyncGroup fetches what they have, and their
-Heartbeat tells them to join again whenever there is a step to take. The generation that they know is
-their member epoch. Nobody leads: the broker assigns. They have a join timer (told to join again, and did
-not) and a sync timer beside that of their session.
+Their JoinGroup is a full heartbeat, their SyncGroup fetches their assignment, and their Heartbeat tells them
+to join again whenever they have a step to take. Their generation is their member epoch. Nobody leads: the
+broker assigns. Besides the session timer they have a join timer (told to join again) and a sync timer.
 
 Invariants: every request is answered at once; none waits for other members.
 """
@@ -52,7 +51,7 @@ def join(
     unique: str,
     classic_max_size: int,
 ) -> JoinReply:
-    """JoinGroup on a consumer group with members. `unique` is the id of somebody who has none."""
+    """JoinGroup on a consumer group with members. `unique` becomes the id of a new member."""
     group = draft.group
     is_new = request.member_id == NO_MEMBER
     member_id = unique if is_new else request.member_id
@@ -67,7 +66,7 @@ def join(
     member = _who_joins(draft, request, member_id, is_new=is_new)
     if isinstance(member, Refusal):
         return JoinReply(error=member.error, member_id=request.member_id)
-    # Only a member that takes the place of the last one of the new protocol makes the group classic again.
+    # The group becomes classic again only if a member replaces the last one of the new protocol.
     goes_back = (
         former is not None
         and not former.speaks_classic
@@ -79,7 +78,7 @@ def join(
         if not changed:
             take_step(draft, member_id, topics, reported=reported, subscription_changed=False)
         after = draft.group
-        # Who has not come to the target yet would wait for it in vain.
+        # Members that have not reached the target yet would wait for it in vain.
         settled = all(one.has_come_to(after.epoch) for one in after.members.values())
         downgrade(draft, topics, leaving=(), rebalance=changed or not settled)
         return _joined(after.members[member_id])
@@ -96,7 +95,7 @@ def join(
 
 
 def _subscription(request: JoinRequest) -> Subscription | None:
-    """All protocols of a consumer carry the same subscription."""
+    """The subscription, which is the same in all protocols of a consumer."""
     if not request.protocols:
         return None
     try:
@@ -106,7 +105,7 @@ def _subscription(request: JoinRequest) -> Subscription | None:
 
 
 def _supported(group: ConsumerGroup, request: JoinRequest) -> bool:
-    """Whether the classic members and this one have a protocol in common: they may be alone one day."""
+    """Whether the classic members share a protocol with this one: they may become a classic group."""
     if request.protocol_type != PROTOCOL_TYPE:
         return False
     offered = {protocol.name for protocol in request.protocols}
@@ -158,7 +157,7 @@ def _joined(member: Member) -> JoinReply:
 
 
 def sync(draft: GroupDraft, request: SyncRequest, topics: Topics) -> SyncReply:
-    """SyncGroup: what the member has, in the format that it subscribed in."""
+    """SyncGroup: the member's assignment, in the format of its subscription."""
     group = draft.group
     member = _classic_member(group, request.member_id, request.instance_id)
     if isinstance(member, ErrorCode):
@@ -168,7 +167,7 @@ def sync(draft: GroupDraft, request: SyncRequest, topics: Topics) -> SyncReply:
     for theirs, ours in ((request.protocol_type, PROTOCOL_TYPE), (request.protocol, _protocol(member))):
         if theirs is not None and theirs != ours:
             return SyncReply(error=ErrorCode.inconsistent_group_protocol)
-    # Who is asked to revoke has joined for this epoch: it hears what it keeps, and joins again after that.
+    # A member that has to revoke has joined for this epoch. It learns what it keeps, then joins again.
     behind = group.epoch > member.current.member_epoch
     if behind and member.current.state is not MemberState.UNREVOKED_PARTITIONS:
         _expect_join(draft, member)
@@ -186,7 +185,7 @@ def sync(draft: GroupDraft, request: SyncRequest, topics: Topics) -> SyncReply:
 
 
 def heartbeat(draft: GroupDraft, request: HeartbeatRequest) -> HeartbeatReply:
-    """Heartbeat: the member lives, and hears whether there is a step for it to take."""
+    """Heartbeat: extend the session. The reply says whether the member has a step to take."""
     group = draft.group
     member = _classic_member(group, request.member_id, request.instance_id)
     if isinstance(member, ErrorCode):
@@ -204,7 +203,7 @@ def heartbeat(draft: GroupDraft, request: HeartbeatRequest) -> HeartbeatReply:
 
 
 def leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> Member | ErrorCode:
-    """Who it is that leaves; a static member may be named by its instance id alone."""
+    """The member that leaves. The instance id is enough for a static member."""
     if leaving.instance_id is not None and leaving.member_id == NO_MEMBER:
         holder = group.static_member(leaving.instance_id)
         if holder is None or not holder.speaks_classic:
@@ -225,7 +224,7 @@ def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | Non
 
 
 def _expect_join(draft: GroupDraft, member: Member) -> None:
-    """From the first time that it is told, the member has one rebalance timeout to join again."""
+    """Give the member one rebalance timeout to join again, from the first time that it is told."""
     if member.member_id not in draft.base.awaited_joins:
         draft.base.awaited_joins.add(member.member_id)
         draft.set_timer(

@@ -1,11 +1,10 @@
-"""A decision about one consumer group in the making.
+"""A decision about a consumer group, under construction.
 
-A decision takes several steps, and each builds on the ones before: a new member makes a new epoch, that a
-new target, that a new assignment. So a draft has the group as it will be once the records so far have
-been replayed: a copy, made at the first record, to which each record is applied by the same `replay`.
+A decision takes several steps that build on each other: a new member leads to a new epoch, that to a new
+target, that to a new assignment. So a draft contains the group as it will be after its records so far: the
+first record makes a copy, and the same `replay` applies each record to it.
 
-Invariants: the group itself stays as it was. After the draft's records are replayed, it equals the
-draft's copy.
+Invariants: the group itself does not change. After replaying the draft's records, it equals the copy.
 """
 
 from __future__ import annotations
@@ -17,36 +16,36 @@ from headrace.coordination.consumer.records import RecordKey, RecordType, Value,
 from headrace.coordination.decision import Draft, TimerKey
 
 MACHINE: Final = "consumer"
-"""The first part of the keys of this machine's timers; the third is the group's id."""
+"""The first part of the keys of this machine's timers. The third is the group id."""
 
 
 def session_timer(group_id: str, member_id: str) -> TimerKey:
-    """Ends with the member, if it says nothing."""
+    """When it is due, the member is removed: it sent no heartbeat."""
     return (MACHINE, "session", group_id, member_id)
 
 
 def revocation_timer(group_id: str, member_id: str) -> TimerKey:
-    """Ends with the member, if it does not give up what it was asked for."""
+    """When it is due, the member is removed: it did not give up what it was asked to."""
     return (MACHINE, "revocation", group_id, member_id)
 
 
 def join_timer(group_id: str, member_id: str) -> TimerKey:
-    """Ends with the classic member, if it does not join again."""
+    """When it is due, the classic member is removed: it did not join again."""
     return (MACHINE, "join", group_id, member_id)
 
 
 def sync_timer(group_id: str, member_id: str) -> TimerKey:
-    """Ends with the classic member, if it does not ask for what it was assigned."""
+    """When it is due, the classic member is removed: it did not ask for its assignment."""
     return (MACHINE, "sync", group_id, member_id)
 
 
 def downgraded_timer(group_id: str, *, rebalance: bool) -> TimerKey:
-    """Is due at once: the group has become a classic one, whose timers are to be set, and may rebalance."""
+    """Due at once: the group has become classic. Its timers are set, and it may rebalance."""
     return (MACHINE, "downgraded", group_id, int(rebalance))
 
 
 class GroupDraft(Draft):
-    """See the module."""
+    """A draft with the group as it will be."""
 
     __slots__ = ("_changed", "base")
 
@@ -57,11 +56,11 @@ class GroupDraft(Draft):
 
     @property
     def group(self) -> ConsumerGroup:
-        """As it will be."""
+        """The group as it will be after the records so far."""
         return self.base if self._changed is None else self._changed
 
     def write(self, kind: RecordType, value: Value | None, name: str = "") -> None:
-        """One more record; without a value a tombstone."""
+        """Add a record; without a value, a tombstone."""
         if self._changed is None:
             self._changed = self.base.copy()
         key = RecordKey(type=kind, group_id=self.base.group_id, name=name)
@@ -69,14 +68,14 @@ class GroupDraft(Draft):
         self.records.append(record(key, value))
 
     def remove(self, member_id: str) -> None:
-        """The member goes, and with it its expression if nobody else uses it."""
+        """Remove a member, and its expression if nobody else uses it."""
         member = self.group.members[member_id]
         self._erase(member_id)
         self.drop_unused(member.metadata.topic_expression)
         self.cancel_timers(member_id)
 
     def replace(self, old: Member, new: Member) -> None:
-        """A static member comes back: it gets what the one before had, and what that one was to have."""
+        """A static member comes back: it takes over the assignment and the target of its former self."""
         target = self.group.target_of(old.member_id)
         self._erase(old.member_id)
         self.cancel_timers(old.member_id)
@@ -89,7 +88,7 @@ class GroupDraft(Draft):
             self.write(kind, None, member_id)
 
     def drop_unused(self, expression: str) -> None:
-        """An expression that nobody uses any more is forgotten."""
+        """Delete an expression that nobody uses any more."""
         if expression in self.group.expressions and not self.group.subscribers_of(expression):
             self.write(RecordType.EXPRESSION, None, expression)
 

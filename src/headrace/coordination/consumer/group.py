@@ -1,14 +1,14 @@
-"""A group of the consumer protocol (KIP-848): its members, who has what, who is to have what.
+"""A group of the consumer protocol (KIP-848): its members, their assignments and their targets.
 
-Three epochs tell where things stand. The *group epoch* counts what calls for a new assignment: members,
-subscriptions, topics. The *assignment epoch* is the group epoch that the target was computed for. A
-*member epoch* is the assignment epoch that this member has come to. All only grow.
+Three epochs show the progress; they only grow. The *group epoch* counts changes that require a new
+assignment: of members, subscriptions, topics. The *assignment epoch* is the group epoch of the current
+target. A *member epoch* is the assignment epoch that the member has reached.
 
     group epoch 7 ──assignor──▶ assignment epoch 7: target ──reconciliation──▶ member epochs 5, 7, 7 …
 
-Invariants: `replay` alone changes durable state. A partition has one holder at most: who has it assigned,
-or has not yet said that it gave it up. Transient state is kept apart below, is not in any record, and a
-load begins without it.
+Invariants: only `replay` changes durable state. A partition has at most one holder: the member to which it is
+assigned, or which has not confirmed its revocation. Transient state is in no record; a load begins without
+it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from headrace.coordination.group import CONSUMER, Committer
 PROTOCOL_TYPE: Final = "consumer"
 
 _GONE: Final = CurrentAssignment(member_epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH)
-# Producers of before KIP-447 do not say for which member they commit.
+# Producers older than KIP-447 do not say for which member they commit.
 _PRODUCER_WITHOUT_GROUP: Final = Committer(transactional=True)
 
 
@@ -55,7 +55,7 @@ class GroupState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A member: what it says of itself and what it has."""
+    """A member: its metadata and its current assignment."""
 
     member_id: str
     metadata: MemberMetadata = field(default_factory=MemberMetadata)
@@ -63,7 +63,7 @@ class Member:
 
     @property
     def speaks_classic(self) -> bool:
-        """Whether it uses the classic protocol in a group of the new one."""
+        """Whether it speaks the classic protocol."""
         return self.metadata.classic is not None
 
     def has_come_to(self, epoch: int) -> bool:
@@ -71,7 +71,7 @@ class Member:
 
 
 class ConsumerGroup:
-    """See the module. Implements `group.Group`."""
+    """One consumer group. Implements `group.Group`."""
 
     __slots__ = (
         "_subscribed",
@@ -91,7 +91,7 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        # Of a group that is new; its first member brings 2, as with Kafka.
+        # A new group; its first member raises it to 2, as in Kafka.
         self.epoch = 1
         self.metadata_hash = 0
         self.assignment_epoch = 0
@@ -108,7 +108,7 @@ class ConsumerGroup:
         self.awaited_joins: set[str] = set()
 
     def copy(self) -> ConsumerGroup:
-        """The same durable state, to be changed on its own."""
+        """An independent copy of the durable state."""
         other = ConsumerGroup(self.group_id)
         other.epoch = self.epoch
         other.metadata_hash = self.metadata_hash
@@ -123,7 +123,7 @@ class ConsumerGroup:
         return other
 
     def durable_state(self) -> tuple[object, ...]:
-        """All that records make; what a load must bring back."""
+        """Everything that comes from records, and that a load must restore."""
         return (
             self.epoch,
             self.metadata_hash,
@@ -137,7 +137,7 @@ class ConsumerGroup:
         )
 
     def replay(self, key: RecordKey, value: Value | None) -> None:
-        """Applies one record; that a group is deleted is up to who holds it."""
+        """Apply one record. Deleting the group itself is up to its machine."""
         match value:
             case GroupEpoch():
                 self.epoch = value.epoch
@@ -229,7 +229,7 @@ class ConsumerGroup:
         return self.target.get(member_id, NOTHING)
 
     def topic_names_of(self, member: Member) -> frozenset[str]:
-        """What it subscribes to, by name and by expression; one not resolved yet stands for nothing."""
+        """The topics it subscribes to, by name and by expression. An unresolved expression matches none."""
         resolved = self.expressions.get(member.metadata.topic_expression)
         return (
             member.metadata.topic_names if resolved is None else member.metadata.topic_names | resolved.topics
@@ -237,7 +237,7 @@ class ConsumerGroup:
 
     @property
     def subscribed_topics(self) -> frozenset[str]:
-        """What anybody here subscribes to."""
+        """The topics that any member subscribes to."""
         if self._subscribed is None:
             self._subscribed = frozenset[str]().union(*map(self.topic_names_of, self.members.values()))
         return self._subscribed
@@ -246,7 +246,7 @@ class ConsumerGroup:
         return sum(member.metadata.topic_expression == expression for member in self.members.values())
 
     def preferred_assignor(self, default: str) -> str:
-        """The one that most members name; of equals the first by name, so that a reload changes nothing."""
+        """The assignor that most members name; in a tie the first by name, whatever the order of members."""
         named = Counter(
             member.metadata.server_assignor
             for member in self.members.values()
@@ -255,14 +255,14 @@ class ConsumerGroup:
         return min(named, key=lambda name: (-named[name], name), default=default)
 
     def waits_for_another(self, member: Member) -> bool:
-        """Whether a partition that the target gives this member is still held by somebody else."""
+        """Whether another member still holds a partition of this member's target."""
         return any(
             self.holders.get((topic_id, number), member.member_id) != member.member_id
             for topic_id, numbers in self.target_of(member.member_id).partitions.items()
             for number in numbers
         )
 
-    # What offsets, listing and deleting ask of any group (`group.Group`).
+    # The interface of groups of any kind (`group.Group`).
 
     @property
     def kind(self) -> str:
@@ -293,8 +293,8 @@ class ConsumerGroup:
         return _epoch_error(member, committer.generation)
 
     def may_still_commit(self, committer: Committer, topic_id: UUID | None, partition: int) -> bool:
-        """Whether a commit that came with an older epoch counts for this partition: the member has had it
-        since that epoch or longer, so nobody else can have committed in between (KIP-1251)."""
+        """A commit with an outdated epoch counts for partitions that the member has had since that epoch or
+        longer: nobody else can have committed in between (KIP-1251)."""
         member = self.members.get(committer.member_id)
         if member is None or topic_id is None or committer.generation > member.current.member_epoch:
             return False
@@ -304,7 +304,7 @@ class ConsumerGroup:
         return since is not None and since <= committer.generation
 
     def sign_of_life(self, member_id: str, now_ms: int) -> tuple[Timer, ...]:  # noqa: ARG002
-        # Only heartbeats keep members of the consumer protocol alive.
+        # Only heartbeats extend sessions in the consumer protocol.
         return ()
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
@@ -326,7 +326,7 @@ class ConsumerGroup:
         return commit_timestamp_ms
 
     def tombstones(self) -> tuple[Record, ...]:
-        """In Kafka's order: what refers to a member goes before the member, and all before the group."""
+        """In Kafka's order: what refers to a member before the member, and the group last."""
         keys = [self.key(RecordType.CURRENT, member_id) for member_id in self.members]
         keys += [self.key(RecordType.TARGET_MEMBER, member_id) for member_id in self.target]
         keys.append(self.key(RecordType.TARGET))

@@ -1,16 +1,15 @@
-"""The machine of consumer groups (KIP-848): heartbeats, timers, records, and members of the classic protocol.
+"""The state machine of consumer groups (KIP-848): heartbeats, timers, records, classic members.
 
-Durable is what `replay` reads from records of types 3 to 8 and 16 (`consumer_group_records.py`). Timers:
-`("consumer", "session" | "revocation" | "join" | "sync", group id, member id)`, and `("consumer",
-"downgraded", group id, 0 or 1)`, due at once.
+Records of types 3 to 8 and 16 are durable (`records.py`). Timers: `("consumer", "session" | "revocation" |
+"join" | "sync", group id, member id)`, and `("consumer", "downgraded", group id, 0 or 1)`, due at once.
 
-The runtime sends here: ConsumerGroupHeartbeat and ConsumerGroupDescribe of all groups; JoinGroup,
-SyncGroup, Heartbeat and LeaveGroup where the group of that id is of kind CONSUMER, and to `ClassicGroups`
-otherwise. A decision may hold records of both kinds, when a group changes its kind: they are replayed by
-their key's type, in their order.
+This machine gets ConsumerGroupHeartbeat and ConsumerGroupDescribe for all groups, and JoinGroup, SyncGroup,
+Heartbeat and LeaveGroup for groups of kind CONSUMER; `ClassicGroups` gets the others. When a group changes
+its kind, one decision contains records of both kinds, which are replayed in order, each by the machine of its
+type.
 
-Invariants: `groups`, shared with the other machines, has one group for an id. Every request is answered
-at once.
+Invariants: `groups`, shared with the other machines, has one group for each id. Every request is answered at
+once.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ from headrace.coordination.requests import HeartbeatRequest, JoinRequest, LeaveR
 from headrace.coordination.topics import Topics
 
 SettingsOf = Callable[[str], ConsumerSettings]
-"""The settings of a group, which may have its own (KIP-848: `consumer.session.timeout.ms` and others)."""
+"""The settings of a group, which may differ (KIP-848: `consumer.session.timeout.ms` and others)."""
 
 
 def _defaults(_group_id: str) -> ConsumerSettings:
@@ -74,7 +73,7 @@ def _defaults(_group_id: str) -> ConsumerSettings:
 
 
 class ConsumerGroups:
-    """Decides for the consumer groups among `groups`, a dictionary that it shares with the other machines."""
+    """Decides about the consumer groups in `groups`, a dictionary that it shares with the other machines."""
 
     __slots__ = ("_classic", "_classic_settings", "_groups", "_settings", "_topics")
 
@@ -94,7 +93,7 @@ class ConsumerGroups:
         self._classic_settings = classic_settings or ClassicSettings()
 
     def group(self, group_id: str) -> ConsumerGroup | None:
-        """The consumer group of this id, if there is one."""
+        """The consumer group with this id, if there is one."""
         group = self._groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
@@ -108,7 +107,7 @@ class ConsumerGroups:
     def decide_consumer_heartbeat(
         self, request: ConsumerHeartbeatRequest, *, unique: str, now_ms: int
     ) -> Decision[ConsumerHeartbeatReply]:
-        """ConsumerGroupHeartbeat. `unique`, a random UUID as text, becomes the id of somebody without one."""
+        """ConsumerGroupHeartbeat. `unique`, a random UUID as text, becomes the id of a member without one."""
         settings = self._settings(request.group_id)
         refusal = what_is_wrong_with(request, settings)
         if refusal is not None:
@@ -130,7 +129,7 @@ class ConsumerGroups:
         if isinstance(outcome, Refusal):
             return _refused(outcome)
         if isinstance(existing, ClassicGroup):
-            # Whoever waits in a rebalance of the classic group joins again, and finds the new one.
+            # Members that wait in a rebalance of the classic group join again, and find the new group.
             dissolve(existing, ErrorCode.rebalance_in_progress, draft)
         return draft.decision(outcome)
 
@@ -153,7 +152,7 @@ class ConsumerGroups:
         )
 
     def _take_out(self, draft: GroupDraft, member_ids: Collection[str]) -> None:
-        """Members go; if only classic ones are left, the group goes back to their kind."""
+        """Remove members. If only classic members are left, the group becomes classic again."""
         group_id = draft.base.group_id
         most = self._classic_settings.max_size
         if can_downgrade(draft.group, member_ids, self._settings(group_id), most):
@@ -206,12 +205,12 @@ class ConsumerGroups:
             if topic is not None
         )
 
-    # Requests of the classic protocol that meet a consumer group.
+    # Requests of the classic protocol about a consumer group.
 
     def decide_join(
         self, request: JoinRequest, *, waiting_id: WaitingId, unique: str, now_ms: int
     ) -> Decision[JoinReply]:
-        """JoinGroup on a consumer group. One without members makes way for a classic group."""
+        """JoinGroup on a consumer group. If it has no members, a classic group replaces it."""
         limits = self._classic_settings
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             return Decision(
@@ -266,7 +265,7 @@ class ConsumerGroups:
         return draft.decision(classic_members.heartbeat(draft, request))
 
     def decide_leave(self, request: LeaveRequest, *, now_ms: int) -> Decision[LeaveReply]:
-        """LeaveGroup of classic members; one new epoch for all of them."""
+        """LeaveGroup of classic members, with one new epoch for all."""
         group = self.group(request.group_id)
         left: list[LeftMember] = []
         going: list[str] = []
@@ -334,7 +333,7 @@ class ConsumerGroups:
         group.replay(found, content)
 
     def loaded(self, now_ms: int) -> Decision[NoReply]:
-        """All records of a partition have been replayed: each member has one session timeout to show up."""
+        """All records of the partition have been replayed: begin the session of every member."""
         draft = Draft(now_ms)
         for group in self._consumer():
             self._resume(group, draft)
@@ -358,9 +357,9 @@ class ConsumerGroups:
     def write_failed(
         self, group_id: str, decision: Decision[SomeReply], error: ErrorCode, now_ms: int
     ) -> Decision[Reply]:
-        """What to say instead of a decision whose records could not be written.
+        """What happens instead of a decision whose records could not be written.
 
-        Its reply fails, and all timers of the group are set as after a load: it may have come from one.
+        Its reply fails. All timers of the group are set as after a load, since one may have led to it.
         """
         if isinstance(self._groups.get(group_id), ClassicGroup):
             return self._classic.write_failed(group_id, decision, error, now_ms)

@@ -1,13 +1,13 @@
-"""ConsumerGroupHeartbeat (KIP-848): joining, staying, changing one's mind, leaving.
+"""ConsumerGroupHeartbeat (KIP-848): joining, staying, changing the subscription, leaving.
 
-A member that stays says nothing but its epoch, and what changed since its last heartbeat. What it hears
-is its new epoch and, when that changed or it asked with a full heartbeat, what it has. Epoch 0 joins, -1
-leaves, -2 is a static member that will be back within its session (KIP-345).
+A member that stays sends its epoch and what changed since its last heartbeat. The reply contains its epoch
+and, if that changed or the heartbeat was full, its assignment. With epoch 0 a member joins, with -1 it
+leaves, with -2 a static member announces that it will be back within its session (KIP-345).
 
-A member is fenced when its epoch is not the one that the broker knows, except the one before, which it
-still has when a reply was lost: then it must give up everything and join again.
+A member with another epoch than the broker knows is fenced: it must give up everything and join again. The
+previous epoch is accepted, since the reply may have been lost.
 
-The words of refusals are Apache Kafka's: tools show them.
+Refusals use the words of Apache Kafka, because tools show them.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ _MUST_NOT_BE: Final[tuple[tuple[str, Callable[[ConsumerHeartbeatRequest], bool]]
     ),
     ("MemberEpoch is invalid.", lambda request: request.member_epoch < STATIC_LEAVING_EPOCH),
 )
-"""What no request may be, in the order in which it is looked at."""
+"""What no request may be, in the order of the checks."""
 
 
 def what_is_wrong_with(request: ConsumerHeartbeatRequest, settings: ConsumerSettings) -> Refusal | None:
-    """What can be said of a request without looking at the group."""
+    """Errors that do not depend on the group."""
     for message, applies in _MUST_NOT_BE:
         if applies(request):
             return Refusal(error=ErrorCode.invalid_request, message=message)
@@ -97,7 +97,7 @@ def what_is_wrong_with(request: ConsumerHeartbeatRequest, settings: ConsumerSett
 def stay_or_join(
     draft: GroupDraft, request: ConsumerHeartbeatRequest, topics: Topics, settings: ConsumerSettings
 ) -> ConsumerHeartbeatReply | Refusal:
-    """A heartbeat with epoch 0 or more, from a member that has an id."""
+    """A heartbeat with epoch 0 or higher, from a member with an id."""
     if len(draft.group.members) >= settings.max_size and request.member_id not in draft.group.members:
         return Refusal(
             error=ErrorCode.group_max_size_reached,
@@ -135,14 +135,14 @@ def _has_other_partitions(before: Member, after: Member) -> bool:
 
 
 def leaving_member(group: ConsumerGroup, request: ConsumerHeartbeatRequest) -> Member | Refusal:
-    """Who it is that leaves, with epoch -1 or -2."""
+    """The member that leaves, with epoch -1 or -2."""
     if request.instance_id is None:
         return group.members.get(request.member_id) or not_a_member(group, request.member_id)
     return holder_of(group, request.instance_id, request.member_id)
 
 
 def leave_for_a_while(draft: GroupDraft, member: Member) -> None:
-    """A static member that will be back keeps its place, and what it had, until its session ends."""
+    """A static member that will be back keeps its place and its assignment until its session ends."""
     absent = replace(member.current, member_epoch=STATIC_LEAVING_EPOCH, revoking={})
     draft.write(RecordType.CURRENT, absent, member.member_id)
 
@@ -155,7 +155,7 @@ def not_a_member(group: ConsumerGroup, member_id: str) -> Refusal:
 
 
 def holder_of(group: ConsumerGroup, instance_id: str, member_id: str) -> Member | Refusal:
-    """The static member of this name, if it is the one who asks."""
+    """The static member with this instance id, if it is the one that asks."""
     holder = group.static_member(instance_id)
     if holder is None:
         return Refusal(error=ErrorCode.unknown_member_id, message=f"Instance id {instance_id} is unknown.")
@@ -169,7 +169,7 @@ def holder_of(group: ConsumerGroup, instance_id: str, member_id: str) -> Member 
 
 
 def reappear(draft: GroupDraft, former: Member, member_id: str) -> Member:
-    """A static member takes the place of its former self, under a new id and from epoch 0."""
+    """A static member replaces its former self, with a new id and from epoch 0."""
     current = replace(former.current, member_epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     member = replace(former, member_id=member_id, current=current)
     draft.replace(former, member)
@@ -198,7 +198,7 @@ def _static_joiner(
         return draft.group.members.get(request.member_id) or Member(member_id=request.member_id)
     if former.current.member_epoch != STATIC_LEAVING_EPOCH and not former.speaks_classic:
         if former.member_id == request.member_id:
-            # The same process: the reply to its join was lost, or it was fenced and joins again.
+            # The same process: it missed the reply to its join, or it was fenced and joins again.
             return former
         return Refusal(
             error=ErrorCode.unreleased_instance_id,
@@ -229,14 +229,14 @@ def _epoch_refusal(member: Member, request: ConsumerHeartbeatRequest) -> Refusal
 
 
 def _missed_a_reply(current: CurrentAssignment, epoch: int, owned: Partitions | None) -> bool:
-    """The reply that told it the new epoch may have been lost: then it has nothing that is not its own."""
+    """Whether the reply with the new epoch may have been lost: it owns nothing that is not assigned to it."""
     if epoch != current.previous_epoch or owned is None:
         return False
     return all(numbers <= current.assigned.get(topic_id, {}).keys() for topic_id, numbers in owned.items())
 
 
 def _updated(metadata: MemberMetadata, request: ConsumerHeartbeatRequest) -> MemberMetadata:
-    """With what the request says; what it does not say stays. Who sends it speaks the consumer protocol."""
+    """The metadata with the changes in the request, whose sender speaks the consumer protocol."""
     return MemberMetadata(
         instance_id=metadata.instance_id if request.instance_id is None else request.instance_id,
         rack_id=metadata.rack_id if request.rack_id is None else request.rack_id,

@@ -1,13 +1,12 @@
-"""Groups that change their kind while members go on (KIP-848, online migration).
+"""Groups that change their kind while their members continue (KIP-848, online migration).
 
-A classic group becomes one of the consumer protocol when the first member joins that speaks it: the
-members that are there stay, speak the classic protocol on, and keep what they have. The other way the
-group becomes classic again when its last member of the new protocol goes and members of the classic one
-are left. `group.consumer.migration.policy` says which of both may happen. A group without members changes
-its kind without asking.
+A classic group becomes a consumer group when the first member joins that speaks the consumer protocol. Its
+members stay, keep speaking the classic protocol, and keep their partitions. The group becomes classic again
+when its last member of the new protocol leaves and classic members remain. `group.consumer.migration.policy`
+says which direction is allowed. A group without members may always change its kind.
 
-Both ways are records: the one kind's tombstones and the other kind's group, in one batch, so a load finds
-one of them.
+Both directions write the tombstones of one kind and the group of the other in one batch, so a load finds one
+of them.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ from headrace.coordination.topics import Topics
 def upgrade(
     draft: GroupDraft, classic: ClassicGroup, topics: Topics, settings: ConsumerSettings
 ) -> Refusal | None:
-    """Put the classic group's members into the draft's group, which is new, and delete the classic group.
+    """Move the members of the classic group into the draft's new group, and delete the classic group.
 
-    Whoever waits in a rebalance of the classic group must be told by the caller, when the decision is sure.
+    The caller must answer those who wait in a rebalance of the classic group, once the decision is final.
     """
     if classic.state is State.EMPTY:
         draft.records.extend(classic.tombstones())
@@ -87,7 +86,7 @@ def _what_forbids_upgrading(classic: ClassicGroup, settings: ConsumerSettings) -
 
 
 class _CustomAssignorError(Exception):
-    """An assignor sends its members more than partitions, which nobody here could compute."""
+    """An assignor sends its members user data, which the broker cannot compute."""
 
 
 def _upgraded(classic: ClassicGroup, member: ClassicMember, topics: Topics) -> Member:
@@ -145,9 +144,9 @@ def can_downgrade(
     *,
     joining: int = 0,
 ) -> bool:
-    """Whether only classic members are left without these, and they may go on as a classic group.
+    """Whether only classic members remain after these leave, and may continue as a classic group.
 
-    `joining` are classic members that come in the same moment.
+    `joining` are classic members that join at the same time.
     """
     left = [member for member_id, member in group.members.items() if member_id not in leaving]
     return (
@@ -158,10 +157,10 @@ def can_downgrade(
 
 
 def downgrade(draft: GroupDraft, topics: Topics, *, leaving: Collection[str], rebalance: bool) -> None:
-    """Delete the group and write the classic one, of all members but those who leave.
+    """Delete the group and write a classic one, with all members but those who leave.
 
-    The classic group begins with what its members have, not with the target as in Kafka: parts of that may
-    still be in other hands. With `rebalance` it rebalances at once.
+    The classic group begins with the current assignments, not with the target as in Kafka: other members may
+    still hold parts of that. With `rebalance` it rebalances at once.
     """
     group = draft.group
     members = {
@@ -209,12 +208,12 @@ def _downgraded(member: Member) -> ClassicMember:
 
 
 def with_ids(partitions: Mapping[str, frozenset[int]], topics: Topics) -> dict[UUID, frozenset[int]]:
-    """By topic id instead of by name, without topics that do not exist."""
+    """The partitions by topic id instead of name, without topics that do not exist."""
     found = ((topics.by_name(name), numbers) for name, numbers in partitions.items())
     return {topic.topic_id: numbers for topic, numbers in found if topic is not None}
 
 
 def with_names(partitions: Mapping[UUID, frozenset[int]], topics: Topics) -> dict[str, frozenset[int]]:
-    """By name instead of by topic id, without topics that do not exist."""
+    """The partitions by name instead of topic id, without topics that do not exist."""
     found = ((topics.by_id(topic_id), numbers) for topic_id, numbers in partitions.items())
     return {topic.name: numbers for topic, numbers in found if topic is not None}

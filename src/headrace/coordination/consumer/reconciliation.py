@@ -1,14 +1,14 @@
-"""How a member gets from what it has to what it is to have (KIP-848, the reconciliation of members).
+"""How a member gets from its current assignment to its target (KIP-848, the reconciliation of members).
 
-First it gives up what it is not to keep, and says so; then it moves to the target's epoch and gets what
-is free; then it waits for what others still hold. So a partition never has two holders, and nobody stops
-for what does not move.
+First it gives up what it may not keep, and confirms that. Then it moves to the epoch of the target and gets
+what is free. Then it waits for what others still hold. So a partition never has two holders, and members keep
+reading what does not move.
 
 | state | a heartbeat comes | next |
 |---|---|---|
 | STABLE | there is a newer target | towards the target |
-| | the subscription has changed | what is no longer subscribed to is given up |
-| UNREVOKED_PARTITIONS | it still has some of them, or does not say | as it was |
+| | the subscription has changed | gives up topics it no longer subscribes to |
+| UNREVOKED_PARTITIONS | it still has some of them, or does not say | unchanged |
 | | it has given them up | towards the target |
 | UNRELEASED_PARTITIONS | any | towards the target |
 | UNKNOWN (from a newer Kafka) | any | from nothing towards the target; the caller has fenced it |
@@ -29,20 +29,20 @@ from headrace.coordination.consumer.values import CurrentAssignment, MemberState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a member's next step depends on besides the member."""
+    """What the next step depends on besides the member."""
 
     target: Partitions
     target_epoch: int
     subscribed: frozenset[UUID]
-    """The topics that it subscribes to, as far as they exist."""
+    """The topics that it subscribes to and that exist."""
     subscription_changed: bool
     reported: Partitions | None
-    """What the member says it has; None where it does not say."""
+    """What the member says it has; None if it does not say."""
     held_by_another: Callable[[UUID, int], bool]
 
 
 def reconcile(current: CurrentAssignment, around: Surroundings) -> CurrentAssignment:
-    """What the member has after this step; the same object if nothing changes."""
+    """The assignment after this step; the same object if nothing changes."""
     stable = current.state is MemberState.STABLE and current.member_epoch == around.target_epoch
     if stable and not around.subscription_changed:
         return current
@@ -68,7 +68,7 @@ def _towards_target(current: CurrentAssignment, around: Surroundings) -> Current
     kept = _filtered(current.assigned, lambda topic_id, number: number in target.get(topic_id, ()))
     revoking = _filtered(current.assigned, lambda topic_id, number: number not in target.get(topic_id, ()))
     if revoking and _still_has(revoking, around.reported):
-        # It stays in its epoch until it has said that it gave them up.
+        # It stays in its epoch until it confirms that it gave them up.
         return replace(
             current,
             previous_epoch=current.member_epoch,
@@ -93,7 +93,7 @@ def _towards_target(current: CurrentAssignment, around: Surroundings) -> Current
 
 
 def _without_unsubscribed(current: CurrentAssignment, around: Surroundings) -> CurrentAssignment:
-    """At once, before there is a new target: what a member no longer wants it must not go on fetching."""
+    """At once, without waiting for a new target: a member must not read on what it unsubscribed from."""
     kept = {
         topic_id: numbers for topic_id, numbers in current.assigned.items() if topic_id in around.subscribed
     }
@@ -125,7 +125,7 @@ def _filtered(
 
 
 def _still_has(revoking: PartitionEpochs, reported: Partitions | None) -> bool:
-    """A member that does not say what it has is taken to have everything."""
+    """A member that does not say what it has is assumed to have everything."""
     if reported is None:
         return True
     return any(

@@ -13,10 +13,10 @@ Byte format, key: int16 type, group, and for some a name. Value: int16 version 0
 | 8 | member | int32 epoch, int32 previous epoch, int8 state, assigned, revoking; tag 0 of a topic: epochs |
 | 16 | expression | topics, int64 version, int64 time |
 
-Tag 0 of type 5 are the classic protocols of a member that speaks the classic protocol. The epochs of type
-8 are those in which the member got each partition (KIP-1251).
+Tag 0 of type 5 contains the protocols of a member that speaks the classic protocol. The epochs of type 8 are
+those in which the member got each partition (KIP-1251).
 
-Invariants: what is encoded here decodes to the same; records of all versions of Kafka with this protocol
+Invariants: every value decodes to what was encoded. Records of all versions of Kafka that have this protocol
 can be read.
 """
 
@@ -66,7 +66,7 @@ _NAMED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordKey:
-    """What a record is about. The name is a member's id, or an expression; empty where the type has none."""
+    """What a record is about. The name is a member id or an expression, or empty if the type has none."""
 
     type: RecordType
     group_id: str
@@ -79,7 +79,7 @@ Value = (
 
 
 def record(key: RecordKey, value: Value | None) -> Record:
-    """The record of a value; without one a tombstone."""
+    """The record of a value; without one, a tombstone."""
     encoded_key = FieldWriter().int16(key.type).string(key.group_id)
     if key.type in _NAMED:
         encoded_key.string(key.name)
@@ -95,17 +95,17 @@ def read_key(key: bytes) -> RecordKey:
     reader = FieldReader(key)
     kind = reader.int16()
     if kind not in CONSUMER_GROUP_KEYS:
-        raise CorruptRecordError(f"a key of type {kind} is not that of a consumer group")
+        raise CorruptRecordError(f"a key of type {kind} does not belong to a consumer group")
     found = RecordType(kind)
     return RecordKey(type=found, group_id=reader.string(), name=reader.string() if found in _NAMED else "")
 
 
 def read_value(key: RecordKey, value: bytes) -> Value | None:
-    """None for the topics of type 4, whose place a hash has taken. Raises CorruptRecordError."""
+    """None for type 4, which a hash has replaced. Raises CorruptRecordError."""
     reader = FieldReader(value, flexible=True)
     version = reader.int16()
     if version != _VERSION:
-        raise CorruptRecordError(f"a value of version {version} of type {key.type}, which is not known")
+        raise CorruptRecordError(f"a value of type {key.type} has the unknown version {version}")
     read = _READ.get(key.type)
     return None if read is None else read(reader)
 
@@ -130,7 +130,7 @@ def _write_member(writer: FieldWriter, value: MemberMetadata) -> None:
 
 
 def _classic(classic: ClassicProtocols) -> bytes:
-    # A nullable struct: one byte says that it is there.
+    # A nullable struct begins with a byte that says whether it is there.
     writer = FieldWriter(flexible=True).int8(1).int32(classic.session_timeout_ms)
     writer.array_length(len(classic.protocols))
     for name, metadata in classic.protocols:
@@ -233,7 +233,7 @@ def _read_current(reader: FieldReader) -> CurrentAssignment:
 
 
 def _read_epochs(reader: FieldReader, member_epoch: int) -> PartitionEpochs:
-    """Before Kafka 4.3 there were no epochs of partitions: then the member's own stands for them."""
+    """Records from before Kafka 4.3 have no epochs of partitions: use the member epoch."""
     partitions: dict[UUID, Mapping[int, int]] = {}
     for _ in range(reader.array_length()):
         topic_id = reader.identifier()

@@ -1,7 +1,7 @@
-"""What groups of the consumer protocol (KIP-848) are asked and what they answer, as values.
+"""Requests about groups of the consumer protocol (KIP-848), and replies, as values.
 
-Invariants: as in `requests.py` and `replies.py`: nothing looked up, no version numbers, `ErrorCode.none`
-where all is well, every reply can say that its write failed.
+Invariants: as in `coordination/requests.py` and `replies.py`: nothing looked up, no version numbers,
+`ErrorCode.none` on success; every reply to a write can become one that says it failed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOT_GIVEN: Final = -1
 
 
 class MigrationPolicy(Enum):
-    """`group.consumer.migration.policy`: which way a group with members may change its kind."""
+    """`group.consumer.migration.policy`: how a group with members may change its kind."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"
@@ -37,7 +37,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
-    """The settings of one consumer group, with Kafka's defaults (`group.consumer.*`)."""
+    """The settings of a consumer group (`group.consumer.*`), with Kafka's defaults."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -48,9 +48,9 @@ class ConsumerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeatRequest:
-    """ConsumerGroupHeartbeat. None, and -1 for the timeout: as said before.
+    """ConsumerGroupHeartbeat. None, or -1 for the timeout, means unchanged.
 
-    `member_id_required`: the client makes its id itself (version 1 and newer).
+    `member_id_required`: the client chooses its id itself (version 1 and newer).
     """
 
     group_id: str
@@ -69,14 +69,14 @@ class ConsumerHeartbeatRequest:
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything, as a member does that is not sure what the broker knows of it."""
+        """Whether it contains everything, as from a member that is not sure what the broker knows."""
         subscribes = self.topic_names is not None or self.topic_expression is not None
         return self.rebalance_timeout_ms != NOT_GIVEN and subscribes and self.owned is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeatReply:
-    """ConsumerGroupHeartbeat. Without an assignment: as it was."""
+    """ConsumerGroupHeartbeat. Without an assignment, that is unchanged."""
 
     error: ErrorCode = ErrorCode.none
     error_message: str | None = None
@@ -91,7 +91,7 @@ class ConsumerHeartbeatReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why something is not done."""
+    """Why a request is refused."""
 
     error: ErrorCode
     message: str

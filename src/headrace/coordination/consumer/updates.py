@@ -1,7 +1,7 @@
-"""The steps that decisions about a consumer group are made of: subscription, epoch, target, assignment.
+"""The steps of a decision about a consumer group: subscription, epoch, target, assignment.
 
-Each works on a draft, in the order in which they stand here. Topics are looked at again only when
-somebody changed a subscription, or when topics changed since the last look that found nothing to do.
+Each works on a draft; their order is that of this file. Topics are checked again only if a subscription
+changed, or if topics changed since the last check that found nothing to do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HASH_BYTES: Final = 8
 
 
 def put_metadata(draft: GroupDraft, member: Member, metadata: MemberMetadata) -> bool:
-    """Write what a member says of itself, if that is new; whether its subscription changed."""
+    """Write the metadata of a member if it changed. Returns whether the subscription did."""
     if member.member_id not in draft.group.members or metadata != member.metadata:
         draft.write(RecordType.MEMBER, metadata, member.member_id)
     if metadata.topic_expression != member.metadata.topic_expression:
@@ -41,7 +41,7 @@ def put_metadata(draft: GroupDraft, member: Member, metadata: MemberMetadata) ->
 
 
 def update_epoch(draft: GroupDraft, topics: Topics, *, changed: bool) -> None:
-    """A new group epoch, if subscriptions changed or topics did that are subscribed to."""
+    """Write a new group epoch if subscriptions or subscribed topics changed."""
     unseen = draft.base.checked_version != topics.version
     bump = changed
     if _resolve_expressions(draft, topics, again=unseen):
@@ -51,12 +51,12 @@ def update_epoch(draft: GroupDraft, topics: Topics, *, changed: bool) -> None:
         if bump or found != draft.group.metadata_hash:
             draft.write(RecordType.GROUP, GroupEpoch(epoch=draft.group.epoch + 1, metadata_hash=found))
             return
-    # Only a look that found nothing counts: what is found may still fail to be written.
+    # Only a check without a result counts: writing a result may fail.
     draft.base.checked_version = topics.version
 
 
 def _resolve_expressions(draft: GroupDraft, topics: Topics, *, again: bool) -> bool:
-    """Find the topics that the members' expressions stand for; whether any of them changed."""
+    """Find the topics that match the members' expressions. Returns whether any of them changed."""
     if again or draft.group is not draft.base:
         used = {member.metadata.topic_expression for member in draft.group.members.values()} - {""}
         wanted = sorted(used if again else used - draft.group.expressions.keys())
@@ -78,13 +78,13 @@ def _matching(expression: str, topics: Topics) -> frozenset[str]:
     try:
         pattern = compile_expression(expression)
     except InvalidExpressionError:
-        # Members' own are checked when they come: this one was written by a version that could read it.
+        # Expressions are checked when members send them: another version, which accepted it, wrote this one.
         return frozenset()
     return frozenset(name for name in topics.names() if pattern.matches(name))
 
 
 def metadata_hash(names: Iterable[str], topics: Topics) -> int:
-    """One number for all that an assignment depends on: ids and partition counts of the topics that exist."""
+    """A hash of what an assignment depends on: ids and partition counts of the existing topics."""
     found = [topic for topic in map(topics.by_name, sorted(names)) if topic is not None]
     if not found:
         return 0
@@ -96,7 +96,7 @@ def metadata_hash(names: Iterable[str], topics: Topics) -> int:
 
 
 def update_target(draft: GroupDraft, topics: Topics, default_assignor: str) -> None:
-    """A new target, if the group's epoch is ahead of it. What stays the same is not written."""
+    """Compute a new target if the group epoch is ahead of it. Only changes are written."""
     group = draft.group
     if group.epoch <= group.assignment_epoch:
         return
@@ -130,7 +130,7 @@ def take_step(
     reported: Partitions | None,
     subscription_changed: bool,
 ) -> Member:
-    """The member's next step towards the target, written if there is one; the member after it."""
+    """Write the member's next step towards the target, if there is one. Returns the member after it."""
     group = draft.group
     member = group.members[member_id]
     if member.has_come_to(group.assignment_epoch) and not subscription_changed:
@@ -149,7 +149,7 @@ def take_step(
     if current == member.current:
         return member
     draft.write(RecordType.CURRENT, current, member_id)
-    # Members of the classic protocol have their join and sync timers instead.
+    # Members of the classic protocol have join and sync timers instead.
     if not member.speaks_classic:
         timer = revocation_timer(group.group_id, member_id)
         if current.state is MemberState.UNREVOKED_PARTITIONS:
@@ -160,11 +160,11 @@ def take_step(
 
 
 def subscribed_ids(group: ConsumerGroup, member: Member, topics: Topics) -> frozenset[UUID]:
-    """The topics that a member subscribes to, as far as they exist."""
+    """The topics that a member subscribes to and that exist."""
     found = map(topics.by_name, group.topic_names_of(member))
     return frozenset(topic.topic_id for topic in found if topic is not None)
 
 
 def assigned_partitions(member: Member) -> Partitions:
-    """What a member has, without the epochs."""
+    """The partitions of a member, without epochs."""
     return {topic_id: frozenset(numbers) for topic_id, numbers in member.current.assigned.items()}

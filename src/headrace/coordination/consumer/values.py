@@ -1,7 +1,7 @@
-"""What is kept of a group of the consumer protocol (KIP-848): the values behind its records.
+"""The values in the records of a group of the consumer protocol (KIP-848).
 
-Invariants: values are frozen; two that are equal are the same on disk. A topic without partitions is in no
-mapping. Never: behaviour. What changes them stands in `consumer_group_*.py`.
+Invariants: values are frozen; equal values have equal bytes on disk. A topic without partitions is in no
+mapping. Never: behaviour, which is in the other modules of this folder.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ STATIC_LEAVING_EPOCH: Final = -2
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to the target; the numbers are Kafka's."""
+    """How far a member has come towards its target. The numbers are Kafka's."""
 
     STABLE = 0
-    """Has what the target of its epoch gives it."""
+    """Has the target of its epoch."""
     UNREVOKED_PARTITIONS = 1
-    """Has been told to give partitions up, and has not yet said that it did."""
+    """Was told to give up partitions, and has not confirmed it."""
     UNRELEASED_PARTITIONS = 2
-    """Waits for partitions that another member still has."""
+    """Waits for partitions that another member still holds."""
     UNKNOWN = 127
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicProtocols:
-    """What a member offered that speaks the classic protocol in this group: its session and its protocols."""
+    """The session and the protocols of a member that speaks the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -42,7 +42,7 @@ class ClassicProtocols:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberMetadata:
-    """What a member says of itself. An empty expression is none."""
+    """What a member says about itself. An empty expression means none."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -57,7 +57,7 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentAssignment:
-    """What a member has, and what it has been asked to give up; both are its own until it says otherwise."""
+    """What a member has, and what it was asked to give up. It holds both until it says otherwise."""
 
     member_epoch: int = JOINING_EPOCH
     previous_epoch: int = -1
@@ -68,14 +68,14 @@ class CurrentAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetAssignment:
-    """What a member is to have."""
+    """What a member should have."""
 
     partitions: Mapping[UUID, frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEpoch:
-    """Counts what calls for a new target; the hash is that of the topics subscribed to (KIP-1101)."""
+    """Counts changes that require a new target. The hash is that of the subscribed topics (KIP-1101)."""
 
     epoch: int
     metadata_hash: int
@@ -83,7 +83,7 @@ class GroupEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentEpoch:
-    """The group epoch that the target belongs to, and when it was computed (KIP-1263)."""
+    """The group epoch of the target, and when it was computed (KIP-1263)."""
 
     epoch: int
     timestamp_ms: int
@@ -91,7 +91,7 @@ class AssignmentEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedExpression:
-    """The topics that an expression stands for; from which version of all topics, and when it was found."""
+    """The topics that match an expression, at which version of all topics, and when they were found."""
 
     topics: frozenset[str]
     version: int

@@ -1,7 +1,7 @@
-"""How a producer begins with a transactional id, and adds partitions: what depends on ids and epochs.
+"""How a producer begins to use a transactional id and adds partitions: the rules about ids and epochs.
 
-Invariants: whoever begins without saying what it had before gets a higher epoch than anybody had, which
-fences those; whoever goes on (KIP-360) must have the current epoch, or repeat with the one before it.
+Invariants: a producer that begins anew gets a higher epoch than any before it, which fences those. A producer
+that goes on (KIP-360) must have the current epoch, or repeat a request of the epoch before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.coordination.transactions.states import Event, State, can, followi
 
 
 def needs_producer_id(transaction: Transaction | None, request: InitProducer) -> bool:
-    """Whether there is no producer id yet, or its epochs are used up. No client gets the largest one."""
+    """Whether there is no producer id yet, or its epochs are used up. No client gets the largest epoch."""
     if transaction is None:
         return True
     return is_exhausted(transaction.producer_epoch) and (
@@ -28,7 +28,7 @@ def needs_producer_id(transaction: Transaction | None, request: InitProducer) ->
 def begun(
     before: Transaction | None, request: InitProducer, new_producer_id: int | None, now_ms: int
 ) -> Transaction:
-    """The id with the producer that has just begun; nothing is open before."""
+    """The transaction of a producer that has just begun. Nothing may be open."""
     if needs_producer_id(before, request):
         if new_producer_id is None:
             raise AssertionError("a new producer id is needed")
@@ -36,7 +36,7 @@ def begun(
     elif before is None:
         raise AssertionError("a transaction that is new has no producer yet")
     elif request.goes_on and request.producer_epoch == before.last_producer_epoch:
-        # A repetition. Nobody else can have begun in between: that would have cleared the last epoch.
+        # A repeated request. Nobody else has begun in between: that would have cleared the last epoch.
         return replace(
             before,
             state=following(before.state, Event.INITIALIZED),
@@ -69,10 +69,10 @@ def begun(
 
 
 def is_same_producer(transaction: Transaction, request: InitProducer) -> bool:
-    """Whether it is the producer itself that wants to go on, and not one that was followed by another.
+    """Whether the current producer wants to go on, and not one that was replaced.
 
-    Kafka looks at the epoch only while no transaction is open: a producer that was fenced can abort the
-    transaction of the one that took its place. Here it cannot.
+    Kafka checks the epoch only while no transaction is open: a fenced producer can abort the transaction of
+    its successor. Here it cannot.
     """
     if request.producer_epoch == transaction.producer_epoch:
         return request.producer_id == transaction.producer_id
@@ -84,14 +84,14 @@ def is_same_producer(transaction: Transaction, request: InitProducer) -> bool:
 
 
 def add_error(transaction: Transaction | None, request: AddPartitions) -> ErrorCode:
-    """Why partitions are not added, or not looked for, if they are not."""
+    """Why partitions cannot be added or verified."""
     if not request.transactional_id:
         return ErrorCode.invalid_request
     if transaction is None:
         return ErrorCode.invalid_producer_id_mapping
     ending = not can(Event.EXTENDED, transaction.state)
     if ending and not request.verify_only:
-        # Before all else: the client may know the id already that follows when the epochs are used up.
+        # First of all: if epochs are used up, the client may already know the next producer id.
         return ErrorCode.concurrent_transactions
     if request.producer_id != transaction.producer_id:
         return ErrorCode.invalid_producer_id_mapping

@@ -1,8 +1,8 @@
-"""How a transaction ends: what a request to end it comes to, and what the transaction is afterwards.
+"""How a transaction ends: the outcome of a request to end it, and the transaction afterwards.
 
-Invariants: all that depends on the state stands in the tables of `transaction_states`; here is what depends
-on ids and epochs. An end that is decided in version 2 of the protocol has an epoch of its own, one higher
-than that of the records that it ends, whoever decides it.
+Invariants: what depends on the state is in the tables of `states.py`; what depends on ids and epochs is here.
+In version 2 of the protocol, an end has its own epoch, one higher than that of the records that it ends,
+whoever decides it.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _ERROR_OF: Final = {
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Whether no client may get a higher one: the largest is kept for fencing."""
+    """Whether no client may get a higher epoch. The largest is reserved for fencing."""
     return epoch >= LARGEST_EPOCH - 1
 
 
 def ends_epochs(transaction: Transaction, request: EndTransaction) -> bool:
-    """Whether the producer has to go on with another id after this end."""
+    """Whether the producer has to continue with another id after this end."""
     return request.client_version >= EPOCH_BUMP_VERSION and is_exhausted(transaction.producer_epoch)
 
 
 def ending_of(transaction: Transaction, request: EndTransaction) -> Ending:
-    """What comes of a request from a producer whose id is right."""
+    """The outcome of a request from a producer with the right id."""
     is_current = request.producer_epoch == transaction.producer_epoch
     if request.client_version < EPOCH_BUMP_VERSION:
         return ENDINGS_V1[transaction.state][request.committed] if is_current else Ending.FENCED
@@ -62,7 +62,7 @@ def ending_of(transaction: Transaction, request: EndTransaction) -> Ending:
 
 
 def end_error(transaction: Transaction | None, request: EndTransaction) -> ErrorCode:
-    """Why a request to end a transaction is refused, if it is."""
+    """Why a request to end a transaction is refused."""
     if not request.transactional_id:
         return ErrorCode.invalid_request
     if transaction is None:
@@ -75,7 +75,7 @@ def end_error(transaction: Transaction | None, request: EndTransaction) -> Error
 
 
 def _goes_on_with_other_id(transaction: Transaction, request: EndTransaction) -> bool:
-    """Whether the request is the repetition of the one that used up the epochs of the id before."""
+    """Whether the request repeats the one that used up the epochs of the previous producer id."""
     return (
         request.producer_id == transaction.previous_producer_id
         and request.producer_id != transaction.producer_id
@@ -87,7 +87,7 @@ def _goes_on_with_other_id(transaction: Transaction, request: EndTransaction) ->
 def prepared(
     before: Transaction, event: Event, *, client_version: int, next_producer_id: int, now_ms: int
 ) -> Transaction:
-    """The transaction with its end decided. One that was not begun begins and ends at once (KIP-890)."""
+    """The transaction with its end decided. One that has not begun begins and ends at once (KIP-890)."""
     epoch, last_epoch = before.producer_epoch, before.last_producer_epoch
     if client_version >= EPOCH_BUMP_VERSION:
         epoch, last_epoch = min(epoch + 1, LARGEST_EPOCH), epoch
@@ -107,10 +107,10 @@ def prepared(
 def aborted_by_coordinator(
     before: Transaction, event: Event, *, server_version: int, now_ms: int
 ) -> Transaction:
-    """An open transaction that took too long, or whose producer was followed by another.
+    """Abort an open transaction that took too long, or whose producer was replaced.
 
     The epoch rises by one in both versions of the protocol: in version 1 as a fence, after which nobody may
-    repeat a request of the epoch before; in version 2 as with every end (KAFKA-19367).
+    repeat a request of the previous epoch; in version 2 as with every end (KAFKA-19367).
     """
     if server_version < EPOCH_BUMP_VERSION:
         epoch = min(before.producer_epoch + 1, LARGEST_EPOCH)

@@ -1,6 +1,6 @@
 """Transactions as tools see them: DescribeTransactions and ListTransactions.
 
-Invariants: answers are values of the state as it is, in the order of ids. Never changes anything.
+Invariants: replies show the current state, in the order of ids. Never changes anything.
 """
 
 from __future__ import annotations

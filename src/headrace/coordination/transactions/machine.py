@@ -1,24 +1,24 @@
-"""The machine of transactions: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, timeouts, expiry.
+"""The state machine of transactions: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, timeouts.
 
-Durable is one record for each transactional id (`transaction_records.py`); there is no other state. The way
-of a transaction: partitions are added, the end is decided (PrepareCommit, PrepareAbort), the runtime writes
-the markers that `markers` names, and `decide_complete` notes that all are there. What was decided when the
-coordinator stopped is found by `unfinished` after the load, and its markers are written again, which does no
-harm to those that were: see `log.producer_state`.
+The state is one durable record for each transactional id (`records.py`). In the course of a transaction,
+partitions are added, the end is decided (PrepareCommit, PrepareAbort), the runtime writes the markers that
+`markers` names, and `decide_complete` records that all are written. After a load, `unfinished` finds the
+transactions whose end was decided; their markers are written again, which does no harm if they were written
+before (see `log/producers/`).
 
-The runtime has to keep an order: records of a transaction only after the record that adds their partition,
-markers only after the record that decides, and the record that completes only after the markers, each as
-durable as the log promises before the next.
+The runtime must keep an order, and wait until each step is as durable as the log promises: first the record
+that adds a partition, then records of the transaction in it; first the record that decides, then markers;
+first all markers, then the record that completes.
 
-Epochs keep others out. InitProducerId raises the epoch, and with it everything of an earlier producer of the
-same id is refused (KIP-98); a transaction that is open then, or runs out of time, is aborted with an epoch
-of its own. From version 2 of the protocol on, each end of a transaction raises it too, so that a late
-request or marker cannot be taken for one about the next transaction (KIP-890). When epochs are used up, the
-producer goes on with another id.
+Epochs fence. InitProducerId raises the epoch, after which everything of an earlier producer with the same id
+is refused (KIP-98). A transaction that is still open then, or times out, is aborted with its own epoch. Since
+version 2 of the protocol, each end of a transaction raises the epoch too, so that a late request or marker
+cannot be mistaken for one about the next transaction (KIP-890). When epochs are used up, the producer
+continues with another id.
 
-Invariants: a decision leaves the state as it was; `replay` is the only thing that changes it. Whether a
-request is refused does not depend on what is being written: between decision and replay nothing is asked.
-Never: writes markers, knows topics, chooses producer ids: they are arguments.
+Invariants: decisions do not change the state; only `replay` does. Nothing is asked between a decision and its
+replay, so whether a request is refused does not depend on writes in progress.
+Never: writes markers, knows topics, chooses producer ids (they are arguments).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ from headrace.coordination.transactions.states import (
 MACHINE: Final = "transactions"
 _TIMEOUT: Final = "timeout"
 _EXPIRY: Final = "expiry"
-# How soon the abort of a transaction is tried again that could not be written.
+# How soon an abort that could not be written is tried again.
 _AGAIN_MS: Final = 1000
 
 _Said = TypeVar("_Said", bound=Reply)
@@ -86,17 +86,17 @@ _Said = TypeVar("_Said", bound=Reply)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSettings:
-    """The broker's settings, with Kafka's defaults (`transaction.*`, `transactional.id.*`)."""
+    """The broker's settings (`transaction.*`, `transactional.id.*`), with Kafka's defaults."""
 
     max_timeout_ms: int = 15 * 60 * 1000
     id_expiration_ms: int = 7 * 24 * 60 * 60 * 1000
     expiry_interval_ms: int = 60 * 60 * 1000
     server_version: int = EPOCH_BUMP_VERSION
-    """The version of the protocol in which the coordinator itself aborts (`transaction.version`)."""
+    """The version of the protocol in which the coordinator aborts by itself (`transaction.version`)."""
 
 
 class Transactions:
-    """The transactions of one partition of `__transaction_state` (`shard`)."""
+    """The transactions in one partition of `__transaction_state` (`shard`)."""
 
     __slots__ = ("_settings", "_shard", "_transactions")
 
@@ -114,7 +114,7 @@ class Transactions:
     # Requests.
 
     def init_needs_producer_id(self, request: InitProducer) -> bool:
-        """Whether `decide_init` has to be given a new producer id."""
+        """Whether `decide_init` needs a new producer id."""
         transaction = self._transactions.get(request.transactional_id)
         at_rest = transaction is None or transaction.state in AT_REST
         return (
@@ -126,13 +126,13 @@ class Transactions:
     def decide_init(
         self, request: InitProducer, *, now_ms: int, new_producer_id: int | None = None
     ) -> Decision[InitProducerReply]:
-        """InitProducerId: the producer's id and a higher epoch, which fences those before it."""
+        """InitProducerId: the producer id and a higher epoch, which fences earlier producers."""
         error = self._init_error(request)
         if error is not ErrorCode.none:
             return Decision(reply=InitProducerReply(error=error))
         before = self._transactions.get(request.transactional_id)
         if before is not None and following(before.state, Event.INITIALIZED) is State.PREPARE_ABORT:
-            # The epoch of the abort is told nobody: the client comes again and gets the one behind it.
+            # Nobody learns the epoch of the abort: the client asks again and gets the next one.
             aborted = self._aborted(before, Event.INITIALIZED, now_ms)
             return _decision(before, aborted, InitProducerReply(error=ErrorCode.concurrent_transactions))
         after = begun(before, request, new_producer_id, now_ms)
@@ -157,7 +157,7 @@ class Transactions:
         return 0 < timeout_ms <= self._settings.max_timeout_ms
 
     def decide_add_partitions(self, request: AddPartitions, *, now_ms: int) -> Decision[AddPartitionsReply]:
-        """AddPartitionsToTxn, AddOffsetsToTxn: partitions are in the transaction, which begins if need be."""
+        """AddPartitionsToTxn, AddOffsetsToTxn: add partitions. The transaction begins if necessary."""
         partitions = sorted(request.partitions)
         before = self._transactions.get(request.transactional_id)
         error = add_error(before, request)
@@ -189,7 +189,7 @@ class Transactions:
         return _decision(before, after, reply)
 
     def end_needs_producer_id(self, request: EndTransaction) -> bool:
-        """Whether `decide_end` has to be given a new producer id: epochs are used up."""
+        """Whether `decide_end` needs a new producer id, because epochs are used up."""
         transaction = self._transactions.get(request.transactional_id)
         return (
             transaction is not None
@@ -201,7 +201,7 @@ class Transactions:
     def decide_end(
         self, request: EndTransaction, *, now_ms: int, new_producer_id: int | None = None
     ) -> Decision[EndReply]:
-        """EndTxn: the end is decided; its markers follow (`markers`). The reply may go out before them."""
+        """EndTxn: decide the end; its markers follow (`markers`). The reply may go out before them."""
         before = self._transactions.get(request.transactional_id)
         error = end_error(before, request)
         if before is None or error is not ErrorCode.none:
@@ -218,13 +218,13 @@ class Transactions:
             next_producer_id=next_id,
             now_ms=now_ms,
         )
-        # The client goes on with what it will be when the markers are written.
+        # The client continues with the id and epoch after the markers are written.
         return _decision(before, after, _end_reply(completed(after, now_ms) if bumps else None))
 
     # Markers.
 
     def markers(self, transactional_id: str) -> Markers | None:
-        """The markers that are to be written for this id now; None if nothing is decided."""
+        """The markers to write for this id now; None if no end is decided."""
         transaction = self._transactions.get(transactional_id)
         if transaction is None or not can(Event.MARKED, transaction.state):
             return None
@@ -238,14 +238,14 @@ class Transactions:
         )
 
     def unfinished(self) -> tuple[Markers, ...]:
-        """The markers of all decided transactions: to be written again after a load."""
+        """The markers of all decided transactions, to be written again after a load."""
         found = map(self.markers, self._transactions)
         return tuple(markers for markers in found if markers is not None)
 
     def decide_complete(self, written: Markers, *, now_ms: int) -> Decision[NoReply]:
-        """All these markers are in their partitions: the id is free for the next transaction.
+        """All these markers are written: the id is free for the next transaction.
 
-        Nothing if they are not, or no longer, those that the transaction waits for.
+        Decides nothing if the transaction does not wait for these markers (any more).
         """
         before = self._transactions.get(written.transactional_id)
         if before is None or self.markers(written.transactional_id) != written:
@@ -255,7 +255,7 @@ class Transactions:
     # Time.
 
     def timed_out(self, key: TimerKey, now_ms: int) -> Decision[NoReply]:
-        """A transaction took too long and is aborted, with markers as after EndTxn; or ids expire."""
+        """Abort a transaction that took too long, with markers as after EndTxn, or delete expired ids."""
         if key[1] == _EXPIRY:
             return self._expired(now_ms)
         before = self._transactions.get(str(key[2]))
@@ -288,10 +288,10 @@ class Transactions:
     def write_failed(
         self, transactional_id: str, decision: Decision[SomeReply], error: ErrorCode, now_ms: int
     ) -> Decision[Reply]:
-        """What to say instead of a decision whose record could not be written. Nothing has changed.
+        """What happens instead of a decision whose record could not be written. The state is unchanged.
 
-        A transaction that is out of time is tried again soon. Markers that are not noted as complete are
-        still those that `markers` names.
+        The abort of a transaction that timed out is tried again soon. `markers` still names markers whose
+        completion was not recorded.
         """
         timers: tuple[Timer, ...] = ()
         transaction = self._transactions.get(transactional_id)
@@ -315,7 +315,7 @@ class Transactions:
             self._transactions[transactional_id] = read_value(transactional_id, value)
 
     def loaded(self, now_ms: int) -> Decision[NoReply]:
-        """The timers of what was loaded. The markers of `unfinished` are to be written now."""
+        """Set the timers after a load. The runtime has to write the markers of `unfinished` now."""
         ongoing = (each for each in self._transactions.values() if each.state is State.ONGOING)
         return Decision(reply=NoReply(), timers=(*map(_timeout, ongoing), self._next_expiry(now_ms)))
 
@@ -331,7 +331,7 @@ class Transactions:
 
 
 def _decision(before: Transaction | None, after: Transaction, reply: _Said) -> Decision[_Said]:
-    """Write the transaction as it is to be; the timer runs while it is open."""
+    """Write the new state of a transaction. The timer runs while it is open."""
     was_open = before is not None and before.state is State.ONGOING
     timers: tuple[Timer, ...] = ()
     if after.state is State.ONGOING:

@@ -1,16 +1,16 @@
 """A transaction as a record of `__transaction_state`, in Kafka's own format.
 
 Byte format, key: int16 type 0, transactional id. Value: int16 version 1, then int64 producer id, int16
-epoch, int32 timeout, int8 state (`transaction_states.State`), the partitions by topic (null in the state
-Empty), int64 time of the last change, int64 time of the beginning (-1 for none); tagged fields: 0 int64 id
-before this one, 1 int64 id to go on with, 2 int16 version of the client's protocol, each left out where it
-is -1, -1 and 0. Version 0 has plain lengths and no tagged fields. No value: the id is forgotten.
+epoch, int32 timeout, int8 state (`states.State`), the partitions by topic (null in the state Empty), int64
+time of the last change, int64 time of the beginning (-1 for none). Tagged fields: 0 int64 previous producer
+id, 1 int64 next producer id, 2 int16 version of the client's protocol; left out if -1, -1 and 0. Version 0
+has plain lengths and no tagged fields. A record without a value deletes the id.
 
-Of our own is the tagged field 10001, the int16 epoch before this one, left out where it is -1. Kafka forgets
-that when a coordinator is started again, and then takes the repetition of an InitProducerId (KIP-360) for a
-producer that was fenced. Its readers pass over tagged fields that they do not know (KIP-915).
+The tagged field 10001 is our own: the int16 previous epoch, left out if -1. Kafka forgets this epoch when a
+coordinator restarts, and then mistakes a repeated InitProducerId (KIP-360) for a fenced producer. Its readers
+skip unknown tagged fields (KIP-915).
 
-Invariants: what is encoded here decodes to the same; both versions can be read.
+Invariants: every value decodes to what was encoded. Both versions can be read.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class TopicPartition(NamedTuple):
 class Transaction:
     """The state of a transactional id.
 
-    `last_producer_epoch` is the epoch that the producer had before and may repeat a request with;
-    `next_producer_id` the one to go on with when the transaction is complete and epochs are used up.
+    `last_producer_epoch` is the previous epoch of the producer, with which it may repeat a request.
+    `next_producer_id` is the id for the next transaction if epochs are used up.
     """
 
     transactional_id: str
@@ -69,7 +69,7 @@ def key_of(transactional_id: str) -> bytes:
 
 
 def transaction_record(transaction: Transaction) -> Record:
-    """The record of a transaction as it is now."""
+    """The record of the current state of a transaction."""
     writer = (
         FieldWriter(flexible=True)
         .int16(_VERSION)
@@ -95,7 +95,7 @@ def transaction_record(transaction: Transaction) -> Record:
 
 
 def tombstone(transactional_id: str) -> Record:
-    """The record that makes an id be forgotten."""
+    """The record that deletes an id."""
     return Record(key=key_of(transactional_id), value=None)
 
 
@@ -113,7 +113,7 @@ def _tags(transaction: Transaction) -> dict[int, bytes]:
 
 
 def read_key(key: bytes) -> str | None:
-    """The transactional id; None for a type that a newer Kafka has written. Raises CorruptRecordError."""
+    """The transactional id; None for a type that only a newer Kafka knows. Raises CorruptRecordError."""
     reader = FieldReader(key)
     return reader.string() if reader.int16() == _KEY_TYPE else None
 
@@ -123,7 +123,7 @@ def read_value(transactional_id: str, value: bytes) -> Transaction:
     reader = FieldReader(value)
     version = reader.int16()
     if version not in (0, _VERSION):
-        raise CorruptRecordError(f"a transaction in the unknown version {version}")
+        raise CorruptRecordError(f"a transaction has the unknown version {version}")
     if version == _VERSION:
         reader.become_flexible()
     producer_id, producer_epoch, timeout_ms = reader.int64(), reader.int16(), reader.int32()
@@ -155,7 +155,7 @@ def _state(number: int) -> State:
     try:
         return State(number)
     except ValueError:
-        raise CorruptRecordError(f"a transaction in the unknown state {number}") from None
+        raise CorruptRecordError(f"a transaction has the unknown state {number}") from None
 
 
 def _int64(tags: dict[int, bytes], tag: int) -> int:
@@ -167,11 +167,11 @@ def _int16(tags: dict[int, bytes], tag: int, default: int) -> int:
 
 
 def shard_of(transactional_id: str, shards: int) -> int:
-    """The partition of `__transaction_state` that an id belongs to: by the hash of Java's strings."""
+    """The partition that an id belongs to, by the hash of Java's strings."""
     number = 0
     units = transactional_id.encode("utf-16-be", "surrogatepass")
     for (unit,) in _UTF16.iter_unpack(units):
         number = (31 * number + unit) & 0xFFFFFFFF
     signed = number - (1 << 32) if number >> 31 else number
-    # The absolute value of the smallest integer is none in Java: Kafka takes 0.
+    # In Java the smallest integer has no absolute value; Kafka uses 0.
     return (0 if signed == -(1 << 31) else abs(signed)) % shards

@@ -1,9 +1,9 @@
-"""What the coordinator of transactions is asked and what it answers, as values without protocol versions.
+"""Requests to the coordinator of transactions and its replies, as values without protocol versions.
 
-Invariants: a request holds what was asked, with nothing looked up. `client_version` is the version of the
-transaction protocol that the request speaks: 2 where it comes with an EndTxn of version 5 or newer or with a
-Produce or TxnOffsetCommit that adds its partition by itself (KIP-890), 0 otherwise. In replies `error` is
-`ErrorCode.none` where all is well. Codes that old versions of a request do not know are for the API files.
+Invariants: a request contains what was asked and nothing that was looked up. `client_version` is the version
+of the transaction protocol: 2 for an EndTxn of version 5 or newer, and for a Produce or TxnOffsetCommit that
+adds its partition by itself (KIP-890); 0 otherwise. In replies, `error` is `ErrorCode.none` on success. The
+API files translate codes that old versions of a request do not know.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from headrace.coordination.transactions.records import NO_EPOCH, NO_PRODUCER_ID,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducer:
-    """InitProducerId with a transactional id. Id and epoch only from a producer that goes on (KIP-360).
+    """InitProducerId with a transactional id. Only a producer that goes on sends id and epoch (KIP-360).
 
-    Two-phase commits (version 6: enable2Pc, keepPreparedTxn; KIP-939) are not known here.
+    Two-phase commits (version 6: enable2Pc, keepPreparedTxn; KIP-939) are not supported.
     """
 
     transactional_id: str
@@ -34,9 +34,9 @@ class InitProducer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitions:
-    """AddPartitionsToTxn, one of its transactions; AddOffsetsToTxn with the partition of the group's offsets.
+    """One transaction of AddPartitionsToTxn, or AddOffsetsToTxn with the partition of the group's offsets.
 
-    `verify_only` (version 4 and newer) asks whether they are in it, and adds nothing.
+    `verify_only` (version 4 and newer) asks whether the partitions are in it, and adds nothing.
     """
 
     transactional_id: str
@@ -65,19 +65,19 @@ class InitProducerReply:
     producer_epoch: int = NO_EPOCH
 
     def failed(self, error: ErrorCode) -> InitProducerReply:
-        # One that tells the client to come again says so whether or not the abort was written.
+        # The client tries again anyway, whether or not the abort was written.
         return InitProducerReply(error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitionsReply:
-    """The outcome for each partition, in order."""
+    """The result for each partition, in order."""
 
     partitions: tuple[tuple[TopicPartition, ErrorCode], ...]
 
     @property
     def error(self) -> ErrorCode:
-        """What went wrong, for requests with one answer for all."""
+        """The first error, for requests with one answer for all partitions."""
         return next((error for _, error in self.partitions if error is not ErrorCode.none), ErrorCode.none)
 
     def failed(self, error: ErrorCode) -> AddPartitionsReply:
@@ -86,7 +86,7 @@ class AddPartitionsReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndReply:
-    """In version 2 of the protocol with the id and epoch of the next transaction."""
+    """EndTxn; in version 2 of the protocol with the id and epoch of the next transaction."""
 
     error: ErrorCode = ErrorCode.none
     producer_id: int = NO_PRODUCER_ID
@@ -98,9 +98,9 @@ class EndReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markers:
-    """The markers that a decided transaction still owes its partitions.
+    """The markers that still have to be written for a decided transaction.
 
-    The epoch is the one that they are to carry. A partition whose topic is gone needs none.
+    `producer_epoch` is the epoch that they carry. A partition whose topic is gone needs no marker.
     """
 
     transactional_id: str
@@ -127,10 +127,10 @@ class DescribedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListTransactions:
-    """Empty filters let everything pass.
+    """ListTransactions. Empty filters let everything pass.
 
-    `duration_ms` (version 1): only those that began longer ago; `pattern` (version 2, KIP-1152): only ids
-    that match as a whole.
+    `duration_ms` (version 1): only transactions that began longer ago. `pattern` (version 2, KIP-1152): only
+    ids that match as a whole.
     """
 
     states: frozenset[str] = frozenset()
@@ -153,7 +153,7 @@ class ListedTransactions:
     transactions: tuple[ListedTransaction, ...] = ()
 
     def with_more(self, other: ListedTransactions) -> ListedTransactions:
-        """Both answers as one: of coordinators of several partitions."""
+        """Combine the replies of two partitions."""
         return replace(
             self,
             error=self.error if self.error is not ErrorCode.none else other.error,

@@ -4,17 +4,16 @@
       │          └──────▶ PrepareAbort ───▶ CompleteAbort ───┤──▶ Empty, Ongoing, PrepareAbort
       └─────────────────▶ PrepareAbort
 
-`following` is the only source of a state: what has no row in `TRANSITIONS` cannot happen, and a request for
-it is refused.
+States come from `following` only. What is not in `TRANSITIONS` cannot happen; requests for it are refused.
 
 Invariants: a transaction whose end is *prepared* is decided: its markers will be written, however often the
 coordinator stops, and nothing can change the decision. Kafka's Dead and PrepareEpochFence are never entered:
 a tombstone takes the place of the first, and fencing goes to PrepareAbort in one step.
 
 What EndTxn does depends on the version of the transaction protocol (KIP-890). In version 1 an epoch lasts as
-long as a producer: a request of the same epoch that finds the transaction ended as it wishes counts as a
-repetition. In version 2 every transaction has its own epoch: a request of the epoch before is a repetition,
-one of the epoch that the transaction left behind is a new one.
+long as a producer: if the transaction has already ended as a request of the same epoch wishes, the request is
+a repetition. In version 2 every transaction has its own epoch: a request of the previous epoch is a
+repetition, one of the current epoch is a new request.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from enum import Enum, IntEnum, auto
 from typing import Final
 
 EPOCH_BUMP_VERSION: Final = 2
-"""The version of the protocol from which on ending a transaction raises the producer's epoch."""
+"""Since this version of the protocol, ending a transaction raises the producer's epoch."""
 
 
 class State(IntEnum):
-    """With the numbers that Kafka's records have."""
+    """The states, with the numbers in Kafka's records."""
 
     EMPTY = 0
     ONGOING = 1
@@ -52,13 +51,13 @@ class Event(Enum):
     """What happens to a transaction."""
 
     INITIALIZED = auto()
-    """A producer begins, or begins anew, with the id: InitProducerId."""
+    """A producer begins to use the id: InitProducerId."""
     EXTENDED = auto()
     """Partitions are added."""
     COMMITTED = auto()
     ABORTED = auto()
     TIMED_OUT = auto()
-    """It was open for longer than its producer allowed."""
+    """It was open longer than its producer allowed."""
     MARKED = auto()
     """All its markers are written."""
 
@@ -66,7 +65,7 @@ class Event(Enum):
 _AT_REST: Final = {
     Event.INITIALIZED: State.EMPTY,
     Event.EXTENDED: State.ONGOING,
-    # In version 2 of the protocol only: of one that was never begun, see ENDINGS_V2.
+    # Only in version 2 of the protocol, for a transaction that never began: see ENDINGS_V2.
     Event.ABORTED: State.PREPARE_ABORT,
 }
 
@@ -88,7 +87,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
 }
 
 AT_REST: Final = frozenset(state for state, after in TRANSITIONS.items() if after is _AT_REST)
-"""Nothing is open: the id is free for the next transaction, and is forgotten if unused for long enough."""
+"""Nothing is open: the id is free for the next transaction, and expires if it is not used."""
 
 
 def can(event: Event, state: State) -> bool:
@@ -102,16 +101,16 @@ def following(state: State, event: Event) -> State:
 
 
 class Ending(Enum):
-    """What comes of a request to end a transaction."""
+    """The outcome of a request to end a transaction."""
 
     PREPARE = "the end is decided"
     DONE = "it was done before"
-    WAIT = "the end of an earlier one is under way"
+    WAIT = "an earlier end is in progress"
     INVALID = "there is nothing to end, or it ended otherwise"
     FENCED = "another producer has taken over"
 
 
-# Version 1, for a request of the current epoch: abort, commit.
+# Version 1: abort and commit with the current epoch.
 ENDINGS_V1: Final[dict[State, tuple[Ending, Ending]]] = {
     State.EMPTY: (Ending.INVALID, Ending.INVALID),
     State.ONGOING: (Ending.PREPARE, Ending.PREPARE),
@@ -123,8 +122,8 @@ ENDINGS_V1: Final[dict[State, tuple[Ending, Ending]]] = {
     State.PREPARE_EPOCH_FENCE: (Ending.INVALID, Ending.INVALID),
 }
 
-# Version 2: abort and commit of the current epoch, abort and commit of the one before. A producer that does
-# not know whether the broker has begun its transaction may abort one that was not (KIP-890).
+# Version 2: abort and commit with the current epoch, abort and commit with the previous one. A producer that
+# does not know whether the broker has begun its transaction may abort one that has not begun (KIP-890).
 ENDINGS_V2: Final[dict[State, tuple[Ending, Ending, Ending, Ending]]] = {
     State.EMPTY: (Ending.PREPARE, Ending.INVALID, Ending.FENCED, Ending.FENCED),
     State.ONGOING: (Ending.PREPARE, Ending.PREPARE, Ending.FENCED, Ending.FENCED),

@@ -11,7 +11,7 @@ ASSIGNORS: Final[Mapping[str, Assignor]] = {
     "uniform": uniform_assignor.assign,
     "range": range_assignor.assign,
 }
-"""By name, the default first, as `group.consumer.assignors` has them."""
+"""By name, the default first, as in `group.consumer.assignors`."""
 
 DEFAULT_ASSIGNOR: Final = "uniform"
 

@@ -1,10 +1,9 @@
-"""The range assignor: of each topic, every subscriber gets one contiguous range.
+"""The range assignor: every subscriber gets one contiguous range of each topic.
 
-Members stand in a fixed order, static ones first by instance id, then dynamic ones by member id, so that
-topics with the same number of partitions and the same subscribers are cut alike: a member that has
-partition 3 of one has it of the other as well, which is what joins of topics need. Ranges differ in
-length by one at most, the first members have the longer ones. The order, not the last assignment,
-decides: a member that keeps its place keeps its range.
+Members have a fixed order: static ones by instance id, then dynamic ones by member id. So topics with the
+same number of partitions and the same subscribers are divided alike: a member that has partition 3 of one
+also has it of the other, as joins of topics require. Lengths differ by one at most; the first members have
+the longer ranges. The order decides, not the last assignment: a member that keeps its place keeps its range.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,8 @@
-"""What an assignor is given and gives back.
+"""The input and output of assignors.
 
-Invariants: an assignor names every member it was given, gives a partition to one member at most, and only
-to a member that subscribes to its topic; each partition of a topic with a subscriber has an owner. The
-same input gives the same output, whatever the order of its mappings. Never: I/O, randomness, changes to
-its input.
+Invariants: the output names every member of the input. A partition goes to at most one member, which
+subscribes to its topic; every partition of a topic with a subscriber has an owner. The same input gives the
+same output, whatever the order of its mappings. Never: I/O, randomness, changes to the input.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,12 +10,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 Partitions = Mapping[UUID, frozenset[int]]
-"""Partitions by topic id; a topic without partitions is not in it."""
+"""Partitions by topic id, without topics that have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """A member as assignors see it. `current` is its part of the last target assignment."""
+    """A member, as assignors see it. `current` is its part of the last target."""
 
     topics: frozenset[UUID]
     current: Partitions
@@ -24,5 +23,5 @@ class Subscriber:
 
 
 Assignor = Callable[[Mapping[str, Subscriber], Mapping[UUID, int]], dict[str, dict[UUID, frozenset[int]]]]
-"""From subscribers by member id, and partition counts by topic id, to partitions by member id. A topic that
-has no count does not exist (any more): nobody gets it."""
+"""From subscribers by member id and partition counts by topic id to partitions by member id. A topic without
+a count does not exist (any more), and nobody gets it."""

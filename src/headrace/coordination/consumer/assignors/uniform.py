@@ -1,16 +1,16 @@
-"""The uniform assignor: everybody gets the same number of partitions, and keeps what they have.
+"""The uniform assignor: every member gets the same number of partitions, and keeps as many as possible.
 
 Balance comes before stickiness, as in Apache Kafka. Three steps:
 
-1. Everybody keeps those partitions of the last target that exist and that they still subscribe to.
-2. What is free goes, topic by topic, to the subscriber that has the least. Topics with the most partitions
-   per subscriber go first: they are the hardest to place.
-3. Of each topic, partitions move from the subscriber that has the most to the one that has the least, while
-   they are more than one apart; this again until nothing moves. Each move lessens the sum of the squares
-   of the loads, so there is an end to it.
+1. Every member keeps the partitions of its last target that exist and to which it still subscribes.
+2. Free partitions go, topic by topic, to the subscriber with the fewest. Topics with the most partitions per
+   subscriber go first, because they are the hardest to place.
+3. In each topic, partitions move from the subscriber with the most to the one with the fewest, as long as
+   they differ by more than one; this repeats until nothing moves. Each move reduces the sum of the squares of
+   the loads, so it ends.
 
-In a group where all subscribe to the same topics the loads then differ by one at most, and no partition
-moved that did not have to. Where subscriptions differ, no single move would make it more even.
+If all members subscribe to the same topics, loads differ by one at most afterwards, and no partition moved
+without need. If subscriptions differ, no single move would make the loads more even.
 """
 
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ def _subscribers(
 
 
 def _keep(member: Subscriber, owned: dict[UUID, set[int]], free: dict[UUID, set[int]]) -> None:
-    """What is taken out of `free` is kept: nobody can keep what another has kept already."""
+    """Keep what is still in `free`: no two members can keep the same partition."""
     for topic_id, partitions in member.current.items():
         if topic_id in member.topics and topic_id in free:
             kept = partitions & free[topic_id]
@@ -94,7 +94,7 @@ def _place(
 def _even_out(
     topic_id: UUID, member_ids: list[str], owned: dict[str, dict[UUID, set[int]]], loads: dict[str, int]
 ) -> bool:
-    """Whether anything of this topic moved."""
+    """Even out one topic. Returns whether anything moved."""
     moved = False
     while True:
         owners = [member_id for member_id in member_ids if owned[member_id].get(topic_id)]
