@@ -155,6 +155,7 @@ def test_requests_of_every_json_type_are_taken(
         ),
         ("POST", "/subjects/present/versions", "no json", 400),
         ("POST", "/subjects/present/versions", "[]", 400),
+        ("POST", "/subjects/present/versions", "[" * 100_000, 400),
         ("GET", "/nothing/here", None, 404),
         ("DELETE", "/subjects/present", None, 405),
         ("POST", "/subjects/present/versions", '{"schema": "\\"string\\""}', 40901),

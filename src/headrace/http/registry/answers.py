@@ -6,36 +6,18 @@ is `{"error_code": …, "message": …}`, and the first three digits of the code
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 import msgspec
 from litestar import Response
 
+from headrace.http.foreign_api import RefusedError, posted_object
 from headrace.registry.records import AVRO
 from headrace.registry.registry import LATEST
 
 MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 INVALID_VERSION: Final = 42202
 _HIGHEST_VERSION: Final = 2**31 - 1
-
-
-class RefusedError(Exception):
-    """A request that this API rejects; `code` is one of Confluent's."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-def posted_object(body: bytes) -> dict[str, Any]:
-    try:
-        content = json.loads(body)
-    except ValueError as error:
-        raise RefusedError(400, f"The request is not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise RefusedError(400, "The request is not a JSON object.")
-    return content
 
 
 def posted_schema(body: bytes) -> tuple[str, str]:

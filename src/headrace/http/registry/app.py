@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
 from litestar import Litestar, Request, Response, get, post
-from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, RawBody
 
-from headrace.core.errors import HeadraceError
+from headrace.http.foreign_api import create_application
 from headrace.http.registry.answers import (
-    RefusedError,
     answer,
     posted_schema,
     raw,
@@ -30,8 +27,6 @@ from headrace.http.registry.levels import level_handlers
 from headrace.registry.records import AVRO, SchemaRecord
 from headrace.registry.registry import Registry
 
-_log = logging.getLogger(__name__)
-
 ERROR_CODES: Final[dict[str, int]] = {
     "subject_not_found": 40401,
     "version_not_found": 40402,
@@ -40,28 +35,20 @@ ERROR_CODES: Final[dict[str, int]] = {
     "invalid_schema": 42201,
     "log_unavailable": 50001,
 }
-_INTERNAL_ERROR: Final = 500
 
 
 def create_registry_app(registry: Registry) -> Litestar:
     """The application; the caller starts the registry before and stops it after."""
-    return Litestar(
-        route_handlers=[
+    return create_application(
+        [
             *_writing(registry),
             *_subjects(registry),
             *_schemas(registry),
             *level_handlers(registry),
             *_about(),
         ],
-        exception_handlers={
-            HeadraceError: _headrace_error,
-            RefusedError: _refused,
-            HTTPException: _http_error,
-            Exception: _unexpected,
-        },
-        openapi_config=None,
-        # Logging is up to the process that serves this.
-        logging_config=None,
+        error=refused,
+        code_of=lambda error: ERROR_CODES.get(error.code, error.http_status),
     )
 
 
@@ -151,23 +138,3 @@ def _schema(record: SchemaRecord) -> dict[str, Any]:
 
 def _version(record: SchemaRecord) -> dict[str, Any]:
     return {"subject": record.subject, "version": record.version, "id": record.id, **_schema(record)}
-
-
-def _headrace_error(_: Request[Any, Any, Any], error: HeadraceError) -> Response[bytes]:
-    return refused(ERROR_CODES.get(error.code, error.http_status), str(error))
-
-
-def _refused(_: Request[Any, Any, Any], error: RefusedError) -> Response[bytes]:
-    return refused(error.code, str(error))
-
-
-def _http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-    response = refused(error.status_code, f"HTTP {error.status_code} {error.detail}")
-    for name, value in (error.headers or {}).items():
-        response.headers[name] = value
-    return response
-
-
-def _unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return refused(_INTERNAL_ERROR, "Internal Server Error")

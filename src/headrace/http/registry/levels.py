@@ -13,13 +13,8 @@ from litestar import Request, Response, delete, get, post, put
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, RawBody
 
-from headrace.http.registry.answers import (
-    RefusedError,
-    answer,
-    posted_object,
-    posted_schema,
-    version_number,
-)
+from headrace.http.foreign_api import RefusedError, posted_object
+from headrace.http.registry.answers import answer, posted_schema, version_number
 from headrace.registry.compatibility import Incompatibility
 from headrace.registry.level import Level
 from headrace.registry.registry import Registry

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from litestar import Response
 
+from headrace.http.foreign_api import RefusedError, posted_object
 from headrace.pipeline.expressions.values import shown
 from headrace.pipeline.formats.json_text import text_of
 from headrace.pipeline.serving.errors import BAD_REQUEST, StatementFailedError
@@ -15,14 +16,6 @@ from headrace.pipeline.serving.session import Session
 KSQL_JSON: Final = "application/vnd.ksql.v1+json"
 JSON: Final = "application/json"
 DELIMITED: Final = "application/vnd.ksqlapi.delimited.v1"
-
-
-class RefusedError(Exception):
-    """A request that this API rejects."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def encoded(content: Any) -> bytes:
@@ -35,6 +28,12 @@ def answer(content: Any, status: int = 200, media_type: str = KSQL_JSON) -> Resp
 
 def generic_error(code: int, message: str) -> dict[str, Any]:
     return {"@type": "generic_error", "error_code": code, "message": message}
+
+
+def refused(code: int, message: str) -> Response[bytes]:
+    """An error; a plain HTTP status stands for ksqlDB's general code for it."""
+    code = code if code >= 1000 else 100 * code
+    return answer(generic_error(code, message), status_of(code))
 
 
 def statement_error(error: StatementFailedError) -> dict[str, Any]:
@@ -56,13 +55,7 @@ def status_of(code: int) -> int:
 
 def posted(body: bytes) -> dict[str, Any]:
     """The JSON object in a request. Raises RefusedError."""
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise RefusedError(BAD_REQUEST, f"The request is not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise RefusedError(BAD_REQUEST, "The request is not a JSON object.")
-    return content
+    return posted_object(body, BAD_REQUEST)
 
 
 def session_of(content: dict[str, Any]) -> Session:

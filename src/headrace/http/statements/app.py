@@ -8,14 +8,12 @@ Decides nothing about statements: that is `headrace.pipeline.serving`.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 import uuid
 from collections.abc import Sequence
 from typing import Any, Final
 
 from litestar import Litestar, Request, Response, asgi, get, post
-from litestar.exceptions import HTTPException
 from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
 from litestar.params import FromPath, RawBody
 from litestar.response import Redirect, Stream
@@ -23,13 +21,13 @@ from litestar.types import Receive, Scope, Send
 
 import headrace
 from headrace.core.errors import HeadraceError
+from headrace.http.foreign_api import RefusedError, create_application
 from headrace.http.statements.answers import (
     JSON,
     KSQL_JSON,
-    RefusedError,
     answer,
-    generic_error,
     posted,
+    refused,
     session_of,
     statement_error,
     status_of,
@@ -43,7 +41,6 @@ from headrace.pipeline.serving.errors import (
     BAD_REQUEST,
     CATCH_UP_TIMEOUT,
     NOT_FOUND,
-    SERVER_ERROR,
     StatementFailedError,
     code_of,
 )
@@ -52,26 +49,17 @@ from headrace.pipeline.serving.service import StatementService, prohibited_messa
 from headrace.pipeline.serving.session import is_prohibited
 from headrace.pipeline.serving.topic_printing import PrintedTopic
 
-_log = logging.getLogger(__name__)
-
 SERVICE_ID: Final = "default_"
 _CATCH_UP_SECONDS: Final = 5.0
 
 
 def create_statements_app(service: StatementService) -> Litestar:
     """The application; the caller starts the service before and stops it after."""
-    return Litestar(
-        route_handlers=[*_statements(service), *_queries(service), *_states(service), *_about(service)],
-        exception_handlers={
-            StatementFailedError: _failed,
-            RefusedError: _refused,
-            HeadraceError: _headrace_error,
-            HTTPException: _http_error,
-            Exception: _unexpected,
-        },
-        openapi_config=None,
-        # Logging is up to the process that serves this.
-        logging_config=None,
+    return create_application(
+        [*_statements(service), *_queries(service), *_states(service), *_about(service)],
+        error=refused,
+        code_of=code_of,
+        exception_handlers={StatementFailedError: _failed},
     )
 
 
@@ -227,25 +215,3 @@ def _media(request: Request[Any, Any, Any]) -> str:
 
 def _failed(_: Request[Any, Any, Any], error: StatementFailedError) -> Response[bytes]:
     return answer(statement_error(error), status_of(error.code))
-
-
-def _refused(_: Request[Any, Any, Any], error: RefusedError) -> Response[bytes]:
-    return answer(generic_error(error.code, str(error)), status_of(error.code))
-
-
-def _headrace_error(_: Request[Any, Any, Any], error: HeadraceError) -> Response[bytes]:
-    code = code_of(error)
-    return answer(generic_error(code, str(error)), status_of(code))
-
-
-def _http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-    content = generic_error(error.status_code * 100, f"HTTP {error.status_code} {error.detail}")
-    response = answer(content, error.status_code)
-    for name, value in (error.headers or {}).items():
-        response.headers[name] = value
-    return response
-
-
-def _unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return answer(generic_error(SERVER_ERROR, "Internal Server Error"), 500)

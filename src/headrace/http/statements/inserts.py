@@ -16,11 +16,11 @@ from typing import Any, Final
 from litestar.types import Receive, Scope, Send
 
 from headrace.core.errors import HeadraceError
+from headrace.http.foreign_api import RefusedError
 from headrace.http.statements.answers import (
     DELIMITED,
     JSON,
     KSQL_JSON,
-    RefusedError,
     encoded,
     generic_error,
     posted,
