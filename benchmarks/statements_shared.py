@@ -113,7 +113,7 @@ def main() -> None:
     command.add_argument("--seconds", type=float, default=10, help="length of the steady load")
     command.add_argument("--burst", type=int, default=100_000, help="events in the burst")
     arguments = command.parse_args()
-    title = f"five statements on a topic, compared with one: {arguments.pace:,.0f} events/s, then {arguments.burst:,}"
+    title = f"one and five statements on a topic: {arguments.pace:,.0f} events/s, then {arguments.burst:,}"
     comparison = Comparison(title, figures=FIGURES, claims=CLAIMS, subject=HEADRACE)
     with ExitStack() as stack:
         platform = stack.enter_context(started_platform())

@@ -54,14 +54,14 @@ def _refusal(host: str, port: int, name: str, error: OSError) -> HeadraceError:
     remedy = f"Choose another with {flag_name(name)} or {environment_name(name)}."
     if error.errno == errno.EADDRINUSE:
         return HeadraceError(
-            "port_in_use", f"Port {port} (setting `{name}`) is in use{_user_of(port)}.", remedy=remedy
+            "port_in_use", f"Port {port} (setting `{name}`) is in use{_holder_of(port)}.", remedy=remedy
         )
     return HeadraceError(
         "invalid_setting", f"Port {port} (setting `{name}`) cannot be used: {error.strerror}.", remedy=remedy
     )
 
 
-def _user_of(port: int) -> str:
+def _holder_of(port: int) -> str:
     """` by pid … (name)`, where the system allows it."""
     try:
         for connection in psutil.net_connections(kind="tcp"):

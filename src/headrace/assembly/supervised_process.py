@@ -176,10 +176,10 @@ class SupervisedProcess:
             self._clean_up(popen.pid)
             said = own_word.detail if own_word is not None and own_word.state == "failed" else ""
             self.hopeless = code == EXIT_HOPELESS
-            self._died(said or _how(code))
+            self._died(said or _exit_reason(code))
         elif own_word is None or own_word.state == "starting":
             if now >= self._deadline and self._ready_at is None:
-                self._give_help(popen, f"not ready after {self.spec.start_seconds:g} s")
+                self._kill_useless(popen, f"not ready after {self.spec.start_seconds:g} s")
             elif own_word is not None:
                 self._enter("starting", own_word.detail)
         elif own_word.state == "ready":
@@ -190,9 +190,9 @@ class SupervisedProcess:
             self._failed_at = now
             self._enter("failing", own_word.detail)
         elif now - self._failed_at >= _FAILED_SECONDS:
-            self._give_help(popen, own_word.detail)
+            self._kill_useless(popen, own_word.detail)
 
-    def _give_help(self, popen: subprocess.Popen[bytes], reason: str) -> None:
+    def _kill_useless(self, popen: subprocess.Popen[bytes], reason: str) -> None:
         """Kill a process that is alive but useless."""
         popen.kill()
         popen.wait()
@@ -214,8 +214,8 @@ class SupervisedProcess:
         if self._popen is not None:
             self._clean_up(self._popen.pid)
         self._popen = None
-        _log.info("%s ended: %s", self.spec.name, _how(code))
-        self._enter("stopped", "" if code == 0 else _how(code))
+        _log.info("%s ended: %s", self.spec.name, _exit_reason(code))
+        self._enter("stopped", "" if code == 0 else _exit_reason(code))
 
     def _clean_up(self, pid: int) -> bool:
         # Immediately after its end was noticed: until then no other process can have got this pid.
@@ -234,5 +234,5 @@ class SupervisedProcess:
         return "for " + ", ".join(self.spec.needs) if self.spec.needs else ""
 
 
-def _how(code: int) -> str:
+def _exit_reason(code: int) -> str:
     return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"

@@ -252,9 +252,9 @@ class Supervisor:
         for state in states:
             if state != before.get(state.name):
                 _log.info("%s is %s %s", state.name, state.state, state.detail)
-                self._tell(state)
+                self._notify(state)
 
-    def _tell(self, state: ProcessState) -> None:
+    def _notify(self, state: ProcessState) -> None:
         if self._on_change is None:
             return
         try:

@@ -52,7 +52,7 @@ def run_demo(settings: Settings, *, seconds: float | None, events_per_second: in
             )
         finally:
             supervisor.stop()
-    console.print(_answer_table(answer))
+    console.print(_result_table(answer))
     counts = {
         "accepted": final.accepted,
         "avro": final.avro,
@@ -172,7 +172,7 @@ def _percentiles(latency: dict[str, float | None]) -> str:
     return "  ".join(f"{name} {'-' if value is None else f'{value:.0f}'}" for name, value in shown.items())
 
 
-def _answer_table(answer: QueryResult) -> Table:
+def _result_table(answer: QueryResult) -> Table:
     table = Table(title="ListingView clicks, today and yesterday", min_width=46)
     for name in answer.columns:
         table.add_column(name, justify="right")

@@ -93,11 +93,11 @@ class SqlShell:
         """Run statements, stopping at the first that fails."""
         statements, rest = pieces(text)
         for statement in (*statements, *([f"{rest};"] if rest else [])):
-            if not self._one(statement):
+            if not self._run_one(statement):
                 self.succeeded = False
                 return
 
-    def _one(self, statement: str) -> bool:
+    def _run_one(self, statement: str) -> bool:
         word = first_word(statement)
         try:
             if word in _SETTING:
@@ -109,14 +109,14 @@ class SqlShell:
             elif word:
                 self._execute(statement)
         except httpx.HTTPError as error:
-            self._say(f"The server at {self.client.base_url} does not answer: {error}")
+            self._print_lines(f"The server at {self.client.base_url} does not answer: {error}")
             return False
         except (HeadraceError, OSError) as error:
-            self._say(str(error))
+            self._print_lines(str(error))
             return False
         return True
 
-    def _say(self, *lines: str) -> None:
+    def _print_lines(self, *lines: str) -> None:
         for line in lines:
             print(line, file=self.out, flush=True)
 
@@ -127,10 +127,10 @@ class SqlShell:
                     former = self.properties.get(name)
                     self.properties[name] = value
                     changed = f" Was '{former}'." if former is not None else ""
-                    self._say(f"Successfully changed local property '{name}' to '{value}'.{changed}")
+                    self._print_lines(f"Successfully changed local property '{name}' to '{value}'.{changed}")
                 case UnsetProperty(name=name):
                     self.properties.pop(name, None)
-                    self._say(f"Successfully unset local property '{name}'.")
+                    self._print_lines(f"Successfully unset local property '{name}'.")
                 case Define(name=name, value=value):
                     self.variables[name] = value
                 case Undefine(name=name):
@@ -155,7 +155,7 @@ class SqlShell:
         if answer.status_code != httpx.codes.OK:
             raise _failure(content)
         for entity in content:
-            self._say("", *entity_lines(entity))
+            self._print_lines("", *entity_lines(entity))
 
     @contextlib.contextmanager
     def _stream(self, path: str, body: dict[str, Any]) -> Iterator[Iterator[str]]:
@@ -167,7 +167,7 @@ class SqlShell:
                     raise _failure(json.loads(answer.read()))
                 yield answer.iter_lines()
         except KeyboardInterrupt:
-            self._say("", "Query terminated")
+            self._print_lines("", "Query terminated")
 
     def _select(self, statement: str) -> None:
         body = {
@@ -182,19 +182,19 @@ class SqlShell:
                 content = json.loads(line) if line.strip() else None
                 if isinstance(content, dict) and "columnNames" in content:
                     shown = RowTable(content["columnNames"], self.width)
-                    self._say(*shown.begin())
+                    self._print_lines(*shown.begin())
                 elif isinstance(content, dict):
                     raise _failure(content)
                 elif content is not None and shown is not None:
                     rows += 1
-                    self._say(*shown.row(content))
+                    self._print_lines(*shown.row(content))
             if shown is not None:
-                self._say(*shown.end(), f"{rows} row{'' if rows == 1 else 's'}")
+                self._print_lines(*shown.end(), f"{rows} row{'' if rows == 1 else 's'}")
 
     def _print(self, statement: str) -> None:
         with self._stream("/query", {"ksql": statement, **self._session()}) as lines:
             for line in lines:
-                self._say(line)
+                self._print_lines(line)
 
     def names(self) -> list[str]:
         """Names for completion; none if the server does not answer."""
@@ -218,18 +218,18 @@ class SqlShell:
             try:
                 line = read_line(_CONTINUED if waiting else _PROMPT)
             except EOFError:
-                self._say("")
+                self._print_lines("")
                 return
             except KeyboardInterrupt:
                 # Discard what was typed, as any shell does.
                 waiting = ""
-                self._say("")
+                self._print_lines("")
                 continue
             word = line.strip().rstrip(";").lower()
             if not waiting and word in _LEAVING:
                 return
             if not waiting and word == "help":
-                self._say(_HELP)
+                self._print_lines(_HELP)
                 continue
             statements, waiting = pieces(f"{waiting}\n{line}" if waiting else line)
             with contextlib.suppress(KeyboardInterrupt):

@@ -85,7 +85,7 @@ class OverviewView(View):
         flow = sample.snapshot
         return {
             # Shown above the last known counts: why they are not up to date.
-            "notice": self._look_at_topics() or self._live.trouble or _problem(flow),
+            "notice": self._read_topics() or self._live.trouble or _problem(flow),
             "flow": flow,
             "rates": sample.rates,
             "topics": self._topics,
@@ -99,7 +99,7 @@ class OverviewView(View):
         parts = {name: self._renderer.render(f"parts/{name}.html", **context) for name in OVERVIEW_PARTS}
         return {**parts, "chart": self._chart()}
 
-    def _look_at_topics(self) -> HeadraceError | None:
+    def _read_topics(self) -> HeadraceError | None:
         try:
             self._topics = {topic.name: topic for topic in self._services.topics.topics()}
         except HeadraceError as error:

@@ -161,7 +161,7 @@ class FlowReader:
             for name, topic in wanted.items()
         ):
             # A consumer caches what it knows about a topic by name: a new one starts clean.
-            self._begin_anew(wanted)
+            self._start_over(wanted)
             return False
         for name, topic in wanted.items():
             self._followed.setdefault(name, _Followed(identity=topic)).identity = topic
@@ -176,7 +176,7 @@ class FlowReader:
             self._problem = ""
         return True
 
-    def _begin_anew(self, wanted: Mapping[str, TopicIdentity]) -> None:
+    def _start_over(self, wanted: Mapping[str, TopicIdentity]) -> None:
         for name, topic in wanted.items():
             followed = self._followed.get(name)
             if followed is None or followed.identity.topic_id == topic.topic_id:

@@ -33,7 +33,7 @@ LOOK_SECONDS: Final = 0.2
 _log = logging.getLogger(__name__)
 
 
-class _StopAskedError(Exception):
+class _StopRequestedError(Exception):
     """A signal arrived during work that may be interrupted."""
 
 
@@ -51,7 +51,7 @@ class _StopSignal:
         self._interrupts = True
         try:
             if self.asked.is_set():
-                raise _StopAskedError
+                raise _StopRequestedError
             yield
         finally:
             self._interrupts = False
@@ -60,7 +60,7 @@ class _StopSignal:
         first = not self.asked.is_set()
         self.asked.set()
         if self._interrupts and first:
-            raise _StopAskedError
+            raise _StopRequestedError
 
 
 def run(settings: Settings) -> int:
@@ -74,7 +74,7 @@ def run(settings: Settings) -> int:
             _watch_external(settings, stop)
         else:
             _serve_apache_kafka(settings, stop)
-    except _StopAskedError:
+    except _StopRequestedError:
         _log.info("told to stop before the log was ready")
     return 0
 

@@ -75,7 +75,7 @@ def run(settings: Settings) -> int:
     spark.sql(lake.lake_table.definition())
     log = StatementLog(settings.bootstrap)
     log.start()
-    if _nothing_waits(cluster, settings):
+    if _log_is_empty(cluster, settings):
         announce(settings, "pipeline", state="starting", detail="warming up")
         example = marketplace.avro_plan(settings.events_topic)
         warm_up(spark, example, lake, settings=settings, stopping=stopping.is_set)
@@ -142,7 +142,7 @@ def _keep(
         stopping.wait(_LOOK_SECONDS)
 
 
-def _nothing_waits(cluster: Cluster, settings: Settings) -> bool:
+def _log_is_empty(cluster: Cluster, settings: Settings) -> bool:
     """Whether the log has no events yet."""
     return not any(cluster.end_offsets(settings.events_topic).values())
 

@@ -1,4 +1,4 @@
--- Events as they are posted, and as Avro, with the date by which the lake is partitioned.
+-- Events as posted, and as Avro, with the date by which the lake is partitioned.
 
 DEFINE events_topic = 'events';
 SET 'auto.offset.reset' = 'earliest';
