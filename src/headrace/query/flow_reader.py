@@ -27,7 +27,7 @@ from headrace.query.derived_counts import DerivedCount, posted_at_ms, weighted_q
 
 WINDOW_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.5
-# So many waiting records are a burst; more are our own lag.
+# Up to this many waiting records are a burst; more are our own lag.
 _BURST: Final = 1000
 # The broker answers at the first byte; until then a request every half second costs almost nothing.
 _FETCH_WAIT_MS: Final = 500
