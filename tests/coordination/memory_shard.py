@@ -1,8 +1,8 @@
 """A real shard of the broker, with a log in memory and a clock that tests turn by hand.
 
-`broker.coordinators.shard` carries out decisions, and `shards.load` loads the log again; nothing of that is
-written a second time here. The shard is watched, though: a decision must answer only those who wait, each of
-them once, and set a timer at most once.
+`broker/coordinators/shard.py` carries out decisions and `shards.load` loads the log again; none of that is
+reimplemented here. The shard is watched: a decision may answer only waiting requests, each of them once, and
+may set a timer only once.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _BASE_OFFSET = struct.Struct(">q")
 
 @cache
 def event_loop() -> asyncio.AbstractEventLoop:
-    """One for all shards: a shard wants a running loop, if only to make futures."""
+    """One event loop for all shards, which need a running one to create futures."""
     return asyncio.new_event_loop()
 
 
 class MemoryLog:
-    """A partition whose batches are kept in a list."""
+    """A partition that keeps its batches in a list."""
 
     name = "memory-0"
     durable = False
@@ -51,7 +51,7 @@ class MemoryLog:
         self.fail_next_write = False
 
     def __len__(self) -> int:
-        """How many records and markers it has."""
+        """The number of records and markers."""
         return self.end_offset
 
     @property
@@ -69,7 +69,7 @@ class MemoryLog:
         return Appended(base, self.end_offset - 1, -1, 0, False)
 
     def append_marker(self, producer_id: int, *, committed: bool) -> None:
-        """Ends a transaction of this producer."""
+        """End a transaction of this producer."""
         marker = build_end_marker(
             EndMarker(committed, 0), producer_id=producer_id, producer_epoch=0, timestamp=0
         )
@@ -79,13 +79,13 @@ class MemoryLog:
         return None
 
     def read(self, offset: int, _max_bytes: int, *, at_least_one: bool) -> ReadResult:
-        """All from an offset on, which must be the first of a batch."""
+        """Everything from an offset on, which must be the first of a batch."""
         assert at_least_one
         whole = b"".join(each for each in self._batches if read_header(each).base_offset >= offset)
         return ReadResult(FileRange(_Bytes(whole), 0, len(whole)), len(whole), self.end_offset, 0)
 
     def records(self) -> Iterator[Record]:
-        """All that were written, in order, without markers."""
+        """All records in order, without markers."""
         for batch in self._batches:
             header = read_header(batch)
             if not header.control:
@@ -93,8 +93,11 @@ class MemoryLog:
                     yield Record(key=record.key or b"", value=record.value)
 
     def compacted(self) -> MemoryLog:
-        """As compaction leaves it: the last record of each key, and no tombstones."""
-        last = {record.key: record.value for record in self.records()}
+        """The log after compaction: the last record of each key, without tombstones."""
+        last: dict[bytes, bytes | None] = {}
+        for record in self.records():
+            last.pop(record.key, None)
+            last[record.key] = record.value
         log = MemoryLog()
         for key, value in last.items():
             if value is not None:
@@ -124,7 +127,7 @@ class _Call:
 
 @dataclass
 class ManualClock:
-    """Time passes when a test says so."""
+    """A clock that only tests advance."""
 
     ms: int
     calls: list[_Call] = field(default_factory=list)
@@ -141,7 +144,7 @@ class ManualClock:
         return later
 
     def turn(self, end_ms: int) -> None:
-        """Let it be `end_ms`; every call is made at its moment."""
+        """Advance to `end_ms` and make every scheduled call at its moment."""
         while self.calls:
             first = min(self.calls, key=lambda call: (call.at_ms, call.number))
             if first.at_ms > end_ms:
@@ -153,7 +156,7 @@ class ManualClock:
 
 
 class WatchedShard(Shard[SomeMachines]):
-    """Fails where a machine does not keep its promises."""
+    """Fails if a machine breaks its promises."""
 
     def commit(
         self, decision: Decision[Any], about: str | None = None, guard: Guard | None = None
@@ -170,7 +173,7 @@ class WatchedShard(Shard[SomeMachines]):
 
 
 class ShardRuntime(Generic[SomeMachines]):
-    """One partition of an internal topic and its machines. What is due at once happens at once."""
+    """One partition of an internal topic and its machines. Timers that are due at once fire at once."""
 
     def __init__(self, make: Callable[[], SomeMachines], *, now_ms: int) -> None:
         self._make = make
@@ -186,7 +189,7 @@ class ShardRuntime(Generic[SomeMachines]):
         self.shard = WatchedShard(
             0, self.log, self._make(), clock=self.clock, confirmation=lambda _offset, _size: None
         )
-        # Requests of before a restart and after it are told apart.
+        # Waiting ids stay unique across restarts.
         self.shard._ids = self._ids
         event_loop().run_until_complete(load(self.log, self.shard.machines))
         self._run(self.shard.become_loaded)
@@ -220,21 +223,21 @@ class ShardRuntime(Generic[SomeMachines]):
 
     @property
     def timers(self) -> dict[TimerKey, int]:
-        """When which timers are due, of those about one group or id."""
+        """When the timers about a group or id are due."""
         calls = [call.arguments for call in self.clock.calls]
         return {key: at_ms for key, at_ms in calls if subject(key) is not None}
 
     @property
     def waiting(self) -> set[WaitingId]:
-        """The requests whose replies have not come yet."""
+        """The requests without a reply so far."""
         return set(self._asked)
 
     def apply(self, decision: Decision[Any], about: str | None = None) -> Any:
-        """Carry out a decision; its reply."""
+        """Carry out a decision and return its reply."""
         return self._run(lambda: self.shard.carry_out(decision, about))
 
     def ask(self, decide: Callable[[WaitingId], Decision[Any]], about: str) -> WaitingId:
-        """Ask for what may have to wait; the id under which the answer comes."""
+        """Make a request that may have to wait. Returns the key of its answer in `answers`."""
         given: list[WaitingId] = []
 
         def decide_as(waiting_id: WaitingId) -> Decision[Any]:
@@ -249,12 +252,12 @@ class ShardRuntime(Generic[SomeMachines]):
         return given[0]
 
     def advance(self, by_ms: int) -> None:
-        """Let time pass; every timer fires at its moment."""
+        """Let time pass. Every timer fires at its moment."""
         end_ms = self.now_ms + by_ms
         self._run(lambda: self.clock.turn(end_ms))
 
     def reload(self) -> None:
-        """The broker is killed and started again: connections, timers and memory are gone, the log is not."""
+        """Kill and restart the broker: connections, timers and memory are lost, the log is not."""
         hung_up, self._asked = self._asked, {}
         self._run(self.shard.close)
         assert all(isinstance(answer.exception(), CloseConnectionError) for answer in hung_up.values())
