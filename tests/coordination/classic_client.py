@@ -1,4 +1,4 @@
-"""A client of the classic protocol that can find itself in a group of either kind."""
+"""A client of the classic protocol, in groups of both kinds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SESSION_MS = 10_000
 
 
 def subscription(topics: frozenset[str], owned: Mapping[str, frozenset[int]], version: int = 3) -> bytes:
-    """What a consumer offers with its protocols."""
+    """The subscription that a consumer offers with its protocols."""
     writer = FieldWriter().int16(version).array_length(len(topics))
     for topic in sorted(topics):
         writer.string(topic)
@@ -45,7 +45,7 @@ def subscription(topics: frozenset[str], owned: Mapping[str, frozenset[int]], ve
 
 @dataclass
 class ClassicClient:
-    """An eager consumer: before it joins again it gives up everything. `step` is the next thing it does."""
+    """An eager consumer: it gives up everything before it joins again. `step` does the next thing."""
 
     runtime: ConsumerRuntime
     topics: frozenset[str]
@@ -60,7 +60,7 @@ class ClassicClient:
     _sync: int | None = None
 
     def step(self) -> ErrorCode | None:
-        """The error that it hears, if any; None while it waits."""
+        """The error in the reply; None while it waits."""
         if self._join is not None:
             return self._hear_join(self.runtime.answers.get(self._join))
         if self._sync is not None:
@@ -125,7 +125,7 @@ class ClassicClient:
         return self._hear_sync(self.runtime.answers.get(self._sync))
 
     def _assign(self, reply: JoinReply) -> list[tuple[str, bytes]]:
-        """What a leader does: here, everything in turn to those who want it."""
+        """The leader's assignment: each partition in turn to those who subscribe to it."""
         wanted = {
             member.member_id: embedded.read_subscription(member.metadata).topics for member in reply.members
         }
@@ -178,7 +178,7 @@ class ClassicClient:
         return reply.members[0].error
 
     def reconnect(self) -> None:
-        """The connection broke: whatever it waited for will not come."""
+        """The connection broke: pending replies will not come."""
         if self._join is not None or self._sync is not None:
             self._join = self._sync = None
             self.joined, self.owned = False, {}

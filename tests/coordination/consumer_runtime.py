@@ -35,7 +35,7 @@ Owned = dict[UUID, frozenset[int]]
 
 
 class ConsumerRuntime(ShardRuntime[GroupMachines]):
-    """The shard of a broker whose groups are of both kinds. Groups are not forgotten for lack of offsets."""
+    """The shard of a broker with groups of both kinds, which do not expire for lack of offsets."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ConsumerRuntime(ShardRuntime[GroupMachines]):
         return self.machines.consumer
 
     def restart(self, settings: ConsumerSettings) -> None:
-        """Start the broker again, with other settings."""
+        """Restart the broker with other settings."""
         self._settings = replace(self._settings, consumer=settings)
         self.reload()
 
@@ -97,7 +97,7 @@ class ConsumerRuntime(ShardRuntime[GroupMachines]):
         return reply
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> ConsumerHeartbeatReply:
-        """The heartbeat of somebody who joins."""
+        """The heartbeat of a member that joins."""
         defaults: dict[str, Any] = {
             "rebalance_timeout_ms": REBALANCE_MS,
             "topic_names": frozenset(topics),
@@ -140,7 +140,7 @@ def _states(machines: GroupMachines) -> dict[str, Any]:
 
 @dataclass
 class Consumer:
-    """A client of the consumer protocol: it gives up first and says so, then it takes (KIP-848)."""
+    """A client of the consumer protocol: it first gives up partitions and says so, then takes new ones."""
 
     runtime: ConsumerRuntime
     member_id: str
@@ -156,7 +156,7 @@ class Consumer:
     unsure: bool = False
 
     def beat(self, *, reply_is_lost: bool = False) -> ConsumerHeartbeatReply:
-        """One heartbeat: a full one to join, and after a reply was lost; otherwise what changed."""
+        """Send a heartbeat: a full one to join and after a lost reply, otherwise only what changed."""
         full = self.epoch == 0 or self.changed or self.unsure
         reply = self.runtime.beat(
             self.member_id,
@@ -176,7 +176,7 @@ class Consumer:
             if reply.assignment is not None:
                 self.assigned = dict(reply.assignment)
         elif reply.error in (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id):
-            # It gives up everything and joins again with the next heartbeat.
+            # Give up everything and join again with the next heartbeat.
             self.epoch, self.owned, self.assigned = 0, {}, {}
         else:
             self.said = False
@@ -184,14 +184,14 @@ class Consumer:
         return reply
 
     def give_up(self) -> None:
-        """Stops reading what it is no longer assigned."""
+        """Stop reading what is no longer assigned to it."""
         kept = {
             topic: numbers & self.assigned.get(topic, frozenset()) for topic, numbers in self.owned.items()
         }
         self._own({topic: numbers for topic, numbers in kept.items() if numbers})
 
     def take(self) -> None:
-        """Begins to read what it is assigned, after it gave up what it is not.
+        """Begin to read what is assigned to it, after giving up the rest.
 
         Not while a reply is missing: the broker may have been told that it does not have what it is about
         to take.
@@ -218,7 +218,7 @@ class Consumer:
 
 
 def owned_partitions(consumers: Iterable[Consumer]) -> dict[tuple[UUID, int], str]:
-    """Who reads what; fails where two read the same."""
+    """The reader of each partition. Fails if two read the same."""
     found: dict[tuple[UUID, int], str] = {}
     for consumer in consumers:
         for topic_id, numbers in consumer.owned.items():

@@ -45,7 +45,7 @@ REBALANCE_MS = 60_000
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer sends as the metadata of its protocols, version 0."""
+    """A subscription of version 0, which consumers send as the metadata of their protocols."""
     encoded = b"\x00\x00" + len(topics).to_bytes(4, "big")
     for topic in topics:
         encoded += len(topic).to_bytes(2, "big") + topic.encode()
@@ -57,7 +57,7 @@ def offers(*names: str, topics: tuple[str, ...] = ("events",)) -> tuple[OfferedP
 
 
 class Runtime(ShardRuntime[GroupMachines]):
-    """The shard of a broker whose groups are classic ones."""
+    """The shard of a broker with classic groups."""
 
     def __init__(
         self, *, classic: ClassicSettings | None = None, offsets: OffsetSettings | None = None
@@ -87,7 +87,7 @@ class Runtime(ShardRuntime[GroupMachines]):
     # Requests.
 
     def ask_join(self, **fields: Any) -> int:
-        """JoinGroup; the id under which the answer comes."""
+        """JoinGroup. Returns the key of its answer in `answers`."""
         defaults: dict[str, Any] = {
             "group_id": GROUP,
             "protocol_type": "consumer",
@@ -113,7 +113,7 @@ class Runtime(ShardRuntime[GroupMachines]):
         assignments: Mapping[str, bytes] | None = None,
         **fields: Any,
     ) -> int:
-        """SyncGroup; the id under which the answer comes."""
+        """SyncGroup. Returns the key of its answer in `answers`."""
         request = SyncRequest(
             **{"group_id": GROUP} | fields,
             member_id=member_id,
@@ -146,7 +146,7 @@ class Runtime(ShardRuntime[GroupMachines]):
         retention_ms: int | None = None,
         **committer: Any,
     ) -> tuple[ErrorCode, ...]:
-        """OffsetCommit or TxnOffsetCommit; the errors in the order of the offsets."""
+        """OffsetCommit or TxnOffsetCommit. Returns the errors in the order of the offsets."""
         request = CommitRequest(
             group_id=group_id,
             committer=Committer(transactional=producer_id is not None, **committer),
@@ -189,13 +189,13 @@ class Runtime(ShardRuntime[GroupMachines]):
     # Whole conversations.
 
     def member_id(self, **fields: Any) -> str:
-        """Somebody new asks to join and is given an id."""
+        """A new member asks to join and gets an id."""
         reply = self.joined(self.ask_join(**fields))
         assert reply.error is ErrorCode.member_id_required
         return reply.member_id
 
     def stable_group(self, size: int = 1, **fields: Any) -> list[str]:
-        """A stable group of dynamic members; their ids, the leader first. Each is assigned its own id."""
+        """A stable group of dynamic members, each assigned its own id. Returns the ids, the leader first."""
         ids = [self.member_id(**fields) for _ in range(size)]
         joins = [self.ask_join(member_id=member_id, **fields) for member_id in ids]
         self.advance(self._delay_ms * 2)

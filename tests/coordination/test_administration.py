@@ -43,7 +43,7 @@ def test_a_group_that_there_is_not_is_dead(runtime: Runtime) -> None:
         error_message="Group none not found.",
         state="Dead",
     )
-    # An empty id is one like others here: offsets can be committed under it.
+    # An empty id is like any other here: offsets can be committed for it.
     assert administration.describe(runtime.groups, "").error is ErrorCode.group_id_not_found
 
 

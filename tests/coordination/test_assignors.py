@@ -1,4 +1,4 @@
-"""What every assignment must be, whatever the group looks like, and what each assignor promises besides."""
+"""What holds for every assignment of any group, and what each assignor promises in addition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def subscribers(
 
 
 def owners(assignment: dict[str, dict[UUID, frozenset[int]]]) -> dict[tuple[UUID, int], str]:
-    """Who has what; fails where two have the same."""
+    """The owner of each partition. Fails if two have the same."""
     found: dict[tuple[UUID, int], str] = {}
     for member_id, topics in assignment.items():
         for topic_id, numbers in topics.items():

@@ -143,7 +143,7 @@ def test_while_a_rebalance_is_prepared_those_who_joined_count() -> None:
     assert runtime.waiting == {newcomer, rejoined}
     refused = runtime.joined(runtime.ask_join(member_id=other))
     assert refused.error is ErrorCode.group_max_size_reached
-    # With the one turned away nobody is missing.
+    # Without the refused member nobody is missing.
     assert not runtime.waiting
     assert state(runtime) is State.COMPLETING_REBALANCE
 
@@ -172,7 +172,7 @@ def test_the_leader_assigns_and_all_get_theirs(runtime: Runtime) -> None:
     assert runtime.synced(waits).assignment == b"b"
     assert runtime.synced(leads).assignment == b"a"
     assert state(runtime) is State.STABLE
-    # Who comes late is answered at once; without an assignment it has an empty one.
+    # Late members are answered at once; without an assignment they get an empty one.
     late = runtime.synced(runtime.ask_sync(third, 1))
     assert (late.error, late.assignment, late.protocol) == (ErrorCode.none, b"", "range")
 

@@ -48,7 +48,7 @@ class Client:
 
     @property
     def identity(self) -> str:
-        """Who owns its partitions: a static member is the same one under any member id."""
+        """The owner of its partitions: a static member is the same one under any member id."""
         return self.instance_id or self.member_id
 
     def forget(self) -> None:
@@ -59,7 +59,7 @@ class Client:
 
 
 def durable(runtime: Runtime) -> dict[str, Any]:
-    """What must be the same after a restart. Protocols beside the chosen one are known to be forgotten."""
+    """What must survive a restart. Protocols besides the chosen one do not."""
     state: dict[str, Any] = {}
     for group_id, group in runtime.groups.items():
         assert isinstance(group, ClassicGroup)
@@ -90,16 +90,16 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         )
         self.owners: dict[tuple[int, int], str] = {}
         self.all = [Client(number, None) for number in range(4)]
-        # Two that share a name: the one fences the other.
+        # Two with the same instance id: one fences the other.
         self.all += [Client(4, "a"), Client(5, "a"), Client(6, "b")]
         return multiple(*self.all)
 
     # What clients do.
 
     def _hear(self) -> None:
-        """Clients take in what was answered since."""
+        """Clients process the replies since the last step."""
         if GROUP not in self.runtime.groups:
-            # A group of the same name will be another group: its generations begin anew.
+            # A new group of the same name is another group: its generations start over.
             self.owners.clear()
             for client in self.all:
                 client.generation = -1
@@ -143,7 +143,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @rule(client=clients)
     def joins_properly(self, client: Client) -> None:
-        """With the id that it is given, as a client would."""
+        """With the id that it got, like a real client."""
         for _ in range(2):
             self.joins(client=client, names=("range",), topics=("a",))
             if client.join is not None or client.generation >= 0:
@@ -165,7 +165,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @rule(numbers=st.sets(st.integers(0, NUMBER_OF_CLIENTS - 1), min_size=1), in_order=st.booleans())
     def they_settle(self, numbers: set[int], in_order: bool) -> None:
-        """These and all who are members already do what it takes, as clients do that nothing happens to."""
+        """These clients and all current members do what is necessary, like clients without any trouble."""
         group = self.runtime.classic.group(GROUP)
         members = {} if group is None else dict(group.members)
         taking_part = [one for one in self.all if one.number in numbers or one.member_id in members]
@@ -220,7 +220,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @rule()
     def all_that_live_show_it(self) -> None:
-        """So that time can pass without everybody dying."""
+        """Lets time pass without everybody timing out."""
         group = self.runtime.classic.group(GROUP)
         if group is not None:
             for member in tuple(group.members.values()):
@@ -291,7 +291,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         if not hasattr(self, "runtime"):
             return
         self.runtime.fail_next_write = False
-        # Everybody falls silent: for longer than any session, any rebalance and any first join may take.
+        # Everybody falls silent, for longer than any session, rebalance or first join may take.
         self.runtime.advance(3_600_000)
         assert not self.runtime.waiting
         if GROUP in self.runtime.groups:

@@ -264,7 +264,7 @@ class TestFencing:
             "The consumer group member has a greater member epoch (4) than the one known by the group "
             "coordinator (3). The member must abandon all its partitions and rejoin."
         )
-        # The reply with epoch 3 may have been lost, as long as the member has nothing else than its own.
+        # The reply with epoch 3 may have been lost, as long as the member owns nothing else.
         assert runtime.beat("a", 2, owned={events: frozenset(kept)}).error is ErrorCode.none
         assert runtime.beat("a", 2).error is ErrorCode.fenced_member_epoch
         assert (

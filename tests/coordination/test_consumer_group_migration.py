@@ -59,7 +59,7 @@ def settle(*members: ClassicClient | Consumer, rounds: int = 12) -> None:
 
 
 def shares(*members: ClassicClient | Consumer) -> list[int]:
-    """How many partitions each has; fails where two have the same."""
+    """The number of partitions of each. Fails if two have the same."""
     everything = owned_partitions(members)  # type: ignore[arg-type]
     assert len(everything) == sum(len(found) for member in members for found in member.owned.values())
     return [sum(map(len, member.owned.values())) for member in members]
@@ -206,7 +206,7 @@ class TestDowngrade:
         runtime.reload()
         a.reconnect()
         assert kind(runtime) == CLASSIC
-        # As in Kafka, a restart forgets that it was about to rebalance: who is there keeps what it has.
+        # As in Kafka, a restart forgets the pending rebalance: members keep their partitions.
         settle(a)
         assert shares(a) == [3]
 

@@ -196,7 +196,7 @@ class ConsumerGroupModel(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.runtime.fail_next_write = False
-        # Whoever died is put out; whoever lives goes on.
+        # Dead members are removed, the others continue.
         for _ in range(16):
             self.runtime.advance(10_000)
             self._everybody_goes_on()

@@ -24,7 +24,7 @@ def runtime() -> ConsumerRuntime:
 
 
 class Committing:
-    """Member `a` had all partitions at epoch 2; two of them are now those of `b`."""
+    """Member `a` had all partitions at epoch 2; `b` has two of them now."""
 
     def __init__(self, runtime: ConsumerRuntime) -> None:
         a, b = (Consumer(runtime, name, frozenset({"events"})) for name in ("a", "b"))
@@ -106,7 +106,7 @@ def test_producers_that_do_not_say_for_whom_they_commit(late: Committing, runtim
 
 
 def test_a_classic_member_of_a_consumer_group(late: Committing, runtime: ConsumerRuntime) -> None:
-    """It knows generations only, and is refused with their error."""
+    """It only knows generations, and gets their error."""
     group = runtime.group()
     member = group.members["a"]
     classic = ClassicProtocols(session_timeout_ms=30_000, protocols=(("range", b""),))

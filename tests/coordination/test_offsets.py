@@ -175,7 +175,7 @@ def test_a_transaction_without_a_group_id_is_refused(runtime: Runtime) -> None:
 
 
 class _StaleMember(ClassicGroup):
-    """A group that answers as one of the consumer protocol would to a member that is behind."""
+    """A group that replies to an outdated member like a consumer group."""
 
     def commit_error(self, committer: Committer) -> ErrorCode:  # noqa: ARG002
         return ErrorCode.stale_member_epoch
@@ -280,7 +280,7 @@ def test_offsets_live_as_long_as_somebody_subscribes_and_then_one_retention() ->
     for _ in range(240):
         runtime.advance(HOUR_MS // 4)
         assert runtime.heartbeat(member_id, generation) is ErrorCode.none
-    # 60 hours: what nobody subscribes to any more has expired, the other has not.
+    # After 60 hours only the offset without subscribers has expired.
     assert runtime.fetched() == {("events", 0): 1}
     runtime.advance(HOUR_MS // 2)
     assert runtime.group().state_name == "Empty"
@@ -358,7 +358,7 @@ steps = st.lists(
 
 @given(steps=steps)
 def test_offsets_against_a_model(steps: list[tuple[str, int, object]]) -> None:
-    """The model keeps every write with its place, and reads the newest one that counts."""
+    """The model keeps every write in order, and reads the newest one that counts."""
     runtime = Runtime()
     writes: list[tuple[int, int, object]] = []  # partition, offset, producer whose marker it waits for
     for number, (what, partition, detail) in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Static members (KIP-345): coming back, being replaced, being taken out by an administrator."""
+"""Static members (KIP-345): coming back, being replaced, being removed by an administrator."""
 
 from __future__ import annotations
 

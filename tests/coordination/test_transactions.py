@@ -44,7 +44,7 @@ def begun(runtime: Runtime, *, version: int = 2) -> tuple[int, int]:
 
 
 def exhausted(runtime: Runtime, epoch: int = LARGEST_EPOCH - 1) -> tuple[int, int]:
-    """A producer that has come to a high epoch."""
+    """A producer that has reached a high epoch."""
     producer_id, _ = producer_of(runtime.init())
     transaction = runtime.machine.get("t")
     assert transaction is not None
@@ -131,7 +131,7 @@ def test_init_aborts_what_is_open_and_asks_to_come_again() -> None:
 
 
 def test_a_producer_that_was_fenced_cannot_abort_the_transaction_of_its_successor() -> None:
-    """Kafka lets it, as it looks at the id alone while a transaction is open."""
+    """Kafka allows this, because it checks only the id while a transaction is open."""
     runtime = Runtime()
     first = producer_of(runtime.init())
     second = producer_of(runtime.init())
@@ -324,7 +324,7 @@ def test_init_gives_another_id_when_epochs_are_used_up() -> None:
 
 
 def test_fencing_with_the_last_epoch() -> None:
-    """No client ever gets the largest epoch, not even one that goes on after its transaction was aborted."""
+    """No client gets the largest epoch, not even one that continues after an abort."""
     for goes_on in (False, True):
         runtime = Runtime()
         producer = exhausted(runtime)
@@ -530,7 +530,7 @@ def test_every_state_but_kafkas_own_two_can_be_reached() -> None:
 
 
 def test_the_tables_agree() -> None:
-    """An end is prepared only from where it can be."""
+    """Every end that the tables of endings allow is in the table of transitions."""
     for state in State:
         for endings in (ENDINGS_V1[state], ENDINGS_V2[state]):
             for number, ending in enumerate(endings):

@@ -38,7 +38,7 @@ CLIENTS = st.integers(0, 5)
 
 @dataclass(slots=True)
 class Client:
-    """A producer as it knows itself. One that was fenced goes on until it is told."""
+    """A producer as it sees itself. A fenced one continues until it is told."""
 
     transactional_id: str
     version: int
@@ -91,7 +91,7 @@ class TransactionsMachine(RuleBasedStateMachine):
         shutil.rmtree(self.path)
 
     def note_decisions(self) -> None:
-        """Whatever was decided since the last step counts for what is open."""
+        """Apply decisions since the last step to the open values."""
         for name in IDS:
             transaction = self.runtime.machine.get(name)
             if transaction is not None and transaction.state in (State.PREPARE_COMMIT, State.PREPARE_ABORT):
