@@ -34,7 +34,7 @@ demo: setup ## Start everything, send events, show them arriving; SECONDS=60 sto
 test: setup-kafka lint ## Run the tests that every change must pass
 	$(BIN)/pytest -m "not long" --numprocesses 2
 
-test-statements: setup ## All tests of the statement language: rules, functions, every case on Spark
+test-statements: setup ## Run all tests of the statement language: rules, functions, every case on Spark
 	$(BIN)/pytest -m "" --numprocesses 2 tests/statements tests/serving tests/pipeline
 
 test-all: setup-kafka lint ## Run all tests, including the long ones
