@@ -15,8 +15,9 @@ from headrace.wire.record_batch import read_header
 
 def append(self: PartitionLog, records: Any, **_times_and_permissions: Any) -> Appended:
     base_offset = self.end_offset
-    self.end_offset = base_offset + read_header(records).last_offset_delta + 1
-    return Appended(base_offset, self.end_offset - 1, -1, 0, duplicate=False)
+    end_offset = base_offset + read_header(records).last_offset_delta + 1
+    self.segments.end_at(end_offset)
+    return Appended(base_offset, end_offset - 1, -1, 0, duplicate=False)
 
 
 if __name__ == "__main__":

@@ -9,17 +9,15 @@ from headrace.log.config import LogConfig
 
 
 @dataclass(slots=True)
-class NoProducers:
-    expiration_ms: int = 0
-
-
-@dataclass(slots=True)
 class LogInMemory:
     config: LogConfig = field(default_factory=LogConfig)
-    producers: NoProducers = field(default_factory=NoProducers)
+    producers_expire_after: int = 0
 
     def configure(self, config: LogConfig) -> None:
         self.config = config
+
+    def expire_producers_after(self, milliseconds: int) -> None:
+        self.producers_expire_after = milliseconds
 
 
 @dataclass(slots=True)

@@ -285,7 +285,9 @@ def test_how_long_producers_are_known(start: Callable[..., Broker]) -> None:
 
     def known_for() -> set[int]:
         return {
-            log.producers.expiration_ms for topic in broker.logs.topics.values() for log in topic.partitions
+            log.parts.producers.expiration_ms
+            for topic in broker.logs.topics.values()
+            for log in topic.partitions
         }
 
     ask(broker, ALL[3], 12, topics=[{"name": "a"}])

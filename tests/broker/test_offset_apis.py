@@ -117,8 +117,8 @@ def test_an_old_leader_epoch_is_fenced(broker: ServedBroker) -> None:
 
     def third(inner: Any) -> None:
         (log,) = inner.logs.topics["third-epoch"].partitions
-        log.leader_epoch = 3
-        log.epochs.assign(3, log.end_offset)
+        log.parts.epochs.current = 3
+        log.parts.epochs.epochs.assign(3, log.end_offset)
 
     broker.do(third)
     assert listed(broker, "third-epoch", LATEST, epoch=2)[0] == "fenced_leader_epoch"
@@ -151,7 +151,7 @@ def test_consumers_see_what_is_on_the_disk_with_fsync_always(tmp_path: Path) -> 
 
         def unsynced(inner: Any) -> None:
             (log,) = inner.logs.topics["durable"].partitions
-            log.flushed_offset = 1
+            log.parts.flush.flushed_offset = 1
 
         broker.do(unsynced)
         assert listed(broker, "durable", LATEST) == ("none", (-1, 1, 0))

@@ -253,7 +253,7 @@ class TransactionsMachine(RuleBasedStateMachine):
         if self.old_markers:
             old = data.draw(st.sampled_from(self.old_markers))
             log = self.logs()[place]
-            before = (dict(log.producers.ongoing), committed_records(log))
+            before = (dict(log.parts.producers.ongoing), committed_records(log))
             stable = log.last_stable_offset == log.end_offset
             with contextlib.suppress(ProducerError):
                 end(
@@ -264,7 +264,7 @@ class TransactionsMachine(RuleBasedStateMachine):
                     version=2,
                     coordinator_epoch=self.coordinator_epoch,
                 )
-            assert (log.producers.ongoing, committed_records(log)) == before
+            assert (log.parts.producers.ongoing, committed_records(log)) == before
             assert (log.last_stable_offset == log.end_offset) == stable
 
     # Time and stops

@@ -120,10 +120,6 @@ def write(log: PartitionLog, batch: bytearray) -> None:
     """Put a batch at the end of a log that an append would not take so: of a transaction, or a marker."""
     header = read_header(batch)
     assign(batch, header, log.end_offset, log.leader_epoch)
-    segment = log.active
-    log.filesystem.pwrite(segment.open_file().descriptor, batch, segment.size)
-    segment.tail_offsets.append(log.end_offset)
-    segment.tail_positions.append(segment.size)
-    segment.size += len(batch)
-    log.size_bytes += len(batch)
-    log.end_offset += header.last_offset_delta + 1
+    segment = log.segments.active
+    log.segments.filesystem.pwrite(segment.open_file().descriptor, batch, segment.size)
+    segment.appended(log.end_offset + header.last_offset_delta, header.max_timestamp, len(batch), NOW)

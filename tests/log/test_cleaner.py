@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from headrace.log.compaction.cleaner import Cleaner, CleanerSettings
-from headrace.log.compaction.cleaning_task import CleanedSegment, CleaningTask, Pace, RoundDone
+from headrace.log.compaction.cleaning_task import CleaningTask, Pace, RoundDone
 from headrace.log.compaction.last_records import BYTES_PER_KEY
 from headrace.log.compaction.segment_rewriting import Round
 from headrace.log.folder.data_folder import DataFolder
 from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.segments.swap_files import CleanedSegment
 from headrace.log.segments.transaction_index import AbortedTransaction
 from headrace.wire.control_batches import EndMarker, build_end_marker
 from tests.log.batches import NOW, open_log
@@ -61,7 +62,7 @@ def test_the_last_record_of_each_key_is_left(tmp_path: Path, compression: int) -
     assert records_of(log, max_bytes=1) == left
     assert (log.start_offset, log.end_offset) == (0, end)
     assert log.size_bytes == sum(segment.size for segment in log.segments) < size
-    assert folder.cleaned_offset(log) == log.active.base_offset
+    assert folder.cleaned_offset(log) == log.segments.active.base_offset
     assert not clean(folder, log)
     codecs = {header.compression for header in headers_of(log) if header.record_count}
     assert codecs == {compression}
@@ -153,11 +154,11 @@ def test_small_segments_become_one(tmp_path: Path) -> None:
     assert before == 14
     assert len(log.segments) == 4
     assert all(segment.size <= 2000 for segment in log.segments)
-    assert log.bases == [segment.base_offset for segment in log.segments]
+    assert log.segments.bases == [segment.base_offset for segment in log.segments]
     folder.checkpoint(NOW)
     folder.checkpoint(NOW)
     stems = {name[:20] for name in names_in(log) if name.endswith((".log", ".index", ".timeindex"))}
-    assert stems == {f"{base:020d}" for base in log.bases}
+    assert stems == {f"{base:020d}" for base in log.segments.bases}
     assert not [name for name in names_in(log) if name.endswith((".cleaned", ".swap", ".deleted"))]
     assert offsets_of(log) == list(range(10, 40))
     folder, log = reopened(folder, log)
@@ -207,7 +208,7 @@ def test_producers_are_known_as_before(tmp_path: Path) -> None:
     ]
     empty = headers_of(log)[0]
     assert (empty.base_sequence, empty.producer_epoch, empty.max_timestamp) == (4, 1, NOW)
-    log.snapshots[:] = []
+    log.parts.snapshots.found([])
     for path in Path(log.path).glob("*.snapshot"):
         path.unlink()
     folder.abandon()
@@ -243,7 +244,7 @@ def test_aborted_records_go_and_their_marker_after_them(tmp_path: Path) -> None:
         return [(header.base_offset, header.record_count) for header in headers_of(log)]
 
     assert clean_at(NOW) == [(0, 1), (1, 1), (2, 1), (5, 1), (6, 1), (7, 1), (8, 1)]
-    index = Path(log.path, f"{log.bases[0]:020d}.txnindex").read_bytes()
+    index = Path(log.path, f"{log.segments.bases[0]:020d}.txnindex").read_bytes()
     assert len(index) == 34
     # All of its records have gone in the round before: now its marker waits as a tombstone does.
     append(log, (b"y", b"plain"))

@@ -114,13 +114,13 @@ def test_holes_stay_when_a_topic_is_not_compacted_any_more(tmp_path: Path) -> No
     append(log, (b"x", b"y"))
     log.flush()
     before = records_of(log)
-    bases = log.bases
+    bases = log.segments.bases
     assert len(bases) > 3
     folder.abandon()
     (tmp_path / "data" / "written-points.json").unlink()
     (tmp_path / "data" / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
     folder, log = open_log(tmp_path / "data", replace(log.config, cleanup_policy=frozenset({"delete"})))
-    assert (log.bases, records_of(log)) == (bases, before)
+    assert (log.segments.bases, records_of(log)) == (bases, before)
     folder.close()
 
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 import pytest
 
-from headrace.log.compaction import segment_swap
 from headrace.log.compaction.cleaner import Cleaner
 from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.segments.swap_files import SWAP
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.log.batches import NOW, open_log
 from tests.log.compacted import Kept, append, compact_config, headers_of, names_in, records_of
@@ -75,7 +75,7 @@ def test_a_crash_at_every_step(tmp_path: Path, ending: Ending) -> None:
         assert set(left) <= set(after) <= set(before)
         assert log.end_offset == before[-1].offset + 1
         assert not [name for name in names_in(log) if name.endswith((".cleaned", ".swap", ".deleted"))]
-        known = log.producers.get(7)
+        known = log.parts.producers.get(7)
         assert known is not None
         assert known.batches[-1].last_sequence == 71
         log.flush()
@@ -146,7 +146,7 @@ def test_renames_that_fail_leave_a_log_that_works(tmp_path: Path) -> None:
     cleaner.clean(NOW)
     disk.fail_from(None)
     del disk.rename  # type: ignore[method-assign]
-    assert any(segment.suffix == segment_swap.SWAP for segment in log.segments)
+    assert any(segment.suffix == SWAP for segment in log.segments)
     assert set(left) <= set(records_of(log)) < set(before)
     # It waits for a start, and appends and reads go on.
     assert not cleaner.clean(NOW)

@@ -123,7 +123,7 @@ class CompactionMachine(RuleBasedStateMachine):
     def expect_clean(self, first_dirty: int, end: int) -> None:
         """By definition: a record stays if none behind it has its key and it is no old tombstone."""
         # Segments are read to their ends, also where there was room for fewer keys.
-        touched = next((base for base in self.log.bases if base >= end), self.end)
+        touched = next((base for base in self.log.segments.bases if base >= end), self.end)
         last = {record.key: record.offset for record in self.records if first_dirty <= record.offset < end}
         kept = []
         for record in self.records:
@@ -186,7 +186,7 @@ class CompactionMachine(RuleBasedStateMachine):
     def append_again(self) -> None:
         """The last batch of a producer is still known."""
         for producer, following in self.sequences.items():
-            known = self.log.producers.get(producer)
+            known = self.log.parts.producers.get(producer)
             assert known is not None
             assert known.batches[-1].last_sequence == following - 1
 

@@ -14,7 +14,8 @@ import psutil
 
 from headrace.log.compaction.cleaner import Cleaner, CleanerSettings
 from headrace.log.compaction.cleaning_process import CleaningProcess, RoundFailed, Said
-from headrace.log.compaction.cleaning_task import CleanedSegment, CleaningTask, RoundDone
+from headrace.log.compaction.cleaning_task import CleaningTask, RoundDone
+from headrace.log.segments.swap_files import CleanedSegment
 from headrace.log.segments.transaction_index import AbortedTransaction
 from tests.log.batches import NOW, open_log
 from tests.log.compacted import append, compact_config, names_in, records_of

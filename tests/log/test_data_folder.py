@@ -241,7 +241,7 @@ def test_retention_deletes_files_after_the_delay(tmp_path: Path) -> None:
     for ago in (300, 200, 0):
         log.append(batch(b"x" * 10, timestamps=[NOW - ago]), now_ms=NOW)
     folder.housekeep(NOW)
-    assert (log.start_offset, log.bases) == (2, [2])
+    assert (log.start_offset, log.segments.bases) == (2, [2])
     assert len(list(log.folder.glob("*.deleted"))) == 6
     assert not list(log.folder.glob("00000000000000000001.snapshot"))
     folder.checkpoint(NOW + 999)
@@ -250,7 +250,7 @@ def test_retention_deletes_files_after_the_delay(tmp_path: Path) -> None:
     assert not list(log.folder.glob("*.deleted"))
     # All of it is too old now: a new segment is begun, and the end stays where it was.
     folder.housekeep(NOW + 101)
-    assert (log.start_offset, log.end_offset, log.bases) == (3, 3, [3])
+    assert (log.start_offset, log.end_offset, log.segments.bases) == (3, 3, [3])
     folder.close()
     folder, log = open_log(tmp_path, config)
     assert (log.start_offset, log.end_offset) == (3, 3)
@@ -348,9 +348,9 @@ def test_producers_are_forgotten_after_a_day(tmp_path: Path) -> None:
     folder, log = open_log(tmp_path)
     log.append(batch(b"x", producer_id=1, producer_epoch=0, sequence=0), now_ms=NOW)
     folder.housekeep(NOW + 86_400_000 - 1)
-    assert len(log.producers) == 1
+    assert len(log.parts.producers) == 1
     folder.housekeep(NOW + 86_400_000)
-    assert len(log.producers) == 0
+    assert len(log.parts.producers) == 0
     folder.close()
 
 

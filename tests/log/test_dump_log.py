@@ -59,7 +59,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.checkpoint(NOW)
     append(log, range(200, 230))
     disk = disk.kill()
-    with (log.folder / f"{log.bases[-1]:020d}.log").open("ab") as torn:
+    with (log.folder / f"{log.segments.bases[-1]:020d}.log").open("ab") as torn:
         torn.write(batch(b"torn")[:-3])
     folder = open_folder(path, CONFIG, filesystem=disk)
     log = folder.topics["events"].partitions[0]
@@ -103,7 +103,7 @@ def test_logs(java_tools: JavaTools, data: Path) -> None:
     with open_folder(data, CONFIG) as folder:
         log = folder.topics["events"].partitions[0]
         # The first batch begins before the start offset.
-        assert offsets == list(range(log.bases[0], log.end_offset))
+        assert offsets == list(range(log.segments.bases[0], log.end_offset))
         values = dict(re.findall(r"^\| offset: (\d+) .* payload: (.*)$", done.output, re.MULTILINE))
         assert all(values[str(offset)] == value.decode() for offset, _, value in contents(log))
     for codec in ("NONE", "GZIP", "SNAPPY", "LZ4", "ZSTD"):
@@ -136,7 +136,7 @@ def test_snapshots(java_tools: JavaTools, data: Path) -> None:
     with open_folder(data, CONFIG) as folder:
         log = folder.topics["events"].partitions[0]
         assert files[-1].stem == f"{log.end_offset:020d}"
-        for producer in log.producers.active():
+        for producer in log.parts.producers.active():
             last = producer.batches[-1]
             line = (
                 f"producerId: {producer.producer_id} producerEpoch: 0 coordinatorEpoch: -1 "
@@ -157,7 +157,7 @@ def test_small_files(java_tools: JavaTools, data: Path) -> None:
 
     with open_folder(data, CONFIG) as folder:
         log = folder.topics["events"].partitions[0]
-        end_offset, epochs = log.end_offset, log.epochs.entries
+        end_offset, epochs = log.end_offset, log.parts.epochs.epochs.entries
     points = checkpoint.OffsetCheckpointFile(file("recovery-point-offset-checkpoint"), channel).read()
     found = {str(partition): offset for partition, offset in points.items()}
     assert found == {"events-0": end_offset, "arrival-0": 1}

@@ -19,7 +19,6 @@ from headrace.coordination.transactions.states import State
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import JavaRuntime
 from headrace.log.config import LogConfig
-from headrace.log.partition.transactions import aborted_between
 from headrace.wire.control_batches import EndMarker, build_end_marker
 from headrace.wire.records import Record, build_batch
 from tests.conformance.java_tools import JavaTools
@@ -65,8 +64,8 @@ def test_a_log_with_transactions(java_tools: JavaTools, tmp_path: Path) -> None:
                 epoch=number // 3 + 1,
                 coordinator_epoch=4,
             )
-    aborted = aborted_between(log, 0, log.end_offset)
-    ongoing = dict(log.producers.ongoing)
+    aborted = log.aborted_between(0, log.end_offset)
+    ongoing = dict(log.parts.producers.ongoing)
     folder.close()
     assert (len(aborted), len(ongoing)) == (5, 2)
     files = ",".join(str(path) for path in sorted(log.folder.glob("*.txnindex")))

@@ -24,7 +24,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, keep: int) -> None:
     disk.fail_write(keep=keep)
     with pytest.raises(StorageError):
         log.append(batch(b"lost", producer_id=1, producer_epoch=0, sequence=0), now_ms=NOW)
-    assert (log.end_offset, log.size_bytes, len(log.producers)) == (1, size, 0)
+    assert (log.end_offset, log.size_bytes, len(log.parts.producers)) == (1, size, 0)
     assert (log.folder / "00000000000000000000.log").stat().st_size == size
     again = log.append(batch(b"second", producer_id=1, producer_epoch=0, sequence=0), now_ms=NOW)
     assert (again.base_offset, again.duplicate) == (1, False)

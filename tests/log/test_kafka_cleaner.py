@@ -110,7 +110,7 @@ def test_the_same_is_left(java_tools: JavaTools, tmp_path: Path, seed: int) -> N
         log.flush()
         cleaner = Cleaner(folder)
         part = cleaner.dirty_part(log, now)
-        end = log.active.base_offset
+        end = log.segments.active.base_offset
         folder.close()
         theirs = tmp_path / f"kafka-{number}" / "events-0"
         shutil.copytree(tmp_path / "data" / "events-0", theirs)

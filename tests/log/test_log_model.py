@@ -153,7 +153,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(age=st.integers(0, 3000))
     def retention_by_time(self, age: int) -> None:
         groups = self.segments_of_model()
-        self.bases = list(self.log.bases)
+        self.bases = list(self.log.segments.bases)
         now = NOW - age + RETENTION_MS
         self.configure(retention_ms=RETENTION_MS)
         removed = self.log.apply_retention(now)
@@ -170,7 +170,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(most=st.integers(0, 4000))
     def retention_by_size(self, most: int) -> None:
         groups = self.segments_of_model()
-        self.bases = list(self.log.bases)
+        self.bases = list(self.log.segments.bases)
         self.configure(retention_bytes=most)
         removed = self.log.apply_retention(NOW)
         self.configure(retention_bytes=-1)
@@ -189,7 +189,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log.configure(self.config)
 
     def segments_of_model(self) -> list[list[Written]]:
-        bases = [*self.log.bases, self.end + 1]
+        bases = [*self.log.segments.bases, self.end + 1]
         return [
             [written for written in self.batches if bases[number] <= written.base_offset < bases[number + 1]]
             for number in range(len(bases) - 1)
@@ -210,7 +210,7 @@ class LogMachine(RuleBasedStateMachine):
         offset = self.start + round((self.end - self.start) * share)
         assert self.log.delete_records_before(offset) == max(offset, self.start)
         self.start = max(self.start, offset)
-        first = self.log.bases[0]
+        first = self.log.segments.bases[0]
         assert first <= self.start
         while self.batches and self.batches[0].base_offset < first:
             assert self.batches.pop(0).next_offset <= self.start
@@ -223,7 +223,9 @@ class LogMachine(RuleBasedStateMachine):
             removed = self.batches.pop()
             if removed.producer >= 0:
                 self.sequences[removed.producer] = removed.sequence
-        self.end = self.batches[-1].next_offset if self.batches else max(self.start, self.log.bases[0])
+        self.end = (
+            self.batches[-1].next_offset if self.batches else max(self.start, self.log.segments.bases[0])
+        )
         self.end = max(self.end, self.start)
 
     # Stopping
@@ -259,7 +261,7 @@ class LogMachine(RuleBasedStateMachine):
     def tear(self, size: int) -> None:
         """Leave the beginning of a batch at the end of the log, or something that is none."""
         if size and self.log.folder.exists():
-            last = f"{self.log.bases[-1]:020d}.log"
+            last = f"{self.log.segments.bases[-1]:020d}.log"
             data = batch(b"torn", b"torn")
             if self.random.random() < 0.3:
                 data = bytearray(self.random.randbytes(len(data)))

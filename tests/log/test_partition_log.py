@@ -196,7 +196,7 @@ def test_roll_by_time_after_a_start_in_which_somebody_read_first(tmp_path: Path)
     folder, log = open_log(tmp_path, LogConfig(segment_ms=1000))
     assert len(contents(log)) == 2
     log.append(batch(b"c", timestamps=[NOW - 1]), now_ms=NOW)
-    assert (log.active.max_timestamp, log.active.max_timestamp_offset) == (NOW, 0)
+    assert (log.segments.active.max_timestamp, log.segments.active.max_timestamp_offset) == (NOW, 0)
     log.append(batch(b"d", timestamps=[NOW + 1001]), now_ms=NOW)
     assert bases(log.folder) == [0, 3]
     folder.close()
@@ -213,7 +213,7 @@ def test_roll_by_the_clock_if_records_have_no_time(tmp_path: Path) -> None:
 def test_jitter_makes_segments_shorter(tmp_path: Path) -> None:
     folder, log = open_log(tmp_path, LogConfig(segment_ms=1000, segment_jitter_ms=1000))
     log.append(batch(b"a", timestamps=[NOW - 1000]), now_ms=NOW)
-    assert NOW - 1000 < log.active.roll_after_timestamp <= NOW
+    assert NOW - 1000 < log.segments.active.roll_after_timestamp <= NOW
     folder.close()
 
 
@@ -231,7 +231,7 @@ def test_roll_when_an_index_is_full(tmp_path: Path) -> None:
 def test_roll_when_offsets_become_too_large_to_be_relative(tmp_path: Path) -> None:
     folder, log = open_log(tmp_path)
     log.append(batch(b"a"), now_ms=NOW)
-    log.end_offset = 2**31 - 2
+    log.segments.end_at(2**31 - 2)
     log.append(batch(b"b", b"c"), now_ms=NOW)
     assert bases(log.folder) == [0]
     log.append(batch(b"d"), now_ms=NOW)
@@ -332,9 +332,9 @@ def test_files_are_closed_when_nobody_reads_them(tmp_path: Path) -> None:
     folder.close()
     assert open_files(tmp_path) == 0
     folder, log = open_log(tmp_path, LogConfig(segment_bytes=SIZE))
-    log.files.limit = 4
+    log.segments.files.limit = 4
     assert len(contents(log)) == 20
-    assert len(log.files) == 4
+    assert len(log.segments.files) == 4
     # The lock is one of them.
     assert open_files(tmp_path) <= 5
     folder.close()
@@ -344,11 +344,11 @@ def test_files_are_closed_when_nobody_reads_them(tmp_path: Path) -> None:
 def test_a_file_that_was_put_aside_is_opened_again_to_append(tmp_path: Path) -> None:
     folder = open_log(tmp_path)[0]
     logs = folder.create_topic("many", 5, {}, LogConfig()).partitions
-    logs[0].files.limit = 2
+    logs[0].segments.files.limit = 2
     for number in range(20):
         for log in logs:
             assert log.append(batch(b"%d" % number), now_ms=NOW).base_offset == number
-    assert len(logs[0].files) == 2
+    assert len(logs[0].segments.files) == 2
     assert all(len(contents(log)) == 20 for log in logs)
     folder.close()
 

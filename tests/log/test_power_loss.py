@@ -97,14 +97,14 @@ def test_bytes_missing_in_the_middle_end_the_log_there(tmp_path: Path) -> None:
         log.append(batch(b"%d" % number * 20), now_ms=NOW)
     assert len(log.segments) == 3
     disk.power_loss("all")
-    second = log.folder / f"{log.bases[1]:020d}.log"
+    second = log.folder / f"{log.segments.bases[1]:020d}.log"
     content = bytearray(second.read_bytes())
     content[100:200] = bytes(100)
     second.write_bytes(content)
     folder, log = open_log(tmp_path / "data", SMALL, filesystem=FaultyFileSystem())
     # The rest of the segment and the segments behind it are gone: no hole in the middle.
     assert [offset for offset, _, _ in contents(log)] == list(range(log.end_offset))
-    assert log.bases[-1] < log.end_offset <= log.bases[-1] + 1
+    assert log.segments.bases[-1] < log.end_offset <= log.segments.bases[-1] + 1
     assert len(log.segments) == 2
     folder.close()
 
@@ -133,8 +133,8 @@ def test_indexes_and_snapshots_of_closed_segments_are_synced_with_them(tmp_path:
     for number in range(20):
         log.append(batch(b"%d" % number * 20, timestamps=[NOW + number]), now_ms=NOW)
     log.flush()
-    closed = [path for base in log.bases[:-1] for path in log.folder.glob(f"{base:020d}.*index")]
-    closed += [log.folder / f"{base:020d}.snapshot" for base in log.bases[1:]]
+    closed = [path for base in log.segments.bases[:-1] for path in log.folder.glob(f"{base:020d}.*index")]
+    closed += [log.folder / f"{base:020d}.snapshot" for base in log.segments.bases[1:]]
     before = [path.read_bytes() for path in closed]
     assert len(before) == 6
     disk.power_loss("none")
@@ -147,7 +147,7 @@ def test_a_lost_end_of_a_segment_is_not_jumped_over(tmp_path: Path) -> None:
     for number in range(20):
         log.append(batch(b"%d" % number * 20), now_ms=NOW)
     disk.power_loss("all")
-    path = log.folder / f"{log.bases[0]:020d}.log"
+    path = log.folder / f"{log.segments.bases[0]:020d}.log"
     size = len(batch(b"0" * 20))
     path.write_bytes(path.read_bytes()[:size])
     folder, log = open_log(tmp_path / "data", SMALL, filesystem=FaultyFileSystem())
@@ -167,7 +167,7 @@ def test_synced_segments_are_not_read_again(tmp_path: Path) -> None:
         time.sleep(0.001)
     disk.power_loss("none")
     # A byte that only reading the first segment would find.
-    first = log.folder / f"{log.bases[0]:020d}.log"
+    first = log.folder / f"{log.segments.bases[0]:020d}.log"
     first.write_bytes(first.read_bytes()[:-1] + b"!")
     folder, log = open_log(tmp_path / "data", SMALL, filesystem=FaultyFileSystem(), durable=True)
     assert log.end_offset == 20

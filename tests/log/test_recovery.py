@@ -51,7 +51,7 @@ def test_a_clean_stop_leaves_nothing_to_read(tmp_path: Path) -> None:
     disk = ReadingDisk()
     folder, log = open_log(tmp_path, SMALL, filesystem=disk)
     assert disk.read_from == {}
-    assert (log.end_offset, log.flushed_offset, len(log.producers)) == (30, 30, 1)
+    assert (log.end_offset, log.flushed_offset, len(log.parts.producers)) == (30, 30, 1)
     assert log.leader_epoch == 0
     folder.close()
 
@@ -62,8 +62,8 @@ def test_after_a_kill_only_what_came_after_the_checkpoint_is_read(tmp_path: Path
     for number in range(30):
         log.append(batch(b"%d" % number, producer_id=2, producer_epoch=0, sequence=number), now_ms=NOW)
     folder.checkpoint(NOW)
-    last = f"{log.active.base_offset:020d}.log"
-    before_last_batch = log.active.tail_positions[-1]
+    last = f"{log.segments.active.base_offset:020d}.log"
+    before_last_batch = log.segments.active.tail_positions[-1]
     log.append(batch(b"30", producer_id=2, producer_epoch=0, sequence=30), now_ms=NOW)
     watched = ReadingDisk(boot=disk.boot)
     disk.kill()
@@ -85,9 +85,12 @@ def test_the_index_has_no_gap_after_a_kill(tmp_path: Path) -> None:
         log.append(batch(b"%d" % number, timestamps=[NOW + number]), now_ms=NOW)
         if number in (10, 20):
             folder.checkpoint(NOW)
-    wanted = log.active.offset_index().to_bytes(), log.active.time_index().timestamps[:-1]
+    wanted = log.segments.active.offset_index().to_bytes(), log.segments.active.time_index().timestamps[:-1]
     folder, log = open_log(tmp_path, LogConfig(index_interval_bytes=100), filesystem=disk.kill())
-    found = log.active.offset_index().to_bytes(), log.active.time_index().timestamps[: len(wanted[1])]
+    found = (
+        log.segments.active.offset_index().to_bytes(),
+        log.segments.active.time_index().timestamps[: len(wanted[1])],
+    )
     assert found == wanted
     folder.close()
 
@@ -114,8 +117,8 @@ def test_after_a_power_loss_everything_not_synced_is_read(tmp_path: Path) -> Non
     disk.power_loss("all")
     watched = ReadingDisk()
     folder, log = open_log(tmp_path, SMALL, filesystem=watched)
-    assert watched.read_from == dict.fromkeys((f"{base:020d}.log" for base in log.bases), 0)
-    assert len(log.bases) > 2
+    assert watched.read_from == dict.fromkeys((f"{base:020d}.log" for base in log.segments.bases), 0)
+    assert len(log.segments.bases) > 2
     assert len(contents(log)) == 30
     folder.close()
 
@@ -149,7 +152,7 @@ def test_each_start_after_a_power_loss_begins_an_epoch(tmp_path: Path) -> None:
     data = (log.folder / "00000000000000000000.log").read_bytes()
     assert [header.leader_epoch for header in scan(data)] == [0, 1, 2, 3]
     assert (log.folder / "leader-epoch-checkpoint").read_text() == "0\n4\n0 0\n1 1\n2 2\n3 3\n"
-    assert log.epochs.end_offset_for(1, log.end_offset) == (1, 2)
+    assert log.parts.epochs.epochs.end_offset_for(1, log.end_offset) == (1, 2)
     folder.close()
 
 
@@ -164,7 +167,7 @@ def test_epochs_are_learnt_from_the_batches_if_their_file_is_gone(tmp_path: Path
     disk.power_loss("all")
     (log.folder / "leader-epoch-checkpoint").unlink()
     folder, log = open_log(tmp_path, SMALL, filesystem=FaultyFileSystem())
-    assert log.epochs.entries == ((0, 0), (1, 1), (2, 2))
+    assert log.parts.epochs.epochs.entries == ((0, 0), (1, 1), (2, 2))
     folder.close()
 
 
@@ -174,7 +177,7 @@ def test_a_point_that_does_not_fit_is_not_believed(tmp_path: Path) -> None:
     fill(tmp_path, disk)
     folder, log = open_log(tmp_path, SMALL, filesystem=disk.kill())
     folder.close()
-    last = log.folder / f"{log.bases[-1]:020d}.log"
+    last = log.folder / f"{log.segments.bases[-1]:020d}.log"
     content = last.read_bytes()
     last.write_bytes(content[:-5])
     folder, log = open_log(tmp_path, SMALL, filesystem=FaultyFileSystem())

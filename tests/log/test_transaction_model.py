@@ -203,7 +203,9 @@ class TransactionLogMachine(RuleBasedStateMachine):
         self.log.truncate_to(offset)
         while self.history and self.history[-1].next_offset > offset:
             self.history.pop()
-        self.end = max(self.log.bases[0], self.start, *(each.next_offset for each in self.history[-1:]))
+        self.end = max(
+            self.log.segments.bases[0], self.start, *(each.next_offset for each in self.history[-1:])
+        )
 
     # Stopping
 
@@ -218,7 +220,7 @@ class TransactionLogMachine(RuleBasedStateMachine):
             self.filesystem.power_loss("all")
             self.filesystem = FaultyFileSystem(seed=self.random.randrange(1000))
         if torn and how != "clean" and self.log.folder.exists():
-            with (self.log.folder / f"{self.log.bases[-1]:020d}.log").open("ab") as file:
+            with (self.log.folder / f"{self.log.segments.bases[-1]:020d}.log").open("ab") as file:
                 file.write(batch(b"torn")[:torn])
         if damage:
             for path in self.log.folder.glob("*.txnindex"):

@@ -15,7 +15,6 @@ from headrace.log.errors import (
     TransactionCoordinatorFencedError,
 )
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.log.partition.transactions import aborted_between
 from headrace.log.producers.verification import Coordinator, TransactionEnd
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from headrace.wire.control_batches import EndMarker, build_end_marker
@@ -32,7 +31,7 @@ def values(log: PartitionLog) -> list[bytes]:
 
 
 def aborted(log: PartitionLog) -> list[tuple[int, int, int, int]]:
-    return [tuple(each) for each in aborted_between(log, 0, log.end_offset)]
+    return [tuple(each) for each in log.aborted_between(0, log.end_offset)]
 
 
 def test_records_are_seen_when_their_transaction_is_committed(tmp_path: Path) -> None:
@@ -122,7 +121,7 @@ def test_everything_is_there_again_after_a_stop(tmp_path: Path, how: str, config
                 epoch=number // 2 + 1,
                 coordinator_epoch=4,
             )
-    before = (log.last_stable_offset, committed_records(log), aborted(log), dict(log.producers.ongoing))
+    before = (log.last_stable_offset, committed_records(log), aborted(log), dict(log.parts.producers.ongoing))
     assert before[3] == {0: 8, 1: 9}
     assert len(before[2]) == 2
     if how == "clean":
@@ -135,7 +134,12 @@ def test_everything_is_there_again_after_a_stop(tmp_path: Path, how: str, config
         disk = disk.kill()
     folder, log = open_log(tmp_path, config, filesystem=disk)
     with folder:
-        assert (log.last_stable_offset, committed_records(log), aborted(log), log.producers.ongoing) == before
+        assert (
+            log.last_stable_offset,
+            committed_records(log),
+            aborted(log),
+            log.parts.producers.ongoing,
+        ) == before
         with pytest.raises(TransactionCoordinatorFencedError):
             end(log, committed=True, producer=0, epoch=3, coordinator_epoch=3)
         with pytest.raises(InvalidProducerEpochError):
@@ -236,11 +240,11 @@ def test_a_snapshot_from_before_the_first_segment_opens_no_transaction(tmp_path:
     disk = disk.kill()
     folder, log = open_log(tmp_path, SMALL, filesystem=disk)
     log.delete_records_before(3)
-    assert log.bases[0] == 3
+    assert log.segments.bases[0] == 3
     disk = disk.kill()
     folder, log = open_log(tmp_path, SMALL, filesystem=disk)
     with folder:
-        assert (log.producers.ongoing, log.last_stable_offset) == ({}, 4)
+        assert (log.parts.producers.ongoing, log.last_stable_offset) == ({}, 4)
         assert values(log) == [b"y" * 200]
 
 

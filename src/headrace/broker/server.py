@@ -183,7 +183,7 @@ class BrokerServer:
         """Compaction. What does it is loaded only once there is something that may be compacted."""
         broker = self.broker
         while not any(
-            topic.partitions[0].config.compact and any(len(log.segments) > 1 for log in topic.partitions)
+            topic.partitions[0].config.compact and any(log.has_closed_segments for log in topic.partitions)
             for topic in broker.logs.topics.values()
         ):
             backoff = max(1, broker.configs.number("log.cleaner.backoff.ms")) / 1000

@@ -120,7 +120,7 @@ def _readable_end(log: PartitionLog, request: requests.ListOffsetsRequest) -> in
 
 
 def _epoch_of(log: PartitionLog, offset: int) -> int:
-    epoch = log.epochs.epoch_for(offset)
+    epoch = log.epoch_of(offset)
     return -1 if epoch is None else epoch
 
 

@@ -46,7 +46,7 @@ def _answer(broker: Broker, name: str, asked: requests.OffsetForLeaderPartition)
         if log is None:
             raise ApiError(ErrorCode.unknown_topic_or_partition)
         check_leader_epoch(log, asked.current_leader_epoch)
-        leader_epoch, end_offset = log.epochs.end_offset_for(asked.leader_epoch, log.end_offset)
+        leader_epoch, end_offset = log.end_of_epoch(asked.leader_epoch)
     except ApiError as error:
         code = error.code
     return responses.EpochEndOffset(

@@ -78,7 +78,7 @@ def _producers(index: int, log: PartitionLog) -> responses.PartitionResponse:
                 coordinator_epoch=producer.coordinator_epoch,
                 current_txn_start_offset=producer.transaction_first_offset,
             )
-            for producer in log.producers.active()
+            for producer in log.active_producers()
         ),
     )
 

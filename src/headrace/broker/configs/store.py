@@ -35,13 +35,8 @@ _ALL_NODES: Final = "all nodes/"
 _THIS_NODE: Final = "this node/"
 
 
-class KnownProducers(Protocol):
-    expiration_ms: int
-
-
 class OpenLog(Protocol):
-    @property
-    def producers(self) -> KnownProducers: ...
+    def expire_producers_after(self, milliseconds: int) -> None: ...
     def configure(self, config: LogConfig, /) -> None: ...
 
 
@@ -113,7 +108,7 @@ class ConfigStore:
         """Give the logs of a topic, which may be new, what is not a config of topics."""
         expiration_ms = self.number("producer.id.expiration.ms")
         for log in topic.partitions:
-            log.producers.expiration_ms = expiration_ms
+            log.expire_producers_after(expiration_ms)
 
     # Describing
 

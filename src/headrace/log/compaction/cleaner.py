@@ -22,10 +22,11 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
-from headrace.log.compaction import segment_swap, segment_writer
-from headrace.log.compaction.cleaning_task import CleanedSegment, CleaningTask, Pace, RoundDone
+from headrace.log.compaction import segment_writer
+from headrace.log.compaction.cleaning_task import CleaningTask, Pace, RoundDone
 from headrace.log.compaction.last_records import BYTES_PER_KEY
 from headrace.log.compaction.retained_records import ClosedSegment, DirtyPart, LastBatch, dirty_part
 from headrace.log.compaction.segment_rewriting import Round
@@ -33,7 +34,9 @@ from headrace.log.config import FOREVER
 from headrace.log.errors import StorageError
 from headrace.log.folder.data_folder import DataFolder
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.log.partition.transactions import aborted_between
+from headrace.log.partition.segment_swap import ReplacedMeanwhileError
+from headrace.log.segments import swap_files
+from headrace.log.segments.swap_files import CleanedSegment
 from headrace.log.segments.transaction_index import AbortedTransaction
 from headrace.wire.errors import WireError
 
@@ -57,12 +60,8 @@ class CleaningJob:
 
     log: PartitionLog
     task: CleaningTask
-    generation: int
-    """A truncation meanwhile makes the round worthless."""
-
-
-def _last_stable_offset(log: PartitionLog) -> int:
-    return log.last_stable_offset
+    truncations: int
+    """Another truncation meanwhile makes the round worthless."""
 
 
 class Cleaner:
@@ -73,8 +72,8 @@ class Cleaner:
         logs: DataFolder,
         settings: CleanerSettings | None = None,
         *,
-        stable_offset: StableOffset = _last_stable_offset,
-        aborted_in: AbortedIn = aborted_between,
+        stable_offset: StableOffset = attrgetter("last_stable_offset"),
+        aborted_in: AbortedIn = PartitionLog.aborted_between,
     ) -> None:
         """`aborted_in` gives the aborted transactions of a log with offsets from one to before another."""
         self._logs: Final = logs
@@ -103,13 +102,13 @@ class Cleaner:
                 if config.max_compaction_lag_ms < FOREVER and segment.size
                 else -1,
             )
-            for segment in log.segments[:-1]
+            for segment in log.segments.closed
         ]
         return dirty_part(
             closed,
             config,
             start_offset=log.start_offset,
-            active_base=log.active.base_offset,
+            active_base=log.segments.active.base_offset,
             end_offset=log.end_offset,
             limit_offset=min(self._stable_offset(log), log.flushed_offset),
             cleaned_offset=self._logs.cleaned_offset(log),
@@ -134,11 +133,10 @@ class Cleaner:
                 except StorageError as error:
                     self._leave_alone(log, error)
                     continue
-                if log.flushed_offset < log.active.base_offset:
+                if log.flushed_offset < log.segments.active.base_offset:
                     # Only what is synced can be cleaned: ask for it.
                     self.waits_for_disk = True
-                    log.rolled = True
-                    log.mark_dirty()
+                    log.want_closed_segments()
                 if part.is_due(log.config) and (best is None or part.ratio > best[0]):
                     best = part.ratio, log, part
         if best is None:
@@ -148,12 +146,12 @@ class Cleaner:
 
     def _job(self, log: PartitionLog, part: DirtyPart, now_ms: int) -> CleaningJob:
         config = log.config
-        first = log.bases[0]
+        first = log.segments.bases[0]
         task = CleaningTask(
             folder=log.path,
             segments=tuple(
                 (segment.base_offset, segment.size)
-                for segment in log.segments[:-1]
+                for segment in log.segments.closed
                 if segment.base_offset < part.end_offset
             ),
             first_dirty=part.first_dirty,
@@ -170,20 +168,17 @@ class Cleaner:
                 AbortedTransaction(*each) for each in self._aborted_in(log, first, part.end_offset)
             ),
         )
-        return CleaningJob(log=log, task=task, generation=log.generation)
+        return CleaningJob(log=log, task=task, truncations=log.truncations)
 
     def take(self, job: CleaningJob, said: CleanedSegment | RoundDone, *, now_ms: int) -> bool:
         """Take over what a round says; False when the round is over or has been given up."""
         if job is not self._under_way:
             if isinstance(said, CleanedSegment):
-                segment_swap.discard(job.log, said)
+                swap_files.discard(self._logs.filesystem, job.log.path, said)
             return False
         try:
             if isinstance(said, CleanedSegment):
-                if job.generation != job.log.generation:
-                    segment_swap.discard(job.log, said)
-                    raise segment_swap.ReplacedMeanwhileError(f"{job.log.name} was truncated.")
-                segment_swap.put_in_place(job.log, said, now_ms=now_ms)
+                job.log.replace_segments(said, truncations=job.truncations, now_ms=now_ms)
                 return True
             self._under_way = None
             if not job.log.closed:
@@ -192,7 +187,7 @@ class Cleaner:
                     "cleaned %s up to offset %d: %d keys, %d bytes read, %d written",
                     *(job.log.name, said.cleaned_offset, said.keys, said.bytes_read, said.bytes_written),
                 )
-        except segment_swap.ReplacedMeanwhileError as error:
+        except ReplacedMeanwhileError as error:
             _log.info("the cleaning of %s is given up: %s", job.log.name, error)
             self._under_way = None
         except StorageError as error:
@@ -211,7 +206,7 @@ class Cleaner:
     def tidy(self, job: CleaningJob) -> None:
         """Remove what a round has left in the folder of its log, when nobody carries it out any more."""
         try:
-            segment_writer.remove_cleaned(job.log.filesystem, job.log.path)
+            segment_writer.remove_cleaned(self._logs.filesystem, job.log.path)
         except OSError as error:
             _log.warning("files of a round of cleaning %s cannot be removed: %s", job.log.name, error)
 
@@ -239,5 +234,5 @@ def _last_batches(log: PartitionLog) -> list[LastBatch]:
         LastBatch(
             producer.producer_id, producer.batches[-1].last_offset if producer.batches else -1, producer.epoch
         )
-        for producer in log.producers.active()
+        for producer in log.active_producers()
     ]

@@ -31,10 +31,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.log.compaction.cleaning_task import CleanedSegment, CleaningTask, Pace, RoundDone
+from headrace.log.compaction.cleaning_task import CleaningTask, Pace, RoundDone
 from headrace.log.compaction.giving_way import GivingWay
 from headrace.log.compaction.segment_rewriting import Round
 from headrace.log.filesystem import OperatingSystem
+from headrace.log.segments.swap_files import CleanedSegment
 from headrace.wire.errors import WireError
 
 _LOWEST_PRIORITY: Final = 19

@@ -47,18 +47,6 @@ class CleaningTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedSegment:
-    """A finished `.cleaned` segment, which takes the place of the segments with these base offsets."""
-
-    bases: tuple[int, ...]
-    size: int
-    max_timestamp: int
-    max_timestamp_offset: int
-    aborted: bool
-    """Whether it has a transaction index."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundDone:
     """The end of a round: the log is clean before `cleaned_offset` once all segments are in place."""
 

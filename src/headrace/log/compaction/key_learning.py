@@ -80,8 +80,7 @@ class KeyLearning:
     ) -> LastRecords | None:
         """All before an offset, which is where a batch ends; None if there are more keys than may be."""
         first_dirty = self._task.first_dirty
-        keys = LastRecords()
-        keys.latest_offset = end_offset - 1
+        keys = LastRecords(latest_offset=end_offset - 1)
         for segment in reversed(segments):
             if segment.base_offset >= end_offset:
                 continue

@@ -23,7 +23,9 @@ BYTES_PER_KEY: Final = 128
 class LastRecords:
     """The last record of each key, filled from the end of the dirty part to its beginning."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, latest_offset: int = -1) -> None:
+        """`latest_offset` is the last that is looked at: what lies behind it is left alone."""
+        self.latest_offset: Final = latest_offset
         self._seen: set[bytes] = set()
         # Falling, as they are found.
         self._offsets = array("q")
@@ -32,8 +34,6 @@ class LastRecords:
         self._in_first_batch: frozenset[int] = frozenset()
         # Batches whose records are not numbered from 0 without a gap.
         self.gapped: set[int] = set()
-        self.latest_offset = -1
-        """The last offset that was looked at: what lies behind it is left alone."""
 
     def __len__(self) -> int:
         return len(self._seen)

@@ -23,12 +23,13 @@ from struct import Struct
 from typing import Final
 
 from headrace.log.compaction.batch_filter import BatchFilter
-from headrace.log.compaction.cleaning_task import CleanedSegment, CleaningTask, Pace, RoundDone
+from headrace.log.compaction.cleaning_task import CleaningTask, Pace, RoundDone
 from headrace.log.compaction.key_learning import KeyLearning
 from headrace.log.compaction.retained_records import BatchRules, SegmentSizes, Transactions, group_segments
 from headrace.log.compaction.segment_chunks import Chunk, SegmentChunks
 from headrace.log.compaction.segment_writer import SegmentWriter, remove_cleaned
 from headrace.log.filesystem import FileSystem
+from headrace.log.segments.swap_files import CleanedSegment
 from headrace.wire.record_batch import LOG_OVERHEAD
 
 _MAX_TIMESTAMP: Final = Struct(">q")

@@ -17,11 +17,11 @@ from typing import Final
 
 from headrace.log.filesystem import FileSystem, remove_file, write_fully
 from headrace.log.segments.offset_index import OffsetIndex
+from headrace.log.segments.segment import KINDS
+from headrace.log.segments.swap_files import CLEANED
 from headrace.log.segments.time_index import TimeIndex
 from headrace.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 
-CLEANED: Final = ".cleaned"
-KINDS: Final = ("log", "index", "timeindex", "txnindex")
 _WRITE: Final = 1 << 20
 # So that the disk is not flooded at the end, when others wait for it.
 _SYNC_EVERY: Final = 32 << 20

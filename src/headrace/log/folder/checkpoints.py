@@ -15,7 +15,7 @@ synced too, nothing was written later, and it is good also after a restart of th
 
 Crash behaviour: each file is replaced as a whole. The first is synced, the second is not, as it means nothing
 after a power loss unless it is clean, and then it is synced; one that cannot be read counts as missing, which
-costs a longer scan. Who may call: the data folder and recovery. Never opens a log.
+costs a longer scan. Who may call: the data folder. Never opens a log.
 """
 
 from __future__ import annotations
@@ -24,14 +24,10 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
 from headrace.log.filesystem import FileSystem, read_file, write_atomically
-from headrace.log.partition import snapshots
-from headrace.log.segments import segment_indexes
-
-if TYPE_CHECKING:
-    from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.partition.written_point import Point
 
 _log = logging.getLogger(__name__)
 
@@ -40,22 +36,6 @@ CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
 WRITTEN_POINTS: Final = "written-points.json"
 _VERSION: Final = 1
 _KAFKA_VERSION: Final = 0
-# A snapshot costs about as much as appending this many batches, and saves looking at them again.
-_BATCHES_PER_SNAPSHOT: Final = 1000
-
-
-class Point(NamedTuple):
-    """The end of a log at some moment."""
-
-    end_offset: int
-    segment: int
-    position: int
-    last_batch: int
-    """Where the last batch begins, or -1: a look at it shows whether the file is the one that is meant."""
-    max_timestamp: int
-    max_timestamp_offset: int
-    producers: int
-    """How many producers the state had: without any there is no snapshot to look for."""
 
 
 @dataclass(slots=True)
@@ -65,29 +45,6 @@ class WrittenPoints:
     boot: str = ""
     clean: bool = False
     points: dict[str, Point] = field(default_factory=dict)
-
-
-def point_of(log: PartitionLog) -> Point:
-    """Bring a log's indexes to files, and now and then its producers; the point now. Raises OSError."""
-    segment = log.active
-    if segment.index is not None:
-        segment_indexes.save(segment)
-        segment.trim_tail()
-    snapshot_due = log.batches_since_snapshot >= _BATCHES_PER_SNAPSHOT
-    if snapshot_due:
-        snapshots.write(log, log.end_offset)
-    if snapshot_due or log.joined:
-        snapshots.prune(log)
-        log.joined = False
-    return Point(
-        log.end_offset,
-        segment.base_offset,
-        segment.size,
-        segment.tail_positions[-1] if segment.tail_positions else -1,
-        segment.max_timestamp if segment.timestamp_known else -1,
-        segment.max_timestamp_offset if segment.timestamp_known else -1,
-        len(log.producers),
-    )
 
 
 def read_written_points(filesystem: FileSystem, folder: str) -> WrittenPoints:

@@ -46,8 +46,9 @@ from headrace.log.folder.topic_catalogue import (
     write_catalogue,
 )
 from headrace.log.folder.upkeep import Upkeep
+from headrace.log.partition.opening import open_log
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.log.partition.recovery import open_log
+from headrace.log.partition.recovery import NOTHING_KNOWN
 from headrace.log.segments.segment_files import SegmentFiles
 
 _log = logging.getLogger(__name__)
@@ -202,6 +203,7 @@ class DataFolder:
 
     def _open_log(self, folder: str, topic_id: uuid.UUID, config: LogConfig, there: bool) -> PartitionLog:
         make = functools.partial(make_folder, self.filesystem, self.path, folder, topic_id)
+        known = self._upkeep.known_of(folder) if there else NOTHING_KNOWN
         return open_log(
             f"{self.path}/{folder}",
             config=config,
@@ -209,11 +211,7 @@ class DataFolder:
             durable=self.durable,
             owner=self._upkeep,
             now_ms=self._clock(),
-            point=self._upkeep.written.points.get(folder),
-            flushed_offset=self._upkeep.recovery_points.get(folder, 0),
-            cleaned_offset=self._upkeep.cleaned_offsets.get(folder, 0),
-            clean=self._upkeep.clean,
-            same_boot=self._upkeep.same_boot,
+            known=known,
             make_folder=None if there else make,
         )
 
@@ -322,7 +320,7 @@ class DataFolder:
 
     def cleaned_offset(self, log: PartitionLog) -> int | None:
         """Before which offset a compacted log is clean; None if it was never cleaned."""
-        return self._upkeep.cleaned_offsets.get(log.name)
+        return self._upkeep.cleaned_offset(log)
 
     def set_cleaned_offset(self, log: PartitionLog, offset: int) -> None:
         """Remember what a round of cleaning has done."""
@@ -337,8 +335,7 @@ class DataFolder:
                 log.remove_deleted(now_ms)
             except StorageError as error:
                 failures.append(error)
-            if len(log.producers):
-                log.producers.remove_expired(now_ms)
+            log.remove_expired_producers(now_ms)
         self._remove_doomed(now_ms, failures)
         _raise_first(failures)
 

@@ -18,7 +18,8 @@ from headrace.log.errors import StorageError
 from headrace.log.filesystem import FileSystem
 from headrace.log.folder import checkpoints
 from headrace.log.folder.checkpoints import WrittenPoints
-from headrace.log.partition.flushing import FlushTicket, ticket_for
+from headrace.log.partition.flushing import FlushTicket
+from headrace.log.partition.recovery import KnownState
 
 if TYPE_CHECKING:
     from headrace.log.partition.partition_log import PartitionLog
@@ -36,12 +37,12 @@ class Upkeep:
     def __init__(self, filesystem: FileSystem, path: str) -> None:
         self._filesystem: Final = filesystem
         self._path: Final = path
-        self.dirty: set[PartitionLog] = set()
-        self.written = WrittenPoints()
-        self.recovery_points: dict[str, int] = {}
-        self.cleaned_offsets: dict[str, int] = {}
-        self.clean = False
-        self.same_boot = False
+        self._dirty: set[PartitionLog] = set()
+        self._written = WrittenPoints()
+        self._recovery_points: dict[str, int] = {}
+        self._cleaned_offsets: dict[str, int] = {}
+        self._clean = False
+        self._same_boot = False
         self._with_deleted_files: set[PartitionLog] = set()
         self._next_recovery_points = 0
         self._syncing: list[tuple[PartitionLog, FlushTicket, Future[None]]] = []
@@ -54,15 +55,25 @@ class Upkeep:
         """Read the files, keep what can be believed, take back the mark of a clean stop. Raises OSError."""
         written = checkpoints.read_written_points(self._filesystem, self._path)
         boot = self._filesystem.boot_id()
-        self.clean = written.clean
-        self.same_boot = boot != "" and written.boot == boot
-        if not (self.clean or self.same_boot):
+        self._clean = written.clean
+        self._same_boot = boot != "" and written.boot == boot
+        if not (self._clean or self._same_boot):
             written.points.clear()
-        self.written = WrittenPoints(boot=boot, points=written.points)
-        self.recovery_points = checkpoints.read_recovery_points(self._filesystem, self._path)
-        self.cleaned_offsets = checkpoints.read_cleaned_offsets(self._filesystem, self._path)
-        if self.clean or not self.same_boot:
-            checkpoints.write_written_points(self._filesystem, self._path, self.written, sync=self.clean)
+        self._written = WrittenPoints(boot=boot, points=written.points)
+        self._recovery_points = checkpoints.read_recovery_points(self._filesystem, self._path)
+        self._cleaned_offsets = checkpoints.read_cleaned_offsets(self._filesystem, self._path)
+        if self._clean or not self._same_boot:
+            checkpoints.write_written_points(self._filesystem, self._path, self._written, sync=self._clean)
+
+    def known_of(self, name: str) -> KnownState:
+        """What the files say of a log that is about to be opened."""
+        return KnownState(
+            point=self._written.points.get(name),
+            flushed_offset=self._recovery_points.get(name, 0),
+            cleaned_offset=self._cleaned_offsets.get(name, 0),
+            clean=self._clean,
+            same_boot=self._same_boot,
+        )
 
     def forget(self, logs: Iterable[PartitionLog]) -> None:
         """The logs are gone: a topic of the same name must not be believed to be what they were.
@@ -70,12 +81,16 @@ class Upkeep:
         Failures are only said: points that do not fit cost time at a start, and the next checkpoint has none.
         """
         for log in logs:
-            self.dirty.discard(log)
+            self._dirty.discard(log)
             self._with_deleted_files.discard(log)
         try:
             self._take_back({log.name: 0 for log in logs})
         except OSError as error:
             _log.warning("the points of a deleted topic cannot be taken back: %s", error)
+
+    def cleaned_offset(self, log: PartitionLog) -> int | None:
+        """Before which offset a compacted log is clean; None if it was never cleaned."""
+        return self._cleaned_offsets.get(log.name)
 
     def set_cleaned_offset(self, log: PartitionLog, offset: int) -> None:
         """A log is clean before this offset. Written in the background: a start without it cleans again.
@@ -83,31 +98,35 @@ class Upkeep:
         While compaction writes, a small file can take the file system ten milliseconds, in which nobody is to
         wait. A failure is found by the next checkpoint.
         """
-        self.cleaned_offsets[log.name] = offset
+        self._cleaned_offsets[log.name] = offset
         self._noting.append(
             self._in_background().submit(
-                checkpoints.write_cleaned_offsets, self._filesystem, self._path, dict(self.cleaned_offsets)
+                checkpoints.write_cleaned_offsets, self._filesystem, self._path, dict(self._cleaned_offsets)
             )
         )
 
     def _take_back(self, names: Mapping[str, int]) -> None:
         """Believe in nothing of these logs but what lies before an offset. Raises OSError."""
-        uncleaned = [name for name, offset in names.items() if self.cleaned_offsets.get(name, 0) > offset]
+        uncleaned = [name for name, offset in names.items() if self._cleaned_offsets.get(name, 0) > offset]
         if uncleaned:
             wait(self._noting)
             for name in uncleaned:
-                del self.cleaned_offsets[name]
-            checkpoints.write_cleaned_offsets(self._filesystem, self._path, self.cleaned_offsets)
-        if [name for name in names if self.written.points.pop(name, None) is not None]:
-            checkpoints.write_written_points(self._filesystem, self._path, self.written)
+                del self._cleaned_offsets[name]
+            checkpoints.write_cleaned_offsets(self._filesystem, self._path, self._cleaned_offsets)
+        if [name for name in names if self._written.points.pop(name, None) is not None]:
+            checkpoints.write_written_points(self._filesystem, self._path, self._written)
         lowered = {
-            name: offset for name, offset in names.items() if self.recovery_points.get(name, 0) > offset
+            name: offset for name, offset in names.items() if self._recovery_points.get(name, 0) > offset
         }
         if lowered:
             if self._saving is not None:
                 wait([self._saving])
-            self.recovery_points.update(lowered)
-            checkpoints.write_recovery_points(self._filesystem, self._path, self.recovery_points)
+            self._recovery_points.update(lowered)
+            checkpoints.write_recovery_points(self._filesystem, self._path, self._recovery_points)
+
+    def changed(self, log: PartitionLog) -> None:
+        """Look at a log at the next checkpoint."""
+        self._dirty.add(log)
 
     def before_truncation(self, log: PartitionLog, offset: int) -> None:
         """Take back the points of a log that is about to be cut off. Raises OSError."""
@@ -121,25 +140,24 @@ class Upkeep:
                 log.remove_deleted(now_ms)
             except StorageError as error:
                 failures.append(error)
-            if not log.deleted:
+            if not log.has_deleted_files:
                 self._with_deleted_files.discard(log)
-        if not self.dirty:
+        if not self._dirty:
             return
-        dirty = tuple(self.dirty)
-        self.dirty.clear()
+        dirty = tuple(self._dirty)
+        self._dirty.clear()
         for log in dirty:
-            log.dirty = False
             try:
-                self.written.points[log.name] = checkpoints.point_of(log)
-                if log.rolled and not log.closed:
+                self._written.points[log.name] = log.take_point()
+                if log.closed_segments_wait:
                     self._sync_closed(log)
             except (OSError, StorageError) as error:
                 failures.append(error)
                 log.mark_dirty()
-            if log.deleted:
+            if log.has_deleted_files:
                 self._with_deleted_files.add(log)
         try:
-            checkpoints.write_written_points(self._filesystem, self._path, self.written)
+            checkpoints.write_written_points(self._filesystem, self._path, self._written)
         except OSError as error:
             failures.append(error)
         if now_ms >= self._next_recovery_points and self._saving is None:
@@ -149,8 +167,8 @@ class Upkeep:
     def sync_closed(self, failures: list[Exception]) -> None:
         """Begin to bring closed segments to the disk; take back what is there by now. Writes no points."""
         self._collect(failures)
-        for log in tuple(self.dirty):
-            if log.rolled and not log.closed:
+        for log in tuple(self._dirty):
+            if log.closed_segments_wait:
                 try:
                     self._sync_closed(log)
                 except (OSError, StorageError) as error:
@@ -163,10 +181,10 @@ class Upkeep:
         self._collect(failures)
         with ThreadPoolExecutor(max_workers=_CLOSING_THREADS, thread_name_prefix="log-close") as pool:
             for log in logs:
-                if log.dirty or log.active.index is not None or log.batches_since_snapshot:
+                if log.has_unsaved:
                     try:
                         log.save()
-                        self.written.points[log.name] = checkpoints.point_of(log)
+                        self._written.points[log.name] = log.take_point()
                     except (OSError, StorageError) as error:
                         failures.append(error)
                 try:
@@ -179,8 +197,8 @@ class Upkeep:
         self._collect(failures)
         try:
             checkpoints.write_recovery_points(self._filesystem, self._path, _flushed_offsets(logs))
-            self.written.clean = not failures
-            checkpoints.write_written_points(self._filesystem, self._path, self.written)
+            self._written.clean = not failures
+            checkpoints.write_written_points(self._filesystem, self._path, self._written)
         except OSError as error:
             failures.append(error)
 
@@ -196,14 +214,14 @@ class Upkeep:
         if any(log is syncing for syncing, _, _ in self._syncing):
             log.mark_dirty()
             return
-        ticket = ticket_for(log, closed_only=True)
+        ticket = log.begin_flush(closed_only=True)
         if ticket is not None:
             self._syncing.append((log, ticket, self._in_background().submit(ticket.sync)))
 
     def _save_recovery_points(self, logs: Iterable[PartitionLog]) -> None:
         points = _flushed_offsets(logs)
-        if points != self.recovery_points:
-            self.recovery_points = points
+        if points != self._recovery_points:
+            self._recovery_points = points
             self._saving = self._in_background().submit(
                 checkpoints.write_recovery_points, self._filesystem, self._path, dict(points)
             )

@@ -1,76 +1,70 @@
-"""The parts of appending that are seldom needed: the first append, a full segment, a write that fails.
+"""The parts of appending that are seldom needed: the first append, a full segment, markers of transactions.
 
-Byte format: none of its own. Crash behaviour: that of `PartitionLog.append`. Invariants: what fails here
-leaves the log as it was; if bytes of a failed append cannot be cut off, `log.torn` says so, and every append
-tries again before it counts. Who may call: the partition log.
+Byte format: none of its own. Crash behaviour: that of `PartitionLog.append`. Invariant: what fails here
+leaves the log as it was. Who may call: the partition log.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.log.errors import BatchTooLargeError, StorageError
-from headrace.log.filesystem import write_fully
-from headrace.log.partition import rolling
+from headrace.log.partition.rolling import roll
+from headrace.wire.record_batch import read_header
 
 if TYPE_CHECKING:
-    from headrace.log.partition.append_rules import MutableBuffer
-    from headrace.log.partition.partition_log import PartitionLog
+    from headrace.log.partition.parts import LogParts
     from headrace.log.segments.segment_files import SegmentFile
+    from headrace.wire.control_batches import EndMarker
 
 
-def activate(log: PartitionLog) -> SegmentFile:
+class Appended(NamedTuple):
+    """Where a batch is in the log now; `duplicate` if it was there already."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time: int
+    log_start_offset: int
+    duplicate: bool
+
+
+def activate(parts: LogParts) -> SegmentFile:
     """Make the last segment ready to be written to: opened when something is first appended."""
-    if log.closed:
-        raise StorageError(f"{log.name} is closed.")
-    if log.make_folder is not None:
+    name = parts.segments.name
+    if parts.status.closed:
+        raise StorageError(f"{name} is closed.")
+    if not parts.status.has_folder:
         try:
-            log.make_folder()
-            log.write_epochs()
+            parts.status.make_folder()
+            parts.epochs.write()
         except OSError as error:
-            raise StorageError(f"The folder of {log.name} cannot be made: {error}.") from error
-        log.make_folder = None
-        log.new_folder = log.new_names = True
-    segment = log.active
-    file = segment.open_file()
-    segment.newest_timestamp()
-    segment.offset_index()
-    segment.time_index()
-    if segment.first_timestamp is None and segment.size:
-        first = segment.first_header()
-        rolling.first_batch(segment, log.config, first.max_timestamp, segment.created_ms)
-    segment.appendable = True
-    return file
+            raise StorageError(f"The folder of {name} cannot be made: {error}.") from error
+        parts.flush.folder_made()
+    return parts.segments.active.prepare_appends()
 
 
-def make_room(log: PartitionLog, size: int, now_ms: int) -> SegmentFile:
+def make_room(parts: LogParts, size: int, now_ms: int) -> SegmentFile:
     """Begin a new segment for a batch that the last one has no room or time for."""
-    if size > log.config.segment_bytes:
+    most = parts.segments.config.segment_bytes
+    if size > most:
         raise BatchTooLargeError(
-            f"Message batch size is {size} bytes in append to partition {log.name}, which exceeds "
-            f"the maximum configured segment size of {log.config.segment_bytes}."
+            f"Message batch size is {size} bytes in append to partition {parts.segments.name}, which exceeds "
+            f"the maximum configured segment size of {most}."
         )
-    log.roll(now_ms=now_ms)
-    return log.active.file or activate(log)
+    roll(parts, now_ms)
+    return parts.segments.active.file or activate(parts)
 
 
-def write_rest(
-    log: PartitionLog, file: SegmentFile, records: MutableBuffer, position: int, written: int
-) -> None:
-    """Finish a write of which the system took only a part. Raises OSError."""
-    if log.torn:
-        # What an earlier append left behind may be longer than this one.
-        log.filesystem.truncate(file.descriptor, position + written)
-        log.torn = False
-    if written != len(records):
-        write_fully(log.filesystem, file.descriptor, memoryview(records)[written:], position + written)
+def prepare_marker(parts: LogParts) -> None:
+    """Do what can fail before a marker is there: afterwards it counts. Raises StorageError."""
+    parts.aborted.of(parts.segments.active)
 
 
-def take_back(log: PartitionLog, file: SegmentFile, position: int, error: OSError) -> NoReturn:
-    """Cut off what a failed append has written."""
-    try:
-        log.filesystem.truncate(file.descriptor, position)
-        log.torn = False
-    except OSError:
-        log.torn = True
-    raise StorageError(f"The records cannot be written to {log.name}: {error}.") from error
+def marker_appended(parts: LogParts, batch: bytearray, marker: EndMarker, base_offset: int) -> None:
+    """A marker is in the log now: note the end of its transaction."""
+    header = read_header(batch)
+    ended = parts.producers.ended(header, marker, base_offset, header.max_timestamp)
+    if ended is not None:
+        if parts.flush.durable:
+            parts.producers.await_sync(ended)
+        parts.aborted.add(parts.segments.active, ended.aborted)

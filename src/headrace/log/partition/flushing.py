@@ -1,28 +1,29 @@
-"""Bringing what was appended to the disk itself: which files, from where on, and what is safe afterwards.
+"""What of a log is on the disk itself, and bringing the rest there.
 
 A ticket is made on the thread of the log (`PartitionLog.begin_flush`), its `sync` may run in any thread while
 appends go on, and `PartitionLog.flushed` takes it back. It covers the data of all segments that were written
 to since the last flush, the indexes and the producer snapshot of those that were closed, and the names of
 new files.
 
-Crash behaviour: what lies before the target of a ticket that was taken back survives a power loss. After a
-failed sync the operating system may take the pages for clean although they never reached the disk, so the
-next sync writes them again first. Byte format: none. Who may call: `PartitionLog`, and the broker's group
-commit. Never moves the flushed offset itself.
+Owns the flushed offset, and what is known to wait for a sync. Invariants: `flushed_offset` only moves by a
+ticket that was synced, by a truncation, or with the start of the log. A ticket from before a truncation moves
+nothing. Crash behaviour: what lies before the target of a ticket that was taken back survives a power loss.
+After a failed sync the operating system may take the pages for clean although they never reached the disk, so
+the next sync writes them again first. Byte format: none. Who may call: the partition log and its parts; the
+broker's group commit syncs tickets.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from headrace.log.filesystem import write_fully
-from headrace.log.partition import snapshots
+from headrace.log.producers.snapshots import snapshot_path
 
 if TYPE_CHECKING:
-    from headrace.log.partition.partition_log import PartitionLog
     from headrace.log.segments.segment import Segment
     from headrace.log.segments.segment_files import SegmentFile
+    from headrace.log.segments.segment_list import SegmentList
 
 _REWRITE_CHUNK: Final = 1 << 20
 
@@ -33,18 +34,18 @@ class FlushTicket:
     __slots__ = (
         "_directories",
         "_files",
-        "_log",
         "_paths",
         "_rewrite",
-        "generation",
+        "_state",
         "position",
         "segment",
         "target_offset",
+        "truncations",
     )
 
     def __init__(
         self,
-        log: PartitionLog,
+        state: FlushState,
         *,
         files: list[tuple[SegmentFile, int, int]],
         paths: list[str],
@@ -55,19 +56,19 @@ class FlushTicket:
         rewrite: bool,
     ) -> None:
         """`files` with the positions between which they are dirty; `paths` of files of closed segments."""
-        self._log = log
-        self._files = files
-        self._paths = paths
-        self._directories = directories
-        self._rewrite = rewrite
-        self.target_offset = target_offset
-        self.segment = segment
-        self.position = position
-        self.generation = log.generation
+        self._state: Final = state
+        self._files: Final = files
+        self._paths: Final = paths
+        self._directories: Final = directories
+        self._rewrite: Final = rewrite
+        self.target_offset: Final = target_offset
+        self.segment: Final = segment
+        self.position: Final = position
+        self.truncations: Final = state.truncations
 
     def sync(self) -> None:
         """Bring it to the disk; in any thread. Raises OSError, and then nothing is known to be safe."""
-        filesystem = self._log.filesystem
+        filesystem = self.segment.filesystem
         try:
             for file, start, end in self._files:
                 if self._rewrite:
@@ -88,49 +89,142 @@ class FlushTicket:
                 except FileNotFoundError:
                     continue  # the topic was deleted meanwhile
         except OSError:
-            self._log.sync_failed = True
-            if self._directories:
-                self._log.new_names = self._log.new_folder = True
+            self._state.sync_failed(names_too=bool(self._directories))
             raise
 
 
-def ticket_for(log: PartitionLog, *, closed_only: bool = False) -> FlushTicket | None:
-    """A ticket for all that is not on the disk yet, or None. Raises StorageError.
+class FlushState:
+    """How far one log is on the disk. With `durable` (fsync always) only that may be read."""
 
-    With `closed_only` it is for the segments that are not written to any more.
-    """
-    target = log.active.base_offset if closed_only else log.end_offset
-    if log.closed or (log.flushed_offset >= target and not log.new_names):
-        return None
-    files = []
-    paths = []
-    first = max(0, bisect_right(log.bases, log.flushed_offset) - 1)
-    for number in range(first, len(log.segments) - closed_only):
-        segment = log.segments[number]
-        if not segment.size:
-            continue
-        start = 0
-        if log.sync_failed:
-            place = segment.locate(max(log.flushed_offset, segment.base_offset))
-            start = segment.size if place is None else place.position
-        files.append((segment.open_file(), start, segment.size))
-        if segment is not log.active:
-            paths += [segment.path("index"), segment.path("timeindex")]
-            if segment.transactions is None or len(segment.transactions):
-                paths.append(segment.path("txnindex"))
-            paths.append(snapshots.path(log, log.bases[number + 1]))
-    ticket = FlushTicket(
-        log,
-        files=files,
-        paths=paths,
-        directories=[log.path] * log.new_names + [str(log.folder.parent)] * log.new_folder,
-        target_offset=target,
-        segment=log.active,
-        position=0 if closed_only else log.active.size,
-        rewrite=log.sync_failed,
+    __slots__ = (
+        "_flushed_place",
+        "_new_folder",
+        "_new_names",
+        "_segments",
+        "_sync_failed",
+        "closed_segments_wait",
+        "durable",
+        "flushed_offset",
+        "truncations",
     )
-    log.new_names = log.new_folder = log.sync_failed = False
-    return ticket
+
+    def __init__(self, segments: SegmentList, *, durable: bool) -> None:
+        self._segments: Final = segments
+        self.durable: Final = durable
+        self.flushed_offset = 0
+        self.truncations = 0
+        self.closed_segments_wait = False
+        # The last target, its segment, and where it is there.
+        self._flushed_place: tuple[int, Segment, int] | None = None
+        self._sync_failed = False
+        # Names that a power loss could undo: in the folder, and its own.
+        self._new_names = False
+        self._new_folder = False
+
+    @property
+    def high_water_mark(self) -> int:
+        """The offset up to which the log may be read."""
+        return self.flushed_offset if self.durable else self._segments.active.end_offset
+
+    def opened_at(self, flushed_offset: int, *, names_flushed: bool) -> None:
+        """A log was opened: up to here it is known to be on the disk, and so are names if that is said."""
+        self.flushed_offset = flushed_offset
+        if not names_flushed:
+            self.folder_made()
+
+    def folder_made(self) -> None:
+        """The next flush has to see to the name of the folder, and to those in it."""
+        self._new_names = self._new_folder = True
+
+    def names_changed(self) -> None:
+        """The next flush has to see to the names in the folder."""
+        self._new_names = True
+
+    def segment_closed(self) -> None:
+        """A new segment has begun, and the one before it waits for being brought to the disk."""
+        self._new_names = self.closed_segments_wait = True
+
+    def want_closed_segments(self) -> None:
+        """Somebody needs closed segments on the disk."""
+        self.closed_segments_wait = True
+
+    def start_moved(self, offset: int) -> None:
+        """Nothing before this offset needs to be flushed any more."""
+        self.flushed_offset = max(self.flushed_offset, offset)
+
+    def begin_truncation(self) -> None:
+        """Flushes that are under way are for bytes that will not be there."""
+        self.truncations += 1
+        self._flushed_place = None
+
+    def truncated(self) -> None:
+        self.flushed_offset = min(self.flushed_offset, self._segments.end_offset)
+
+    def sync_failed(self, *, names_too: bool) -> None:
+        """What a ticket was for has to be written again, and names be synced again; from any thread."""
+        self._sync_failed = True
+        if names_too:
+            self.folder_made()
+
+    def ticket(self, *, closed_only: bool) -> FlushTicket | None:
+        """A ticket for all that is not on the disk yet, or None. Raises StorageError.
+
+        With `closed_only` it is for the segments that are not written to any more.
+        """
+        segments = self._segments
+        active = segments.active
+        target = active.base_offset if closed_only else active.end_offset
+        if self.flushed_offset >= target and not self._new_names:
+            return None
+        files = []
+        paths = []
+        for number in range(max(0, segments.number_of(self.flushed_offset)), len(segments) - closed_only):
+            segment = segments[number]
+            if not segment.size:
+                continue
+            start = 0
+            if self._sync_failed:
+                place = segment.locate(max(self.flushed_offset, segment.base_offset))
+                start = segment.size if place is None else place.position
+            files.append((segment.open_file(), start, segment.size))
+            if segment is not active:
+                paths += [segment.path("index"), segment.path("timeindex")]
+                if segment.transactions is None or len(segment.transactions):
+                    paths.append(segment.path("txnindex"))
+                paths.append(snapshot_path(segments.path, segment.end_offset))
+        parent = segments.path.rpartition("/")[0]
+        ticket = FlushTicket(
+            self,
+            files=files,
+            paths=paths,
+            directories=[segments.path] * self._new_names + [parent] * self._new_folder,
+            target_offset=target,
+            segment=active,
+            position=0 if closed_only else active.size,
+            rewrite=self._sync_failed,
+        )
+        self._new_names = self._new_folder = self._sync_failed = False
+        return ticket
+
+    def flushed(self, ticket: FlushTicket) -> bool:
+        """A ticket was synced: what lies before its target is safe. Whether that was news."""
+        if ticket.truncations != self.truncations or ticket.target_offset < self.flushed_offset:
+            return False
+        self.flushed_offset = ticket.target_offset
+        self._flushed_place = (ticket.target_offset, ticket.segment, ticket.position)
+        if ticket.segment is self._segments.active:
+            self.closed_segments_wait = False
+        return True
+
+    def position_of(self, offset: int, segment: Segment) -> int:
+        """Up to where a segment may be read if offsets from this one on may not. Raises StorageError."""
+        if segment.end_offset <= offset and segment is not self._segments.active:
+            return segment.size
+        flushed = self._flushed_place
+        if flushed is not None and flushed[0] == offset and flushed[1] is segment:
+            return flushed[2]
+        place = segment.locate(offset)
+        return segment.size if place is None else place.position
 
 
 def _write_again(file: SegmentFile, start: int, end: int) -> None:

@@ -1,13 +1,13 @@
-"""The log of one partition: appending, reading, rolling, flushing.
+"""The log of one partition: the operations that the broker uses, on the parts that do the work.
 
 Byte format: a folder `<topic>-<partition>` laid out as Kafka's, so that `kafka-dump-log` reads it: segments
 (`segment`), `<offset>.snapshot` (`snapshots`), `leader-epoch-checkpoint` (`leader_epochs`),
 `partition.metadata`, and our own `log-start-offset` (a decimal number) once records were deleted.
 
-Invariants: offsets rise without gaps from `start_offset` to `end_offset`; the last segment is the one that is
-written to; an append that raises leaves the log as it was. `high_water_mark` is what may be read: the end, or
-with `durable` (fsync always) what is known to be on the disk. Nothing here waits, starts threads or reads the
-clock: times are arguments.
+Owns no state: its `parts` do. Invariants: offsets rise without gaps from `start_offset` to `end_offset`; an
+append that raises leaves the log as it was. `high_water_mark` is what may be read: the end, or with `durable`
+(fsync always) what is known to be on the disk. Nothing here waits, starts threads or reads the clock: times
+are arguments.
 
 Crash behaviour: an append is one write behind the last batch. What a crash leaves of it is cut off when the
 log is opened (`recovery`). An append that fails half-way (disk full) is cut off at once; if even that fails,
@@ -22,61 +22,51 @@ Example: an empty log with `segment.bytes=1000` takes batches of 400 bytes with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from crc32c import crc32c
 
 from headrace.log.errors import CorruptRecordError, RecordTooLargeError, StorageError
-from headrace.log.filesystem import write_atomically
 from headrace.log.partition import (
     appending,
     reading,
     record_set,
     retention,
     rolling,
-    snapshots,
+    segment_swap,
     timestamps,
-    transactions,
     truncation,
+    written_point,
 )
 from headrace.log.partition.append_rules import MutableBuffer, prepare
-from headrace.log.partition.flushing import FlushTicket, ticket_for
-from headrace.log.partition.reading import ReadResult
-from headrace.log.partition.transactions import CommittedRead
+from headrace.log.partition.appending import Appended
+from headrace.log.partition.flushing import FlushTicket
+from headrace.log.partition.parts import LogParts
+from headrace.log.partition.reading import CommittedRead, ReadResult
 from headrace.log.producers.verification import Coordinator, Guard, Permission, TransactionEnd
-from headrace.log.segments import segment_indexes
-from headrace.log.segments.segment import Segment
 from headrace.log.segments.segment_files import FileRange, SegmentFiles
+from headrace.wire.control_batches import build_end_marker
 from headrace.wire.errors import WireError
 from headrace.wire.record_batch import ATTRIBUTES_AT, LOG_OVERHEAD, assign, read_header
 
 if TYPE_CHECKING:
     from headrace.log.config import LogConfig
-    from headrace.log.partition.leader_epochs import LeaderEpochs
-    from headrace.log.producers.producer_state import ProducerState
+    from headrace.log.partition.written_point import Point
+    from headrace.log.producers.producer_state import Producer
+    from headrace.log.segments.swap_files import CleanedSegment
+    from headrace.log.segments.transaction_index import AbortedTransaction
 
 __all__ = ["Appended", "CommittedRead", "FileRange", "FlushTicket", "PartitionLog", "ReadResult"]
-
-EPOCHS_FILE: Final = "leader-epoch-checkpoint"
-
-
-class Appended(NamedTuple):
-    """Where a batch is in the log now; `duplicate` if it was there already."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time: int
-    log_start_offset: int
-    duplicate: bool
 
 
 class LogOwner(Protocol):
     """Who remembers how far logs are."""
 
-    dirty: set[PartitionLog]
-    """Logs that something happened to since the last checkpoint."""
+    def changed(self, log: PartitionLog) -> None:
+        """Something happened to a log, for the first time since its last checkpoint."""
+        ...
 
     def before_truncation(self, log: PartitionLog, offset: int) -> None:
         """What lies behind `offset` will go: do not believe in it after a restart. Raises OSError."""
@@ -84,7 +74,9 @@ class LogOwner(Protocol):
 
 
 class PartitionLog:
-    """Made by `recovery.create_log` and `recovery.open_log`."""
+    """Made by `opening.open_log`, which gives its parts what they begin with."""
+
+    __slots__ = ("__weakref__", "_owner", "_pwrite", "durable", "name", "parts", "path", "segments")
 
     def __init__(
         self,
@@ -94,80 +86,91 @@ class PartitionLog:
         files: SegmentFiles,
         durable: bool,
         owner: LogOwner,
-        producers: ProducerState,
-        epochs: LeaderEpochs,
         make_folder: Callable[[], None] | None = None,
     ) -> None:
-        """`make_folder` for a partition that nothing was written to yet: folders cost more than all else."""
+        self.parts: Final = LogParts(
+            folder,
+            files,
+            config,
+            durable=durable,
+            make_folder=make_folder,
+            tell_change=lambda: owner.changed(self),
+        )
+        self.segments: Final = self.parts.segments
         self.path: Final = folder
-        self.folder: Final = Path(folder)
-        self.name: Final = self.folder.name
-        self.config = config
-        self.files: Final = files
-        self.filesystem: Final = files.filesystem
+        self.name: Final = self.segments.name
         self.durable: Final = durable
-        self.producers: Final = producers
-        self.epochs: Final = epochs
-        self.leader_epoch = 0
-        self.start_offset = 0
-        self.end_offset = 0
-        self.flushed_offset = 0
-        self.size_bytes = 0
-        self.segments: list[Segment] = []
-        self.bases: list[int] = []
-        self.active: Segment
-        # Offsets of the producer snapshots in the folder, and batches appended since the newest.
-        self.snapshots: list[int] = []
-        self.batches_since_snapshot = 0
-        # Files to be removed, and from when on; None until someone with a clock has seen them.
-        self.deleted: list[tuple[int | None, list[str]]] = []
-        # Counts truncations, so that a flush from before one is not believed.
-        self.generation = 0
-        self.flushed_place: tuple[int, Segment, int] | None = None
-        self.sync_failed = False
-        # Some segment may have aborted transactions.
-        self.any_aborted = False
-        # Closed segments wait for being brought to the disk.
-        self.rolled = False
-        # Names that a power loss could undo: in the folder, and its own.
-        self.new_names = False
-        # Whether segments became one: then there are snapshots that nobody needs.
-        self.joined = False
-        self.new_folder = False
-        self.make_folder = make_folder
-        self.dirty = False
-        self.closed = False
-        self.owner: Final = owner
-        # Bytes of a failed append stand behind the last batch.
-        self.torn = False
+        self._owner: Final = owner
         self._pwrite: Final = files.filesystem.pwrite
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.path}, {self.start_offset}..{self.end_offset})"
 
     @property
+    def folder(self) -> Path:
+        return Path(self.path)
+
+    @property
+    def config(self) -> LogConfig:
+        return self.segments.config
+
+    @property
+    def closed(self) -> bool:
+        return self.parts.status.closed
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that may be read."""
+        return self.segments.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self.segments.active.end_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """What lies before it survives a power loss."""
+        return self.parts.flush.flushed_offset
+
+    @property
     def high_water_mark(self) -> int:
-        return self.flushed_offset if self.durable else self.end_offset
+        """The offset up to which the log may be read."""
+        return self.parts.flush.high_water_mark
 
     @property
     def last_stable_offset(self) -> int:
         """Before this offset every transaction is decided: where readers of committed records must stop."""
-        return transactions.last_stable_offset(self)
+        return reading.last_stable_offset(self.parts)
+
+    @property
+    def has_closed_segments(self) -> bool:
+        return len(self.segments) > 1
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch that is written into each batch."""
+        return self.parts.epochs.current
+
+    def epoch_of(self, offset: int) -> int | None:
+        """The leader epoch that wrote an offset; None if that is not known."""
+        return self.parts.epochs.epochs.epoch_for(offset)
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """See `LeaderEpochs.end_offset_for`."""
+        return self.parts.epochs.epochs.end_offset_for(epoch, self.end_offset)
 
     def configure(self, config: LogConfig) -> None:
         """Other settings from now on."""
-        self.config = config
-        for segment in self.segments:
-            segment.interval = config.index_interval_bytes
-        rolling.configure(self.active, config)
+        self.segments.configure(config)
 
-    def mark_dirty(self) -> None:
-        """Ask for the next checkpoint to look at this log."""
-        if not self.dirty:
-            self.dirty = True
-            self.owner.dirty.add(self)
+    # Appending
 
-    def append(  # noqa: PLR0912, PLR0915
+    def append(
         self, records: MutableBuffer, *, now_ms: int, permission: Permission | None = None
     ) -> Appended:
         """Append one batch, into which its offsets are written. Raises LogError.
@@ -176,7 +179,9 @@ class PartitionLog:
         the group coordinator writes in one need a `Coordinator` with the guard.
         Flat and long on purpose: this runs for every batch that anyone produces.
         """
-        config = self.config
+        parts = self.parts
+        segments = parts.segments
+        config = segments.config
         try:
             header = read_header(records)
         except WireError as error:
@@ -193,25 +198,25 @@ class PartitionLog:
                 f"The record batch size in the append to {self.name} is {size} bytes "
                 f"which exceeds the maximum configured value of {config.max_message_bytes}."
             )
-        with memoryview(records) as view:
-            if crc32c(view[ATTRIBUTES_AT:]) != header.crc:
-                raise CorruptRecordError(
-                    f"Record is corrupt (stored crc = {header.crc}) in topic partition {self.name}."
-                )
+        if crc32c(memoryview(records)[ATTRIBUTES_AT:]) != header.crc:
+            raise CorruptRecordError(
+                f"Record is corrupt (stored crc = {header.crc}) in topic partition {self.name}."
+            )
         records, header = prepare(records, header, config, now_ms, self.name, permission)
-        base_offset = self.end_offset
+        segment = segments.active
+        base_offset = segment.end_offset
         timestamp = header.max_timestamp
         log_append_time = timestamp if config.timestamp_type == "LogAppendTime" else -1
-        if header.producer_id >= 0:
-            duplicate = self.producers.check(header, base_offset, permission)
+        producer_id = header.producer_id
+        if producer_id >= 0:
+            duplicate = parts.producers.check(header, base_offset, permission)
             if duplicate is not None:
                 # Kafka gives the time of the first append whatever the timestamp type is.
                 place, timestamp = duplicate.base_offset, duplicate.timestamp
-                return Appended(place, duplicate.last_offset, timestamp, self.start_offset, True)
+                return Appended(place, duplicate.last_offset, timestamp, segments.start_offset, True)
         size = len(records)
         last_offset = base_offset + header.last_offset_delta
-        segment = self.active
-        file = (segment.appendable and segment.file) or appending.activate(self)
+        file = (segment.appendable and segment.file) or appending.activate(parts)
         position = segment.size
         if (
             position + size > config.segment_bytes
@@ -220,38 +225,26 @@ class PartitionLog:
             or (now_ms > segment.roll_after_clock and position)
             or last_offset > segment.last_offset_allowed
         ):
-            file = appending.make_room(self, size, now_ms)
-            segment = self.active
+            file = appending.make_room(parts, size, now_ms)
+            segment = segments.active
             position = segment.size
 
-        assign(records, header, base_offset, self.leader_epoch)
+        assign(records, header, base_offset, parts.epochs.current)
         try:
             written = self._pwrite(file.descriptor, records, position)
-            if written != size or self.torn:
-                appending.write_rest(self, file, records, position, written)
+            if written != size or segment.torn:
+                segment.write_rest(file, records, written)
         except OSError as error:
-            appending.take_back(self, file, position, error)
+            segment.take_back_write(file)
+            raise StorageError(f"The records cannot be written to {self.name}: {error}.") from error
 
-        segment.size = position + size
-        segment.used = True
-        if timestamp > segment.max_timestamp:
-            segment.max_timestamp = timestamp
-            segment.max_timestamp_offset = last_offset
-        if position - segment.indexed_position > segment.interval:
-            segment.add_to_indexes(last_offset, position)
-            segment.full = rolling.indexes_full(segment, config)
-        elif not position:
-            rolling.first_batch(segment, config, timestamp, now_ms)
-        segment.tail_offsets.append(base_offset)
-        segment.tail_positions.append(position)
-        if header.producer_id >= 0:
-            self.producers.appended(header, base_offset, timestamp)
-        self.end_offset = last_offset + 1
-        self.size_bytes += size
-        self.batches_since_snapshot += 1
-        if not self.dirty:
-            self.mark_dirty()
-        return Appended(base_offset, last_offset, log_append_time, self.start_offset, False)
+        segment.appended(last_offset, timestamp, size, now_ms)
+        if producer_id >= 0:
+            parts.producers.appended(header, base_offset, timestamp)
+        parts.snapshots.count_batch()
+        if not parts.status.dirty:
+            parts.status.changed()
+        return Appended(base_offset, last_offset, log_append_time, segments.start_offset, False)
 
     def begin_verification(
         self, producer_id: int, sequence: int, epoch: int, *, epoch_bump: bool, now_ms: int
@@ -261,7 +254,7 @@ class PartitionLog:
         None if its records are here already. `epoch_bump` for clients of version 2 of the transaction
         protocol (KIP-890). Raises InvalidProducerEpochError.
         """
-        return self.producers.begin_verification(
+        return self.parts.producers.begin_verification(
             producer_id, sequence, epoch, epoch_bump=epoch_bump, now_ms=now_ms
         )
 
@@ -273,22 +266,42 @@ class PartitionLog:
         The same marker may be written again; one that is late for a newer transaction is refused with
         InvalidProducerEpochError, one of an older coordinator with TransactionCoordinatorFencedError.
         """
-        return transactions.append_marker(
-            self, end, producer_id=producer_id, producer_epoch=producer_epoch, now_ms=now_ms
+        appending.prepare_marker(self.parts)
+        batch = build_end_marker(
+            end.marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=now_ms
         )
+        appended = self.append(batch, now_ms=now_ms, permission=Coordinator(end=end))
+        appending.marker_appended(self.parts, batch, end.marker, appended.base_offset)
+        return appended
 
     def roll(self, *, now_ms: int = 0) -> None:
         """Begin a new segment, unless the last is empty. Raises StorageError; nothing has changed then."""
-        closing = self.active
-        if not closing.size:
-            return
-        if self.torn:
-            try:
-                self.filesystem.truncate(closing.open_file().descriptor, closing.size)
-            except OSError as error:
-                raise StorageError(f"{self.name} cannot begin a new segment: {error}.") from error
-            self.torn = False
-        rolling.roll(self, closing, now_ms)
+        rolling.roll(self.parts, now_ms)
+
+    # Producers
+
+    def active_producers(self) -> Iterator[Producer]:
+        """All producers that are known, to be read."""
+        return self.parts.producers.active()
+
+    @property
+    def has_open_transactions(self) -> bool:
+        return bool(self.parts.producers.ongoing)
+
+    def expire_producers_after(self, milliseconds: int) -> None:
+        """Set how long a producer is known that writes nothing."""
+        self.parts.producers.expire_after(milliseconds)
+
+    def remove_expired_producers(self, now_ms: int) -> None:
+        """Forget producers that have written nothing for too long."""
+        if len(self.parts.producers):
+            self.parts.producers.remove_expired(now_ms)
+
+    def aborted_between(self, start: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records from `start` to before `end`. Raises StorageError."""
+        return self.parts.aborted.between(start, end)
+
+    # Reading
 
     def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool, limit_offset: int | None = None
@@ -299,48 +312,77 @@ class PartitionLog:
         given. The last may be cut. Nothing at or behind the high-water mark or `limit_offset` is given.
         Raises OffsetOutOfRangeError, StorageError.
         """
-        return reading.read(self, offset, max_bytes, at_least_one, limit_offset)
+        return reading.read(self.parts, offset, max_bytes, at_least_one, limit_offset)
 
     def read_committed(self, offset: int, max_bytes: int, *, at_least_one: bool) -> CommittedRead:
         """As `read`, up to the last stable offset, with the aborted transactions in what is given."""
-        return transactions.read_committed(self, offset, max_bytes, at_least_one)
+        return reading.read_committed(self.parts, offset, max_bytes, at_least_one)
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first record at or after a time. Raises StorageError."""
-        return timestamps.first_at_or_after(self, timestamp)
+        return timestamps.first_at_or_after(self.parts, timestamp)
 
     def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first record with the newest timestamp (KIP-734)."""
-        return timestamps.newest(self)
+        return timestamps.newest(self.parts)
+
+    # Taking segments and records out
 
     def apply_retention(self, now_ms: int) -> int:
         """Delete segments that are too old or too many; how many they were. Raises StorageError."""
-        return retention.apply(self, now_ms)
+        return retention.apply(self.parts, now_ms)
 
     def delete_records_before(self, offset: int) -> int:
         """Make `offset` the first one; the first one now. Raises OffsetOutOfRangeError, StorageError."""
-        return retention.delete_records_before(self, offset)
+        retention.delete_records_before(self.parts, offset)
+        return self.segments.start_offset
+
+    def replace_segments(self, cleaned: CleanedSegment, *, truncations: int, now_ms: int) -> None:
+        """See `segment_swap.put_in_place`. Raises ReplacedMeanwhileError, StorageError."""
+        segment_swap.put_in_place(self.parts, cleaned, truncations=truncations, now_ms=now_ms)
+
+    @property
+    def has_deleted_files(self) -> bool:
+        """Whether files of deleted segments wait for their removal."""
+        return len(self.parts.deleted) > 0
 
     def remove_deleted(self, now_ms: int) -> None:
         """Remove the files of deleted segments whose time has come. Raises StorageError."""
-        retention.remove_deleted(self, now_ms)
+        self.parts.deleted.remove_due(now_ms)
+
+    @property
+    def truncations(self) -> int:
+        """How often batches were taken back."""
+        return self.parts.flush.truncations
 
     def truncate_to(self, offset: int) -> None:
-        """Take back the batches from the one with `offset` on. Raises StorageError."""
-        truncation.truncate_to(self, offset)
-        self.torn = False
+        """Take back the batches from the one with `offset` on. Raises OffsetOutOfRangeError, StorageError."""
+        truncation.truncate_to(self.parts, offset, lambda: self._owner.before_truncation(self, offset))
 
-    def begin_flush(self) -> FlushTicket | None:
-        """A ticket for what is not on the disk yet, or None. Raises StorageError."""
-        return ticket_for(self)
+    # Files and the disk
+
+    def mark_dirty(self) -> None:
+        """Ask for the next checkpoint to look at this log."""
+        self.parts.status.changed()
+
+    @property
+    def closed_segments_wait(self) -> bool:
+        """Whether closed segments are to be brought to the disk in the background."""
+        return self.parts.flush.closed_segments_wait and not self.closed
+
+    def want_closed_segments(self) -> None:
+        """Ask for closed segments to be brought to the disk."""
+        self.parts.flush.want_closed_segments()
+        self.parts.status.changed()
+
+    def begin_flush(self, *, closed_only: bool = False) -> FlushTicket | None:
+        """A ticket for what is not on the disk yet, or for closed segments, or None. Raises StorageError."""
+        return None if self.closed else self.parts.flush.ticket(closed_only=closed_only)
 
     def flushed(self, ticket: FlushTicket) -> None:
         """A ticket was synced: what lies before its target is safe."""
-        if ticket.generation == self.generation and ticket.target_offset >= self.flushed_offset:
-            self.flushed_offset = ticket.target_offset
-            self.flushed_place = (ticket.target_offset, ticket.segment, ticket.position)
-            self.rolled = self.rolled and ticket.segment is not self.active
-            self.mark_dirty()
+        if self.parts.flush.flushed(ticket):
+            self.parts.status.changed()
 
     def flush(self) -> None:
         """Bring everything to the disk now. Raises StorageError."""
@@ -352,18 +394,22 @@ class PartitionLog:
                 raise StorageError(f"{self.name} cannot be brought to the disk: {error}.") from error
             self.flushed(ticket)
 
-    def write_epochs(self) -> None:
-        """Raises OSError."""
-        path = f"{self.path}/{EPOCHS_FILE}"
-        write_atomically(self.filesystem, path, self.epochs.to_bytes(), sync=self.durable)
+    def take_point(self) -> Point:
+        """Up to where the log is written now, for a checkpoint; what a start needs is in files then.
+
+        Raises OSError, StorageError.
+        """
+        self.parts.status.checkpointed()
+        return written_point.take_point(self.parts)
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether there is anything for `save` to do."""
+        return self.parts.status.dirty or written_point.has_unsaved(self.parts)
 
     def save(self) -> None:
         """Bring to files what is only in memory, so that a start looks at no batches. Raises OSError."""
-        if self.active.index is not None:
-            segment_indexes.complete(self.active)
-        if self.batches_since_snapshot:
-            snapshots.write(self, self.end_offset)
-            snapshots.prune(self)
+        written_point.save(self.parts)
 
     def close(self, *, clean: bool = True) -> None:
         """No more appends. `clean` saves and flushes first. Raises StorageError, and is closed then too."""
@@ -376,6 +422,6 @@ class PartitionLog:
         except OSError as error:
             raise StorageError(f"{self.name} cannot be closed cleanly: {error}.") from error
         finally:
-            self.closed = True
+            self.parts.status.close()
             for segment in self.segments:
                 segment.forget()

@@ -1,22 +1,30 @@
 """From an offset to a range of a file: what a fetch reads.
 
+Readers of committed records see the log up to the last stable offset, where the first open transaction
+begins, and are told which transactions before it were aborted, to leave out their records themselves
+(KIP-98).
+
 Invariants: the range begins with the batch that holds the offset and lies in one segment; it may end in the
-middle of a batch, as Kafka's do; nothing at or behind the high-water mark is in it. No record is read here:
-a few headers at most, and none if the offset is near the end of the log. Byte format: none. Crash behaviour:
+middle of a batch, as Kafka's do; nothing at or behind the high-water mark is in it. Nothing of an open
+transaction is in what `read_committed` gives; every aborted transaction with a record in it is named, others
+may be. With `durable` a transaction is open until its marker is on the disk. No record is read here: a few
+headers at most, and none if the offset is near the end of the log. Byte format: none. Crash behaviour:
 nothing is written. Who may call: the partition log; the range may be read in any thread.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.log.errors import OffsetOutOfRangeError, StorageError
-from headrace.log.segments.segment import Place, Segment
+from headrace.log.segments.batch_file import Place
 from headrace.log.segments.segment_files import FileRange
 
 if TYPE_CHECKING:
-    from headrace.log.partition.partition_log import PartitionLog
+    from headrace.log.partition.parts import LogParts
+    from headrace.log.segments.segment import Segment
+    from headrace.log.segments.segment_list import SegmentList
 
 
 class ReadResult(NamedTuple):
@@ -28,28 +36,39 @@ class ReadResult(NamedTuple):
     start_offset: int
 
 
+class CommittedRead(NamedTuple):
+    """What a reader of committed records gets; `aborted` has producer and first offset of transactions."""
+
+    result: ReadResult
+    last_stable_offset: int
+    aborted: tuple[tuple[int, int], ...]
+
+
 def read(
-    log: PartitionLog, offset: int, max_bytes: int, at_least_one: bool, limit_offset: int | None
+    parts: LogParts, offset: int, max_bytes: int, at_least_one: bool, limit_offset: int | None
 ) -> ReadResult:
     """See `PartitionLog.read`."""
-    end = log.end_offset
-    if offset > end or offset < log.start_offset:
-        raise OffsetOutOfRangeError(offset, log.start_offset, end)
-    high_water_mark = limit = log.flushed_offset if log.durable else end
+    segments = parts.segments
+    segment = segments.active
+    end = segment.end_offset
+    start = segments.start_offset
+    if offset > end or offset < start:
+        raise OffsetOutOfRangeError(offset, start, end)
+    flush = parts.flush
+    high_water_mark = limit = flush.flushed_offset if flush.durable else end
     if limit_offset is not None and limit_offset < limit:
         limit = limit_offset
     if offset >= limit:
-        return ReadResult(None, 0, high_water_mark, log.start_offset)
-    segment = log.active
+        return ReadResult(None, 0, high_water_mark, start)
     if offset >= segment.base_offset:
         place = segment.locate(offset)
     else:
-        segment, place = _in_closed(log, offset)
+        segment, place = _in_closed(segments, offset)
     if place is None:
-        raise StorageError(f"{log.name} does not hold offset {offset} where it should be.")
+        raise StorageError(f"{segments.name} does not hold offset {offset} where it should be.")
     size = segment.size - place.position
     if limit < end:
-        size = _position_of(log, limit, segment) - place.position
+        size = flush.position_of(limit, segment) - place.position
     if size > max_bytes:
         if place.size <= max_bytes:
             size = max_bytes
@@ -58,32 +77,47 @@ def read(
         else:
             size = 0
     if size <= 0:
-        return ReadResult(None, 0, high_water_mark, log.start_offset)
-    file = segment.file or segment.open_file()
-    segment.used = True
-    return ReadResult(FileRange(file, place.position, size), size, high_water_mark, log.start_offset)
+        return ReadResult(None, 0, high_water_mark, start)
+    return ReadResult(FileRange(segment.open_file(), place.position, size), size, high_water_mark, start)
 
 
-def _in_closed(log: PartitionLog, offset: int) -> tuple[Segment, Place | None]:
+def _in_closed(segments: SegmentList, offset: int) -> tuple[Segment, Place | None]:
     """The segment with the first batch that ends at or behind an offset, and where it is there."""
-    number = bisect_right(log.bases, offset) - 1
+    number = segments.number_of(offset)
     while True:
-        segment = log.segments[number]
+        segment = segments[number]
         place = segment.locate(offset)
         number += 1
         # Compaction may have taken the last batches of a segment: then the next one has it.
-        if place is not None or number == len(log.segments):
+        if place is not None or number == len(segments):
             return segment, place
 
 
-def _position_of(log: PartitionLog, limit: int, segment: Segment) -> int:
-    """Up to where a segment may be read if offsets from `limit` on may not."""
-    if segment is not log.active:
-        following = bisect_right(log.bases, segment.base_offset)
-        if log.bases[following] <= limit:
-            return segment.size
-    flushed = log.flushed_place
-    if flushed is not None and flushed[0] == limit and flushed[1] is segment:
-        return flushed[2]
-    place = segment.locate(limit)
-    return segment.size if place is None else place.position
+def last_stable_offset(parts: LogParts) -> int:
+    """See `PartitionLog.last_stable_offset`."""
+    end = parts.flush.high_water_mark
+    first = parts.producers.first_unstable_offset(end)
+    return end if first is None or first >= end else max(first, parts.segments.start_offset)
+
+
+def read_committed(parts: LogParts, offset: int, max_bytes: int, at_least_one: bool) -> CommittedRead:
+    """See `PartitionLog.read_committed`."""
+    limit = last_stable_offset(parts)
+    result = read(parts, offset, max_bytes, at_least_one, limit)
+    if result.ranges is None or not parts.aborted.any:
+        return CommittedRead(result, limit, ())
+    number = parts.segments.number_of(offset)
+    while parts.segments[number].file is not result.ranges.file:
+        number += 1
+    end = _offset_behind(parts.segments[number], result.ranges.position + result.size)
+    aborted = parts.aborted.between(offset, min(end, limit))
+    return CommittedRead(result, limit, tuple((each.producer_id, each.first_offset) for each in aborted))
+
+
+def _offset_behind(segment: Segment, position: int) -> int:
+    """An offset that is not in the first `position` bytes of a segment, as the index knows it."""
+    if position >= segment.size:
+        return segment.end_offset
+    index = segment.offset_index()
+    entry = bisect_left(index.positions, position)
+    return segment.end_offset if entry == len(index) else segment.base_offset + index.offsets[entry]

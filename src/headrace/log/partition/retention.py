@@ -7,8 +7,8 @@ for the first two. The last segment is never deleted: where it would have to go 
 
 Byte format of `log-start-offset`: a decimal number and a line feed; written only by DeleteRecords, as
 otherwise the first segment's name says the same. Crash behaviour: the files of a segment are renamed to
-`….deleted` and removed after `file.delete.delay.ms`, in which readers finish; a start removes what is left
-of them. The start offset is written before any segment goes. Who may call: the partition log.
+`….deleted` (`deleted_files`). The start offset is written before any segment goes. Who may call: the
+partition log.
 """
 
 from __future__ import annotations
@@ -17,95 +17,85 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from headrace.log.errors import OffsetOutOfRangeError, StorageError
-from headrace.log.filesystem import remove_file, write_atomically
-from headrace.log.partition import snapshots
+from headrace.log.filesystem import FileSystem, read_file, write_atomically
+from headrace.log.partition.rolling import roll
 
 if TYPE_CHECKING:
-    from headrace.log.partition.partition_log import PartitionLog
+    from headrace.log.partition.parts import LogParts
 
 _log = logging.getLogger(__name__)
 START_FILE: Final = "log-start-offset"
 
 
-def apply(log: PartitionLog, now_ms: int) -> int:
+def read_start(filesystem: FileSystem, folder: str) -> int:
+    """The start offset that DeleteRecords has written. Raises OSError."""
+    path = f"{folder}/{START_FILE}"
+    content = read_file(filesystem, path).strip()
+    if content.isdigit():
+        return int(content)
+    # A power loss took the content, which is synced only if everything is.
+    _log.warning("%s is damaged and left out", path)
+    return 0
+
+
+def apply(parts: LogParts, now_ms: int) -> int:
     """Delete what the rules say; how many segments that was. Raises StorageError."""
-    removed = _drop(log, _before_start(log), now_ms)
-    if log.config.delete:
-        removed += _drop(log, _too_many(log), now_ms)
-        removed += _drop(log, _too_old(log, now_ms), now_ms)
+    removed = _drop(parts, _before_start(parts), now_ms)
+    if parts.segments.config.delete:
+        removed += _drop(parts, _too_many(parts), now_ms)
+        removed += _drop(parts, _too_old(parts, now_ms), now_ms)
     return removed
 
 
-def delete_records_before(log: PartitionLog, offset: int) -> int:
+def delete_records_before(parts: LogParts, offset: int) -> None:
     """Make `offset` the first one, for good. Raises OffsetOutOfRangeError, StorageError."""
-    if offset > log.high_water_mark or offset < 0:
-        raise OffsetOutOfRangeError(offset, log.start_offset, log.high_water_mark)
-    if offset <= log.start_offset:
-        return log.start_offset
-    path = f"{log.path}/{START_FILE}"
+    segments = parts.segments
+    high_water_mark = parts.flush.high_water_mark
+    if offset > high_water_mark or offset < 0:
+        raise OffsetOutOfRangeError(offset, segments.start_offset, high_water_mark)
+    if offset <= segments.start_offset:
+        return
+    durable = parts.flush.durable
     try:
-        write_atomically(log.filesystem, path, b"%d\n" % offset, sync=log.durable)
-        if log.durable:
-            log.filesystem.sync_directory(log.path)
+        write_atomically(segments.filesystem, f"{segments.path}/{START_FILE}", b"%d\n" % offset, sync=durable)
+        if durable:
+            segments.filesystem.sync_directory(segments.path)
     except OSError as error:
-        raise StorageError(f"the start offset of {log.name} cannot be written: {error}.") from error
-    _move_start(log, offset)
-    _drop(log, _before_start(log), None)
-    return log.start_offset
+        raise StorageError(f"the start offset of {segments.name} cannot be written: {error}.") from error
+    _move_start(parts, offset)
+    _drop(parts, _before_start(parts), None)
 
 
-def remove_deleted(log: PartitionLog, now_ms: int) -> None:
-    """Remove the files whose time has come. Raises StorageError."""
-    kept: list[tuple[int | None, list[str]]] = []
-    failure: OSError | None = None
-    for due, paths in log.deleted:
-        if due is None or now_ms < due:
-            kept.append((now_ms + log.config.file_delete_delay_ms if due is None else due, paths))
-            continue
-        try:
-            for path in paths:
-                remove_file(log.filesystem, path)
-        except OSError as error:
-            failure = error
-            kept.append((due, paths))
-    log.deleted = kept
-    if failure is not None:
-        raise StorageError(f"files of {log.name} cannot be removed: {failure}.") from failure
+def _before_start(parts: LogParts) -> int:
+    return parts.segments.number_of(parts.segments.start_offset)
 
 
-def _before_start(log: PartitionLog) -> int:
-    count = 0
-    while count + 1 < len(log.bases) and log.bases[count + 1] <= log.start_offset:
-        count += 1
-    return count
-
-
-def _too_many(log: PartitionLog) -> int:
-    most = log.config.retention_bytes
+def _too_many(parts: LogParts) -> int:
+    most = parts.segments.config.retention_bytes
     if most < 0:
         return 0
-    excess = log.size_bytes - most
+    excess = parts.segments.size_bytes - most
     count = 0
-    for segment in log.segments:
+    for segment in parts.segments:
         excess -= segment.size
-        if excess < 0 or not _may_go(log, count):
+        if excess < 0 or not _may_go(parts, count):
             break
         count += 1
     return count
 
 
-def _too_old(log: PartitionLog, now_ms: int) -> int:
-    longest = log.config.retention_ms
+def _too_old(parts: LogParts, now_ms: int) -> int:
+    longest = parts.segments.config.retention_ms
     if longest < 0:
         return 0
     count = 0
-    for segment in log.segments:
-        if not _may_go(log, count):
+    for segment in parts.segments:
+        if not _may_go(parts, count):
             break
         newest = segment.newest_timestamp()
         if newest < 0:
             try:
-                newest = log.filesystem.modified_ms(segment.log_path)
+                newest = segment.filesystem.modified_ms(segment.log_path)
             except OSError as error:
                 raise StorageError(f"{segment.log_path} cannot be looked at: {error}.") from error
         if now_ms - newest <= longest:
@@ -114,43 +104,40 @@ def _too_old(log: PartitionLog, now_ms: int) -> int:
     return count
 
 
-def _may_go(log: PartitionLog, number: int) -> bool:
+def _may_go(parts: LogParts, number: int) -> bool:
     """Whether readers have seen all of a segment, and it is not just the empty one to be written to."""
-    last = number + 1 == len(log.bases)
-    end = log.end_offset if last else log.bases[number + 1]
-    return end <= log.high_water_mark and not (last and not log.segments[number].size)
+    segment = parts.segments[number]
+    empty = segment is parts.segments.active and not segment.size
+    return segment.end_offset <= parts.flush.high_water_mark and not empty
 
 
-def _drop(log: PartitionLog, count: int, now_ms: int | None) -> int:
+def _drop(parts: LogParts, count: int, now_ms: int | None) -> int:
     """Take the first segments out of the log."""
     if not count:
         return 0
-    if count == len(log.segments):
-        log.roll(now_ms=now_ms or 0)
-    due = None if now_ms is None else now_ms + log.config.file_delete_delay_ms
+    segments = parts.segments
+    if count == len(segments):
+        roll(parts, now_ms or 0)
     try:
         for _ in range(count):
-            segment = log.segments[0]
-            _move_start(log, log.bases[1])
-            log.deleted.append((due, segment.mark_deleted()))
-            del log.segments[0], log.bases[0]
-            log.size_bytes -= segment.size
-            if segment.base_offset in log.snapshots[:-1]:
-                snapshots.remove(log, segment.base_offset)
+            segment = segments[0]
+            _move_start(parts, segment.end_offset)
+            parts.deleted.add(segment.mark_deleted(), now_ms)
+            segments.drop_first()
+            parts.snapshots.remove_at(segment.base_offset)
     except OSError as error:
-        raise StorageError(f"segments of {log.name} cannot be deleted: {error}.") from error
-    _log.info("deleted %d segments of %s, which begins at offset %d", count, log.name, log.start_offset)
+        raise StorageError(f"segments of {segments.name} cannot be deleted: {error}.") from error
+    _log.info(
+        "deleted %d segments of %s, which begins at offset %d", count, segments.name, segments.start_offset
+    )
     return count
 
 
-def _move_start(log: PartitionLog, offset: int) -> None:
-    """The start never goes back."""
-    if offset > log.start_offset:
-        log.start_offset = offset
-        log.flushed_offset = max(log.flushed_offset, offset)
-        if log.epochs.truncate_from_start(offset):
-            try:
-                log.write_epochs()
-            except OSError as error:
-                raise StorageError(f"the epochs of {log.name} cannot be written: {error}.") from error
-    log.mark_dirty()
+def _move_start(parts: LogParts, offset: int) -> None:
+    if parts.segments.move_start(offset):
+        parts.flush.start_moved(offset)
+        try:
+            parts.epochs.start_moved(offset)
+        except OSError as error:
+            raise StorageError(f"the epochs of {parts.segments.name} cannot be written: {error}.") from error
+    parts.status.changed()

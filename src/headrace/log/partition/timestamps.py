@@ -11,42 +11,41 @@ from typing import TYPE_CHECKING
 
 from headrace.log.errors import StorageError
 from headrace.log.segments.batch_walk import Fields, header_of, walk
-from headrace.log.segments.segment import NO_TIMESTAMP, Segment
-from headrace.log.segments.segment_indexes import is_right, rebuild
+from headrace.log.segments.segment import Segment
+from headrace.log.segments.segment_indexes import NO_TIMESTAMP
 from headrace.wire.errors import CorruptBatchError
 from headrace.wire.record_batch import LOG_APPEND_TIME, LOG_OVERHEAD
 from headrace.wire.records import read_records
 
 if TYPE_CHECKING:
-    from headrace.log.partition.partition_log import PartitionLog
+    from headrace.log.partition.parts import LogParts
 
 Found = tuple[int, int, int]
 
 
-def first_at_or_after(log: PartitionLog, timestamp: int) -> Found | None:
+def first_at_or_after(parts: LogParts, timestamp: int) -> Found | None:
     """Timestamp, offset and leader epoch of the first record that is not older. Raises StorageError."""
-    for segment in log.segments:
+    for segment in parts.segments:
         if segment.size and segment.newest_timestamp() >= timestamp:
-            found = _search(segment, timestamp, log.start_offset)
+            found = _search(segment, timestamp, parts.segments.start_offset)
             if found is not None:
-                return found if found[1] < log.high_water_mark else None
+                return found if found[1] < parts.flush.high_water_mark else None
     return None
 
 
-def newest(log: PartitionLog) -> Found | None:
+def newest(parts: LogParts) -> Found | None:
     """Timestamp, offset and leader epoch of the first record of the newest timestamp. Raises StorageError."""
-    limit = log.high_water_mark
+    start, limit = parts.segments.start_offset, parts.flush.high_water_mark
     best: Found | None = None
-    for number, segment in enumerate(log.segments):
+    for segment in parts.segments:
         if not segment.size or (best is not None and segment.newest_timestamp() <= best[0]):
             continue
-        end = log.bases[number + 1] if number + 1 < len(log.bases) else log.end_offset
-        if segment.base_offset >= log.start_offset and end <= limit:
+        if segment.base_offset >= start and segment.end_offset <= limit:
             timestamp = segment.newest_timestamp()
         else:
-            timestamp = _newest_between(segment, log.start_offset, limit)
+            timestamp = _newest_between(segment, start, limit)
         if timestamp > (NO_TIMESTAMP if best is None else best[0]):
-            best = _search(segment, timestamp, log.start_offset) or best
+            best = _search(segment, timestamp, start) or best
     return best
 
 
@@ -87,11 +86,11 @@ def _position_before(segment: Segment, timestamp: int, start: int) -> int:
         if entry < 0:
             place = segment.locate(max(start, segment.base_offset))
             return 0 if place is None else place.position
-        if is_right(segment, times, entry):
+        if segment.time_entry_is_right(entry):
             place = segment.locate(segment.base_offset + times.offsets[entry])
             if place is not None:
                 return place.position
-        rebuild(segment)
+        segment.build_indexes()
     raise StorageError(f"the time index of {segment.log_path} does not fit it")
 
 

@@ -9,55 +9,50 @@ the partition log. Invariant: the log ends at the beginning of a batch, the firs
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.log.errors import OffsetOutOfRangeError, StorageError
-from headrace.log.partition import snapshots, transactions
 
 if TYPE_CHECKING:
-    from headrace.log.partition.partition_log import PartitionLog
+    from headrace.log.partition.parts import LogParts
 
 
-def truncate_to(log: PartitionLog, offset: int) -> None:
-    """Take back the batches from the one with `offset` on. Raises OffsetOutOfRangeError, StorageError."""
-    if offset < log.start_offset or offset < log.bases[0]:
-        raise OffsetOutOfRangeError(offset, log.start_offset, log.end_offset)
-    if offset >= log.end_offset:
+def truncate_to(parts: LogParts, offset: int, take_back_points: Callable[[], None]) -> None:
+    """Take back the batches from the one with `offset` on. Raises OffsetOutOfRangeError, StorageError.
+
+    `take_back_points` is called before anything is cut, and may raise OSError.
+    """
+    segments = parts.segments
+    if offset < segments.start_offset or offset < segments.bases[0]:
+        raise OffsetOutOfRangeError(offset, segments.start_offset, segments.end_offset)
+    if offset >= segments.end_offset:
         return
-    # Flushes that are under way are for bytes that will not be there.
-    log.generation += 1
-    log.flushed_place = None
+    parts.flush.begin_truncation()
     try:
-        log.owner.before_truncation(log, offset)
-        _cut(log, offset)
-        log.flushed_offset = min(log.flushed_offset, log.end_offset)
-        if log.epochs.truncate_from_end(log.end_offset):
-            log.epochs.assign(log.leader_epoch, log.end_offset)
-            log.write_epochs()
-        snapshots.restore(log, log.end_offset, None)
+        take_back_points()
+        _cut(parts, offset)
+        parts.flush.truncated()
+        parts.epochs.truncated(segments.end_offset)
+        parts.snapshots.restore(segments.end_offset, None)
     except OSError as error:
-        raise StorageError(f"{log.name} cannot be truncated: {error}.") from error
+        raise StorageError(f"{segments.name} cannot be truncated: {error}.") from error
     finally:
-        log.mark_dirty()
+        parts.status.changed()
 
 
-def _cut(log: PartitionLog, offset: int) -> None:
-    while len(log.segments) > 1 and log.active.base_offset >= offset:
-        segment = log.segments[-1]
-        log.end_offset = segment.base_offset
-        log.size_bytes -= segment.size
-        segment.remove()
-        del log.segments[-1], log.bases[-1]
-        log.active = log.segments[-1]
-        log.active.begin_appends()
-    segment = log.active
+def _cut(parts: LogParts, offset: int) -> None:
+    segments = parts.segments
+    while len(segments) > 1 and segments.active.base_offset >= offset:
+        segments.end_at(segments.active.base_offset)
+        segments.active.remove()
+        segments.drop_last()
+    segment = segments.active
     place = segment.locate(offset) if segment.size else None
-    aborted = transactions.index_of(log, segment)
+    aborted = parts.aborted.of(segment)
     end_offset, position = (
-        (log.end_offset, segment.size) if place is None else (place.base_offset, place.position)
+        (segment.end_offset, segment.size) if place is None else (place.base_offset, place.position)
     )
-    log.filesystem.truncate(segment.open_file().descriptor, position)
-    log.size_bytes -= segment.size - position
     segment.cut(position, end_offset)
     aborted.truncate(end_offset)
-    log.end_offset = max(end_offset, log.start_offset)
+    segments.end_at(end_offset)

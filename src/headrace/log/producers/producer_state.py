@@ -285,6 +285,10 @@ class ProducerState:
         """The end of this transaction counts when its marker is before the high-water mark."""
         self._unsynced.append((ended.first_offset, ended.last_offset))
 
+    def expire_after(self, milliseconds: int) -> None:
+        """Set how long a producer is known that writes nothing."""
+        self.expiration_ms = milliseconds
+
     def remove_expired(self, now_ms: int) -> int:
         """Forget producers whose newest record is older than the expiration; how many they were."""
         oldest = now_ms - self.expiration_ms

@@ -69,6 +69,11 @@ class OffsetIndex:
         """Forget the entries of batches that begin at this position of the file or behind."""
         self.keep(bisect_right(self.positions, size - 1))
 
+    def mark_saved(self) -> None:
+        """Every entry is in the file now, and nothing else."""
+        self.saved = len(self)
+        self.file_longer = False
+
     def to_bytes(self, first: int = 0) -> bytes:
         """The entries from this number on, as in the file."""
         entries = array("i", bytes(ENTRY_SIZE * (len(self.offsets) - first)))

@@ -1,13 +1,20 @@
-"""One segment of a partition log: a file of batches, its indexes, and the way from an offset to a batch.
+"""One segment of a partition log: its batches, its indexes, and the way from an offset to a batch.
 
-Files, named by the first offset that the segment may hold, in 20 digits: `.log` (batches, one behind the
-other, `wire.record_batch`), `.index`, `.timeindex`, and `.txnindex` if transactions were aborted in it. A
-segment that is no longer part of the log has `.deleted` behind these names until its files are removed.
+Files, named by the first offset that the segment may hold, in 20 digits: `.log` (`batch_file`), `.index`,
+`.timeindex`, and `.txnindex` if transactions were aborted in it. A segment that is no longer part of the log
+has `.deleted` behind these names until its files are removed.
 
-Invariants: `size` bytes of the file are whole batches in the order of their offsets, and nothing reads
-behind them. The indexes are loaded when they are first needed; those of a closed segment may be dropped
-from memory again at any time. `tail_offsets` and `tail_positions` say where the last batches begin, so that
-a reader at the end of the log needs neither index nor disk.
+Invariants: the segment covers the offsets from `base_offset` to before `end_offset`, where the next segment
+begins, or the log ends; not each of them needs to have a record. The indexes are loaded when they are first
+needed, and never point behind `size`; those of a closed segment may be dropped from memory at any time.
+`tail_offsets` and `tail_positions` say where the last batches begin, so that a reader at the end of the log
+needs neither index nor disk. Only methods of this class change a segment; others read its fields.
+
+When the next segment is due, the rules are Kafka's: the file would become larger than `segment.bytes`; a
+batch is newer than the first one by more than `segment.ms`, or `max.compaction.lag.ms` if that is less and
+the topic is compacted (by the clock since the segment was begun if its first batch has no timestamp); an
+index is full (`segment.index.bytes`); or an offset is too large to be relative. `PartitionLog.append` asks
+for each of them.
 
 Crash behaviour: the `.log` file is the truth, the indexes can be built from it; see `recovery`. Who may call:
 `log/`, from one thread. Never decides when to roll, to delete or to sync.
@@ -16,24 +23,22 @@ Crash behaviour: the `.log` file is the truth, the indexes can be built from it;
 from __future__ import annotations
 
 import logging
+import random
 from bisect import bisect_right
-from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from headrace.log.errors import StorageError
 from headrace.log.filesystem import remove_file
 from headrace.log.segments import segment_indexes
+from headrace.log.segments.batch_file import BatchFile, Place
+from headrace.log.segments.offset_index import ENTRY_SIZE as OFFSET_ENTRY
+from headrace.log.segments.offset_index import CorruptIndexError
+from headrace.log.segments.segment_indexes import NO_TIMESTAMP, Newest
+from headrace.log.segments.time_index import ENTRY_SIZE as TIME_ENTRY
 from headrace.log.segments.transaction_index import TransactionIndex
-from headrace.wire.errors import WireError
-from headrace.wire.record_batch import (
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    SMALLEST_LENGTH,
-    BatchHeader,
-    read_header,
-)
 
 if TYPE_CHECKING:
+    from headrace.log.config import LogConfig
     from headrace.log.segments.offset_index import OffsetIndex
     from headrace.log.segments.segment_files import SegmentFile, SegmentFiles
     from headrace.log.segments.time_index import TimeIndex
@@ -44,34 +49,20 @@ KINDS: Final = ("log", "index", "timeindex", "txnindex")
 DELETED: Final = ".deleted"
 LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
 NEVER: Final = 2**63 - 1
-NO_TIMESTAMP: Final = -1
-# Base offset, length, and the last offset relative to the first.
-_PLACE: Final = Struct(">qi11xi")
-_LOOKUP_READ: Final = 8192
 # How many of the last batches are remembered with their positions, about.
 _MOST_TAIL: Final = 256
 
 
-class Place(NamedTuple):
-    """Where a batch stands in its segment."""
-
-    position: int
-    size: int
-    base_offset: int
-
-
-class Segment:
-    """A plain holder of state: the partition log's append writes its fields itself, to be fast."""
+class Segment(BatchFile):
+    """Made by `SegmentList`."""
 
     __slots__ = (
         "active",
         "appendable",
-        "base_offset",
+        "config",
         "created_ms",
-        "file",
-        "files",
+        "end_offset",
         "first_timestamp",
-        "folder",
         "full",
         "index",
         "indexed_position",
@@ -81,69 +72,174 @@ class Segment:
         "max_timestamp_offset",
         "roll_after_clock",
         "roll_after_timestamp",
-        "size",
-        "suffix",
         "tail_offsets",
         "tail_positions",
         "times",
         "timestamp_known",
         "transactions",
-        "used",
     )
 
     def __init__(
-        self, folder: str, base_offset: int, files: SegmentFiles, *, size: int, interval: int, created_ms: int
+        self, folder: str, base_offset: int, files: SegmentFiles, config: LogConfig, *, size: int, now_ms: int
     ) -> None:
-        self.folder = folder
-        self.base_offset = base_offset
-        self.files = files
-        self.size = size
-        self.interval = interval
-        self.created_ms = created_ms
-        self.suffix = ""
+        super().__init__(folder, base_offset, files, size)
+        self.config = config
+        self.interval = config.index_interval_bytes
+        self.created_ms = now_ms
+        self.end_offset = base_offset
         # Batches may still come: the indexes stay in memory.
         self.active = False
         # Everything that an append goes by is known: a reader needs less, and may have opened the file.
         self.appendable = False
-        self.file: SegmentFile | None = None
-        self.used = False
         self.index: OffsetIndex | None = None
         self.times: TimeIndex | None = None
-        # None if there is a file that was not read yet; `transactions.index_of` reads it.
+        # None if there is a file that was not read yet; `AbortedTransactions.of` reads it.
         self.transactions: TransactionIndex | None = TransactionIndex()
         self.indexed_position = 0
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self.timestamp_known = size == 0
         self.first_timestamp: int | None = None
-        self.last_offset_allowed = base_offset + LARGEST_RELATIVE_OFFSET
+        self.last_offset_allowed: Final = base_offset + LARGEST_RELATIVE_OFFSET
         self.full = False
         self.roll_after_timestamp = NEVER
         self.roll_after_clock = NEVER
         self.tail_offsets: list[int] = []
         self.tail_positions: list[int] = []
 
-    def __repr__(self) -> str:
-        return f"Segment({self.log_path}, size={self.size})"
+    # Appending
 
-    def path(self, kind: str) -> str:
-        return f"{self.folder}/{self.base_offset:020d}.{kind}{self.suffix}"
+    def prepare_appends(self) -> SegmentFile:
+        """Find out all that an append goes by; the file to write to. Raises StorageError."""
+        file = self.open_file()
+        self.newest_timestamp(), self.offset_index(), self.time_index()
+        if self.first_timestamp is None and self.size:
+            self._begin(self.first_header().max_timestamp, self.created_ms)
+        self.appendable = True
+        return file
 
-    @property
-    def log_path(self) -> str:
-        return self.path("log")
+    def appended(self, last_offset: int, timestamp: int, size: int, now_ms: int) -> None:
+        """A batch was written at the end, from `end_offset` to `last_offset`. Runs for every batch."""
+        position = self.size
+        self.size = position + size
+        self.used = True
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self.max_timestamp_offset = last_offset
+        if position - self.indexed_position > self.interval:
+            self._add_to_indexes(last_offset, position)
+        elif not position:
+            self._begin(timestamp, now_ms)
+        self.tail_offsets.append(self.end_offset)
+        self.tail_positions.append(position)
+        self.end_offset = last_offset + 1
 
-    def open_file(self) -> SegmentFile:
-        """Raises StorageError."""
-        file = self.file
-        if file is not None:
-            self.used = True
-            return file
-        try:
-            # An empty segment may be one that was never written to.
-            return self.files.open(self, create=not self.size)
-        except OSError as error:
-            raise StorageError(f"{self.log_path} cannot be opened: {error}") from error
+    def _begin(self, timestamp: int, now_ms: int) -> None:
+        """The first batch of a segment decides when it is time for the next one."""
+        self.first_timestamp = timestamp
+        self.created_ms = now_ms
+        self._limit()
+
+    def _add_to_indexes(self, last_offset: int, position: int) -> None:
+        """Index the batch at this position, and the newest timestamp so far."""
+        base_offset = self.base_offset
+        self.offset_index().append(last_offset - base_offset, position)
+        self.time_index().append_if_newer(self.max_timestamp, self.max_timestamp_offset - base_offset)
+        self.indexed_position = position
+        self.trim_tail()
+        self.full = self._indexes_full()
+
+    def _indexes_full(self) -> bool:
+        """One entry of the time index is kept for the newest timestamp, which closing the segment adds."""
+        most = self.config.segment_index_bytes
+        return (
+            len(self.offset_index()) >= most // OFFSET_ENTRY
+            or len(self.time_index()) >= most // TIME_ENTRY - 1
+        )
+
+    def trim_tail(self) -> None:
+        """Forget the oldest of the remembered batches if they have become many."""
+        if len(self.tail_offsets) > _MOST_TAIL:
+            del self.tail_offsets[: -_MOST_TAIL // 2]
+            del self.tail_positions[: -_MOST_TAIL // 2]
+
+    def configure(self, config: LogConfig) -> None:
+        """Other settings from now on."""
+        self.config = config
+        self.interval = config.index_interval_bytes
+        if self.active:
+            self._limit()
+
+    def _limit(self) -> None:
+        """Work out, from the first batch and the settings, when the next segment is due."""
+        config = self.config
+        wait = config.segment_ms
+        if config.compact:
+            # Only closed segments can be compacted.
+            wait = min(wait, config.max_compaction_lag_ms)
+        most_jitter = min(config.segment_jitter_ms, config.segment_ms)
+        if most_jitter > 0:
+            # So that not all partitions of a topic roll at once.
+            wait -= random.randrange(most_jitter)
+        self.roll_after_timestamp = self.roll_after_clock = NEVER
+        first = self.first_timestamp
+        if first is not None:
+            if first >= 0:
+                self.roll_after_timestamp = first + wait
+            else:
+                self.roll_after_clock = self.created_ms + wait
+        self.full = self.index is not None and self._indexes_full()
+
+    # Its place in the log
+
+    def become_last(self, end_offset: int) -> None:
+        """The log ends with this segment, at this offset: batches may come."""
+        self.active = True
+        self.end_offset = end_offset
+
+    def begin_appends(self) -> None:
+        """The segments behind this one were taken back: batches may come again. Raises StorageError."""
+        self.offset_index(), self.time_index(), self.newest_timestamp()
+        self.active = True
+        self.files.index_pinned(self)
+
+    def end_appends(self) -> None:
+        """No batch will come any more: what is only there for appending and for readers of the end goes."""
+        self.active = False
+        self.tail_offsets, self.tail_positions = [], []
+        self._count_indexes()
+
+    def ends_at(self, end_offset: int) -> None:
+        """The next segment begins at this offset."""
+        self.end_offset = end_offset
+
+    def cut(self, size: int, end_offset: int) -> None:
+        """Let the segment end before the batch at a position and offset. Raises OSError, StorageError."""
+        self.truncate_file(size)
+        index, times = self.offset_index(), self.time_index()
+        self.size = size
+        self.end_offset = end_offset
+        index.truncate(size)
+        times.truncate(end_offset - self.base_offset)
+        self.indexed_position = index.last_position()
+        self.tail_offsets, self.tail_positions = [], []
+        self.full = False
+        if not size:
+            self.first_timestamp = None
+            self.roll_after_timestamp = self.roll_after_clock = NEVER
+        self.know_newest(segment_indexes.find_newest(self, index, times))
+
+    def scanned(self, size: int, index: OffsetIndex, times: TimeIndex, newest: Newest) -> None:
+        """Recovery has looked at the batches: `size` bytes are good, and this is in them. Raises OSError."""
+        if size < self.size:
+            self.truncate_file(size)
+        self.size = size
+        self.know_newest(newest)
+        times.append_if_newer(newest.timestamp, newest.offset - self.base_offset)
+        self._take_indexes(index, times)
+        self.save_indexes(whole=True)
+
+    # Finding batches
 
     def locate(self, offset: int) -> Place | None:
         """The first batch that ends at or behind this offset. Raises StorageError."""
@@ -164,98 +260,15 @@ class Segment:
             if right:
                 return place
             _log.warning("%s does not fit its log: building it anew", self.path("index"))
-            segment_indexes.rebuild(self)
+            self.build_indexes()
         raise StorageError(f"{self.log_path} does not hold offset {offset} where it should be")
-
-    def search(self, offset: int, position: int, first_ends: int | None) -> tuple[Place | None, bool]:
-        """Walk from a position on; whether the batch there ends with the offset that the index says."""
-        file = self.open_file()
-        unpack = _PLACE.unpack_from
-        size = self.size
-        start, chunk = position, b""
-        while position < size:
-            at = position - start
-            if at + HEADER_SIZE > len(chunk):
-                chunk = self.read(file, min(_LOOKUP_READ, size - position), position)
-                start, at = position, 0
-                if len(chunk) < HEADER_SIZE:
-                    return None, False
-            base_offset, length, delta = unpack(chunk, at)
-            if first_ends is not None:
-                if base_offset + delta != first_ends:
-                    return None, False
-                first_ends = None
-            if length < SMALLEST_LENGTH:
-                raise StorageError(f"{self.log_path} is damaged at byte {position}")
-            if base_offset + delta >= offset:
-                return Place(position, length + LOG_OVERHEAD, base_offset), True
-            position += length + LOG_OVERHEAD
-        return None, first_ends is None
-
-    def read(self, file: SegmentFile, size: int, position: int) -> bytes:
-        """Raises StorageError."""
-        try:
-            return file.pread(size, position)
-        except OSError as error:
-            raise StorageError(f"{self.log_path} cannot be read: {error}") from error
-
-    def offset_index(self) -> OffsetIndex:
-        """The index from memory, from its file, or built anew. Raises StorageError."""
-        if self.index is None:
-            segment_indexes.load(self)
-        assert self.index is not None
-        return self.index
-
-    def time_index(self) -> TimeIndex:
-        """As `offset_index`."""
-        if self.times is None:
-            segment_indexes.load(self)
-        assert self.times is not None
-        return self.times
-
-    def take_indexes(self, index: OffsetIndex, times: TimeIndex) -> None:
-        self.index, self.times = index, times
-        self.indexed_position = index.last_position()
-        if not self.active:
-            self._count_indexes()
-
-    def _count_indexes(self) -> None:
-        entries = self.offset_index(), self.time_index()
-        self.files.index_loaded(self, 8 * len(entries[0]) + 12 * len(entries[1]))
-
-    def end_appends(self) -> None:
-        """No batch will come any more: what is only there for appending and for readers of the end goes."""
-        self.active = False
-        self.tail_offsets, self.tail_positions = [], []
-        self._count_indexes()
-
-    def begin_appends(self) -> None:
-        """The segments behind this one were taken back: batches may come again."""
-        self.offset_index(), self.time_index(), self.newest_timestamp()
-        self.active = True
-        self.files.index_pinned(self)
-
-    def cut(self, size: int, end_offset: int) -> None:
-        """The file now ends here, and the log with it. Raises StorageError."""
-        index, times = self.offset_index(), self.time_index()
-        self.size = size
-        index.truncate(size)
-        times.truncate(end_offset - self.base_offset)
-        self.indexed_position = index.last_position()
-        self.tail_offsets, self.tail_positions = [], []
-        self.full = False
-        if not size:
-            self.first_timestamp = None
-            self.roll_after_timestamp = self.roll_after_clock = NEVER
-        segment_indexes.find_newest(self)
 
     def newest_timestamp(self) -> int:
         """The newest timestamp in the segment, -1 if it has none. Raises StorageError."""
         if not self.timestamp_known and self.times is None:
             newest = segment_indexes.newest_from_ends(self)
             if newest is not None:
-                self.max_timestamp, self.max_timestamp_offset = newest
-                self.timestamp_known = True
+                self.know_newest(newest)
         if not self.timestamp_known:
             times = self.time_index()
             # Building the indexes anew has found it out too.
@@ -265,26 +278,80 @@ class Segment:
             self.timestamp_known = True
         return self.max_timestamp
 
-    def first_header(self) -> BatchHeader:
-        """The header of the first batch of a segment that has one. Raises StorageError."""
+    def know_newest(self, newest: Newest) -> None:
+        """Take it for granted that this is the newest timestamp."""
+        self.max_timestamp, self.max_timestamp_offset = newest
+        self.timestamp_known = True
+
+    # Indexes
+
+    def offset_index(self) -> OffsetIndex:
+        """The index from memory, from its file, or built anew. Raises StorageError."""
+        if self.index is None:
+            self._load_indexes()
+        assert self.index is not None
+        return self.index
+
+    def time_index(self) -> TimeIndex:
+        """As `offset_index`."""
+        if self.times is None:
+            self._load_indexes()
+        assert self.times is not None
+        return self.times
+
+    def _load_indexes(self) -> None:
         try:
-            return read_header(self.read(self.open_file(), HEADER_SIZE, 0))
-        except WireError as error:
-            raise StorageError(f"{self.log_path} is damaged at its beginning: {error}") from error
+            self._take_indexes(*segment_indexes.load(self, self.interval))
+        except CorruptIndexError as error:
+            _log.warning("building the indexes of %s anew: %s", self.log_path, error)
+            self.build_indexes()
 
-    def add_to_indexes(self, last_offset: int, position: int) -> None:
-        """Index the batch at this position, and the newest timestamp so far."""
-        base_offset = self.base_offset
-        self.offset_index().append(last_offset - base_offset, position)
-        self.time_index().append_if_newer(self.max_timestamp, self.max_timestamp_offset - base_offset)
-        self.indexed_position = position
-        self.trim_tail()
+    def build_indexes(self) -> None:
+        """Both indexes from the batches, to memory and files. Raises StorageError."""
+        index, times, newest = segment_indexes.build(self, self.interval)
+        self.know_newest(newest)
+        self._take_indexes(index, times)
+        try:
+            self.save_indexes(whole=True)
+        except OSError as error:
+            # They are in memory, and will be built again if they are needed after a restart.
+            _log.warning("the indexes of %s cannot be written: %s", self.log_path, error)
 
-    def trim_tail(self) -> None:
-        """Forget the oldest of the remembered batches if they have become many."""
-        if len(self.tail_offsets) > _MOST_TAIL:
-            del self.tail_offsets[: -_MOST_TAIL // 2]
-            del self.tail_positions[: -_MOST_TAIL // 2]
+    def time_entry_is_right(self, entry: int) -> bool:
+        """Whether an entry of the time index says what its batch says. Raises StorageError."""
+        return segment_indexes.is_right(self, self.offset_index(), self.time_index(), entry)
+
+    def _take_indexes(self, index: OffsetIndex, times: TimeIndex) -> None:
+        self.index, self.times = index, times
+        self.indexed_position = index.last_position()
+        if not self.active:
+            self._count_indexes()
+
+    def _count_indexes(self) -> None:
+        entries = self.offset_index(), self.time_index()
+        self.files.index_loaded(self, 8 * len(entries[0]) + 12 * len(entries[1]))
+
+    def take_transactions(self, index: TransactionIndex | None) -> None:
+        """The transactions that were aborted in it; None if they are still to be read from their file."""
+        self.transactions = index
+
+    def save_indexes(self, *, whole: bool = False) -> None:
+        """Write what is only in memory; with `whole` all files are there afterwards. Raises OSError."""
+        segment_indexes.save(self, self.index, self.times, self.transactions, whole=whole)
+
+    def complete_indexes(self) -> None:
+        """Save all, with the newest timestamp as the last entry. Raises OSError, StorageError."""
+        newest = self.newest_timestamp()
+        self.offset_index()
+        self.time_index().append_if_newer(newest, self.max_timestamp_offset - self.base_offset)
+        self.save_indexes(whole=True)
+
+    def drop_indexes(self) -> None:
+        self.index = self.times = None
+        if self.transactions and self.transactions.saved == len(self.transactions):
+            self.transactions = None
+
+    # Its files
 
     def forget(self) -> None:
         """Close the file and drop the indexes from memory, without writing anything."""
@@ -292,10 +359,9 @@ class Segment:
         self.drop_indexes()
         self.tail_offsets, self.tail_positions = [], []
 
-    def drop_indexes(self) -> None:
-        self.index = self.times = None
-        if self.transactions and self.transactions.saved == len(self.transactions):
-            self.transactions = None
+    def rename(self, suffix: str) -> None:
+        """The files have other names by now."""
+        self.suffix = suffix
 
     def mark_deleted(self) -> list[str]:
         """Give the files their names of files to be removed; what they are called now.
@@ -303,10 +369,10 @@ class Segment:
         Raises OSError, and then the segment is as it was. An index that keeps its name has no log any more,
         and goes when the log is opened next.
         """
-        rename = self.files.filesystem.rename
+        rename = self.filesystem.rename
         paths = [self.path(kind) for kind in KINDS]
         # Compacted twice within the delay: what the new name replaces would be freed on the spot.
-        remove_file(self.files.filesystem, paths[0] + DELETED)
+        remove_file(self.filesystem, paths[0] + DELETED)
         rename(paths[0], paths[0] + DELETED)
         self.suffix = DELETED
         self.forget()
@@ -323,4 +389,4 @@ class Segment:
         """Remove the files at once. Raises OSError."""
         self.forget()
         for kind in KINDS:
-            remove_file(self.files.filesystem, self.path(kind))
+            remove_file(self.filesystem, self.path(kind))

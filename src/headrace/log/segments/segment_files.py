@@ -63,13 +63,17 @@ class FileRange(NamedTuple):
 
 
 class HoldsFile(Protocol):
-    """What `SegmentFiles` needs of a segment."""
+    """What `SegmentFiles` needs of a segment. It alone sets and removes `file`."""
 
     file: SegmentFile | None
     used: bool
 
     @property
     def log_path(self) -> str: ...
+
+
+class HoldsIndexes(HoldsFile, Protocol):
+    """A segment that may have its indexes in memory."""
 
     def drop_indexes(self) -> None: ...
 
@@ -81,7 +85,7 @@ class SegmentFiles:
         self.filesystem: Final = filesystem
         self.limit = limit or default_limit()
         self._open: OrderedDict[HoldsFile, None] = OrderedDict()
-        self._index_sizes: OrderedDict[HoldsFile, int] = OrderedDict()
+        self._index_sizes: OrderedDict[HoldsIndexes, int] = OrderedDict()
         self._index_bytes = 0
 
     def __len__(self) -> int:
@@ -99,17 +103,17 @@ class SegmentFiles:
             self._open[segment] = None
         return file
 
-    def forget(self, segment: HoldsFile) -> None:
+    def forget(self, segment: HoldsIndexes) -> None:
         """The segment is gone or closed: the file closes with its last reader."""
         segment.file = None
         self._open.pop(segment, None)
         self._index_bytes -= self._index_sizes.pop(segment, 0)
 
-    def index_pinned(self, segment: HoldsFile) -> None:
+    def index_pinned(self, segment: HoldsIndexes) -> None:
         """The segment is written to again: its indexes stay."""
         self._index_bytes -= self._index_sizes.pop(segment, 0)
 
-    def index_loaded(self, segment: HoldsFile, size: int) -> None:
+    def index_loaded(self, segment: HoldsIndexes, size: int) -> None:
         """A closed segment has its indexes in memory now: drop those loaded first if that is too much."""
         self._index_bytes += size - self._index_sizes.pop(segment, 0)
         self._index_sizes[segment] = size

@@ -67,6 +67,11 @@ class TimeIndex:
         """Forget the entries of batches that end with this offset or behind it."""
         self.keep(bisect_left(self.offsets, relative_offset))
 
+    def mark_saved(self) -> None:
+        """Every entry is in the file now, and nothing else."""
+        self.saved = len(self)
+        self.file_longer = False
+
     def to_bytes(self, first: int = 0) -> bytes:
         """The entries from this number on, as in the file."""
         pack = _ENTRY.pack

@@ -42,11 +42,13 @@ class TransactionIndex:
 
     __slots__ = ("entries", "file_longer", "saved")
 
-    def __init__(self, entries: list[AbortedTransaction] | None = None, *, saved: int = 0) -> None:
+    def __init__(
+        self, entries: list[AbortedTransaction] | None = None, *, saved: int = 0, file_longer: bool = False
+    ) -> None:
+        """`file_longer` if the file may hold other entries than the `saved` ones."""
         self.entries: list[AbortedTransaction] = entries or []
         self.saved = saved
-        # The file may hold entries that are no more.
-        self.file_longer = False
+        self.file_longer = file_longer
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -73,6 +75,11 @@ class TransactionIndex:
             if entry.last_stable_offset >= end:
                 return found, True
         return found, False
+
+    def mark_saved(self) -> None:
+        """Every entry is in the file now, and nothing else."""
+        self.saved = len(self)
+        self.file_longer = False
 
     def to_bytes(self, first: int = 0) -> bytes:
         """The entries from this number on, as in the file."""

@@ -2,7 +2,7 @@
 
 Byte format: `wire.record_batch`, and `wire.control_batches` for the one record that is read: the marker that
 ends a transaction. Crash behaviour: none, nothing is written. Who may call: recovery, `snapshots`,
-`transactions`. Never looks into the records of clients.
+`aborted_transactions`. Never looks into the records of clients.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from headrace.wire.errors import WireError
 from headrace.wire.record_batch import CONTROL, LOG_OVERHEAD
 
 if TYPE_CHECKING:
-    from headrace.log.partition.partition_log import PartitionLog
     from headrace.log.producers.producer_state import Ended, ProducerState
     from headrace.log.segments.segment import Segment
+    from headrace.log.segments.segment_list import SegmentList
 
 
 def tell(producers: ProducerState, segment: Segment, position: int, fields: Fields) -> Ended | None:
@@ -35,17 +35,17 @@ def tell(producers: ProducerState, segment: Segment, position: int, fields: Fiel
     return None if marker is None else producers.ended(header, marker, fields[0], fields[8])
 
 
-def tell_all(log: PartitionLog, producers: ProducerState, offset: int, end_offset: int) -> int:
+def tell_all(segments: SegmentList, producers: ProducerState, offset: int, end_offset: int) -> int:
     """Tell of all batches from the one with `offset` on, up to `end_offset`; how many they were.
 
     Raises StorageError.
     """
     batches = 0
-    for number, segment in enumerate(log.segments):
-        following = log.bases[number + 1] if number + 1 < len(log.bases) else end_offset
-        if following <= offset or segment.base_offset >= end_offset or not segment.size:
-            continue
-        place = segment.locate(max(offset, segment.base_offset))
+    for number in range(max(0, segments.number_of(offset)), len(segments)):
+        segment = segments[number]
+        if segment.base_offset >= end_offset:
+            break
+        place = segment.locate(max(offset, segment.base_offset)) if segment.size else None
         if place is None:
             continue
         for position, fields in walk(segment.open_file(), place.position, segment.size, verify=False):

@@ -1,0 +1,71 @@
+"""The leader epoch of a partition, and the file `leader-epoch-checkpoint` with the epochs before it.
+
+Owns both. Byte format: `leader_epochs`. Crash behaviour: the file is replaced as a whole; a damaged one
+counts as missing, and the epochs are found in the batches that recovery looks at. Who may call: the partition
+log and its parts.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from headrace.log.filesystem import FileSystem, read_file, write_atomically
+from headrace.log.partition.leader_epochs import CorruptCheckpointError, LeaderEpochs
+
+_log = logging.getLogger(__name__)
+EPOCHS_FILE: Final = "leader-epoch-checkpoint"
+
+
+class EpochFile:
+    """The epochs of one partition; `current` is written into each batch."""
+
+    __slots__ = ("_filesystem", "_folder", "_sync", "current", "epochs")
+
+    def __init__(self, folder: str, filesystem: FileSystem, *, sync: bool) -> None:
+        self._folder: Final = folder
+        self._filesystem: Final = filesystem
+        self._sync: Final = sync
+        self.epochs: Final = LeaderEpochs()
+        self.current = 0
+
+    @property
+    def _path(self) -> str:
+        return f"{self._folder}/{EPOCHS_FILE}"
+
+    def read(self) -> None:
+        """Take over what the file says. Raises OSError."""
+        try:
+            self.epochs.load(read_file(self._filesystem, self._path))
+        except CorruptCheckpointError as error:
+            _log.warning("%s is damaged and left out: %s", self._path, error)
+
+    def write(self) -> None:
+        """Raises OSError."""
+        write_atomically(self._filesystem, self._path, self.epochs.to_bytes(), sync=self._sync)
+
+    def resume(self) -> bool:
+        """Go on with the newest epoch; False if none is known."""
+        latest = self.epochs.latest
+        self.current = latest or 0
+        return latest is not None
+
+    def begin_next(self, start_offset: int, end_offset: int) -> None:
+        """Begin a new epoch at the end of a log with these offsets. Raises OSError."""
+        latest = self.epochs.latest
+        self.epochs.truncate_from_start(start_offset)
+        self.epochs.truncate_from_end(end_offset)
+        self.current = 0 if latest is None else latest + 1
+        self.epochs.assign(self.current, end_offset)
+        self.write()
+
+    def start_moved(self, start_offset: int) -> None:
+        """The log begins here now. Raises OSError."""
+        if self.epochs.truncate_from_start(start_offset):
+            self.write()
+
+    def truncated(self, end_offset: int) -> None:
+        """The log ends here now. Raises OSError."""
+        if self.epochs.truncate_from_end(end_offset):
+            self.epochs.assign(self.current, end_offset)
+            self.write()

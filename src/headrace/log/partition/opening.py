@@ -1,0 +1,106 @@
+"""Making and opening logs: what is in the folder of a partition, and what of it is left over.
+
+Before a log is looked at (`recovery`), a replacement of segments by cleaned ones that was broken off is
+finished (`swap_files`), and files that are not part of the log are removed.
+
+An open after which something may be missing begins a new leader epoch (KIP-101), so that a consumer that
+had read what is no more can find that out (KIP-320).
+
+Crash behaviour: opening only removes what does not count, so it may be broken off and done again. Byte
+format: none of its own. Who may call: the data folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from headrace.log.errors import StorageError
+from headrace.log.filesystem import remove_file
+from headrace.log.partition.epoch_file import EPOCHS_FILE
+from headrace.log.partition.partition_log import LogOwner, PartitionLog
+from headrace.log.partition.parts import LogParts
+from headrace.log.partition.recovery import NOTHING_KNOWN, KnownState, find_end
+from headrace.log.partition.retention import START_FILE, read_start
+from headrace.log.segments import swap_files
+from headrace.log.segments.segment import DELETED
+
+if TYPE_CHECKING:
+    from headrace.log.config import LogConfig
+    from headrace.log.segments.segment_files import SegmentFiles
+
+_DIGITS: Final = 20
+
+
+def open_log(
+    folder: str,
+    *,
+    config: LogConfig,
+    files: SegmentFiles,
+    durable: bool,
+    owner: LogOwner,
+    now_ms: int,
+    known: KnownState = NOTHING_KNOWN,
+    make_folder: Callable[[], None] | None = None,
+) -> PartitionLog:
+    """The log in a folder; a new one if there is nothing in it. Raises StorageError.
+
+    `make_folder` if there is no folder yet: it is made when something is appended, as folders cost more than
+    all else.
+    """
+    log = PartitionLog(
+        folder, config=config, files=files, durable=durable, owner=owner, make_folder=make_folder
+    )
+    parts = log.parts
+    if make_folder is not None:
+        parts.segments.fill({}, 0, now_ms)
+        parts.segments.end_at(0)
+        parts.flush.names_changed()
+        parts.epochs.epochs.assign(0, 0)
+        return log
+    try:
+        found = files.filesystem.files(folder)
+        swap_files.recover(files.filesystem, folder, found)
+        _remove_leftovers(parts, found)
+        _find_files(parts, found, now_ms)
+        nothing_lost = find_end(parts, known, now_ms)
+        if not (parts.epochs.resume() and nothing_lost):
+            parts.epochs.begin_next(parts.segments.start_offset, parts.segments.end_offset)
+            parts.status.changed()
+        if durable:
+            # Somebody may have been told of all that is there, and only what is synced can be read.
+            log.flush()
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be opened: {error}.") from error
+    return log
+
+
+def _remove_leftovers(parts: LogParts, found: dict[str, int]) -> None:
+    """Files of deleted segments, files that were not finished, and indexes without a log."""
+    segments = parts.segments
+    for name in list(found):
+        stem, _, kind = name.partition(".")
+        orphan = kind in ("index", "timeindex", "txnindex") and f"{stem}.log" not in found
+        if orphan or name.endswith((DELETED, ".tmp")):
+            remove_file(segments.filesystem, f"{segments.path}/{name}")
+            del found[name]
+
+
+def _find_files(parts: LogParts, found: Mapping[str, int], now_ms: int) -> None:
+    """Tell the parts which of their files are there."""
+    segments = parts.segments
+    sizes: dict[str, dict[int, int]] = {"log": {}, "snapshot": {}, "txnindex": {}}
+    for name, size in found.items():
+        stem, _, kind = name.partition(".")
+        if len(stem) == _DIGITS and stem.isdigit() and kind in sizes:
+            sizes[kind][int(stem)] = size
+    start = read_start(segments.filesystem, segments.path) if START_FILE in found else 0
+    segments.fill(sizes["log"], start, now_ms)
+    if not sizes["log"]:
+        parts.flush.names_changed()
+    for segment in segments:
+        if sizes["txnindex"].get(segment.base_offset):
+            parts.aborted.found(segment)
+    parts.snapshots.found(sizes["snapshot"])
+    if EPOCHS_FILE in found:
+        parts.epochs.read()
