@@ -135,7 +135,7 @@ def test_a_cleaned_offset_that_cannot_be_written_is_said(
     monkeypatch.setattr(checkpoints, "write_cleaned_offsets", full)
     folder.set_cleaned_offset(log, 2)
     assert folder.cleaned_offset(log) == 2
-    with pytest.raises(StorageError, match=r"offsets of cleaning cannot be written: no space left"):
+    with pytest.raises(StorageError, match=r"cleaned offsets cannot be written: no space left"):
         folder.close()
 
 

@@ -1,7 +1,7 @@
-"""The settings of one partition log, as values: what the topic's own settings and the broker's defaults give.
+"""The settings of one partition log, combined from the topic's own settings and the broker's defaults.
 
-Invariants: frozen; the defaults are Apache Kafka 4.3's. Times are in milliseconds, sizes in bytes; -1 stands
-for "no limit" where Kafka uses it. Never reads or checks text: the broker's table of settings does that.
+Invariants: frozen; the defaults are those of Apache Kafka 4.3. Times are in milliseconds, sizes in bytes; -1
+means "no limit" where Kafka uses it. Never parses or checks text: the broker's settings table does that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """One field for each topic setting that means something on one node, under Kafka's name."""
+    """One field for each topic setting that has a meaning on a single node, with Kafka's name."""
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     retention_ms: int = 7 * _DAY_MS

@@ -1,8 +1,8 @@
-"""What can go wrong in a partition log. The broker maps each type to Kafka's error code in one table.
+"""Errors of partition logs. The broker maps each type to Kafka's error code in one table.
 
-Invariants: an append that raised one of these left the log as it was before; a read never raises anything
-else. The message names the offset, size or sequence in question, as it may be shown to the client. Never
-says over which request something came in: `log/` knows none.
+Invariants: an append that raises one of these leaves the log unchanged; a read never raises anything else.
+The message names the offset, size or sequence in question and may be shown to the client. It never mentions a
+request: `log/` knows no requests.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 
 class LogError(Exception):
-    """The base of all errors of the log."""
+    """Base class of all log errors."""
 
 
 class OffsetOutOfRangeError(LogError):
-    """An offset before the first one kept or after the end of the log."""
+    """The offset lies before the start or after the end of the log."""
 
     def __init__(self, offset: int, start: int, end: int) -> None:
         super().__init__(f"offset {offset} is outside of the log, which holds offsets {start} to {end}")
@@ -25,23 +25,23 @@ class OffsetOutOfRangeError(LogError):
 
 
 class StorageError(LogError):
-    """The disk is full, or refuses to read or write. The log stays readable; a later append may succeed."""
+    """The disk is full, or a read or write failed. The log stays readable; a later append may succeed."""
 
 
 class TopicExistsError(LogError):
-    """A topic of this name, or one that would share its folders, is already there."""
+    """A topic with this name, or one that would share its folders, already exists."""
 
 
 class UnknownTopicError(LogError):
-    """There is no topic of this name in the data folder."""
+    """The data folder has no topic with this name."""
 
 
 class CorruptRecordError(LogError):
-    """Records whose length, checksum or content cannot be right."""
+    """Records with an impossible length, checksum or content."""
 
 
 class RefusedRecordsError(LogError):
-    """The base of errors that can name the records at fault: `records` holds (index, message) pairs."""
+    """Base class of errors that can name the faulty records: `records` holds (index, message) pairs."""
 
     def __init__(self, message: str, records: Iterable[tuple[int, str]] = ()) -> None:
         super().__init__(message)
@@ -50,52 +50,52 @@ class RefusedRecordsError(LogError):
 
 
 class InvalidRecordError(RefusedRecordsError):
-    """A record set that the topic does not take: none or several batches, a missing key, bad deltas."""
+    """A record set that the topic does not accept: no batch or several, a missing key, bad deltas."""
 
 
 class MalformedRecordSetError(InvalidRecordError):
-    """A record set that is not one whole batch of magic 2: refused before its log is looked at."""
+    """A record set that is not one complete batch of magic 2: refused before the log is looked up."""
 
 
 class InvalidTimestampError(RefusedRecordsError):
-    """Timestamps outside of what message.timestamp.before.max.ms and after.max.ms allow."""
+    """Timestamps outside the range set by message.timestamp.before.max.ms and after.max.ms."""
 
 
 class UnsupportedCompressionError(LogError):
-    """A compression type that does not exist."""
+    """An unknown compression type."""
 
 
 class RecordTooLargeError(LogError):
-    """A batch above max.message.bytes."""
+    """A batch larger than max.message.bytes."""
 
 
 class BatchTooLargeError(LogError):
-    """A record set above segment.bytes: no segment could hold it."""
+    """A record set larger than segment.bytes: no segment could hold it."""
 
 
 class ProducerError(LogError):
-    """The base of what an idempotent producer can be refused for."""
+    """Base class of the errors that an idempotent producer can get."""
 
 
 class OutOfOrderSequenceError(ProducerError):
-    """A sequence number that does not follow the last one of its producer."""
+    """A sequence number that does not follow the producer's last one."""
 
 
 class DuplicateSequenceError(ProducerError):
-    """A batch that was written before, so long ago that its offsets are no longer known."""
+    """A batch that was written so long ago that its offsets are no longer known."""
 
 
 class InvalidProducerEpochError(ProducerError):
-    """A producer epoch below the newest one seen: another instance took over."""
+    """A producer epoch lower than the newest one seen: another instance has taken over."""
 
 
 class UnknownProducerIdError(ProducerError):
-    """A producer that the log has no state of, where state is needed."""
+    """The log has no state for this producer where it needs some."""
 
 
 class InvalidTransactionStateError(ProducerError):
-    """A transactional batch from a producer that has no transaction going on."""
+    """A transactional batch from a producer without an open transaction."""
 
 
 class TransactionCoordinatorFencedError(ProducerError):
-    """A marker from a coordinator that another one has followed since."""
+    """A marker from a coordinator that has been replaced since."""

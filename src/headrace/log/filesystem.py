@@ -1,11 +1,11 @@
-"""The few file operations that the log needs, as a protocol, so that tests can give it a disk that fails.
+"""The few file operations that the log needs, as a protocol, so that tests can pass in a failing disk.
 
-Owns the one way to replace a small file (`write_atomically`). Byte format: none. Crash behaviour: what was
-written survives the end of the process; only what `fdatasync` (contents) and `sync_directory` (names) have
-returned for survives a power loss. Who may call: `log/` only. Never catches an OSError: callers know what it
-means. Never retries a short write: `write_fully` does, for those who want it.
+Owns the only way to replace a small file (`write_atomically`). Byte format: none. Crash behaviour: written
+data survives the end of the process; only contents after `fdatasync` and names after `sync_directory` survive
+a power loss. Who may call: `log/` only. Never catches an OSError: callers know what it means. Never retries a
+short write; `write_fully` does.
 
-`headrace.testing.faulty_filesystem` is the twin that fails, tears and forgets.
+`headrace.testing.faulty_filesystem` is the test double that fails, tears writes and forgets them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 @runtime_checkable
 class FileSystem(Protocol):
-    """Descriptors are those of the operating system, so that a socket can send from them."""
+    """Descriptors are the operating system's, so that a socket can send from them."""
 
     def open(self, path: str, *, write: bool = False, create: bool = False) -> int: ...
     def close(self, descriptor: int) -> None: ...
@@ -50,16 +50,16 @@ class FileSystem(Protocol):
     def modified_ms(self, path: str) -> int: ...
     def set_modified_ms(self, path: str, time_ms: int) -> None: ...
     def lock(self, path: str) -> int | None:
-        """Take the lock on a file for this process; its descriptor, or None if another process has it."""
+        """Lock a file for this process. Return its descriptor, or None if another process holds the lock."""
         ...
 
     def boot_id(self) -> str:
-        """What changes when the machine is started, and only then; empty where there is no such thing."""
+        """An id that changes with each boot of the machine; empty where the system has none."""
         ...
 
 
 class OperatingSystem:
-    """The real thing. Static functions, so that the hot path calls `os.pwrite` itself."""
+    """The real file system. Static functions, so that the hot path calls `os.pwrite` directly."""
 
     pread: Final = staticmethod(os.pread)
     pwrite: Final = staticmethod(os.pwrite)
@@ -68,7 +68,7 @@ class OperatingSystem:
     rename: Final = staticmethod(os.replace)
     unlink: Final = staticmethod(freeing.unlink)
     rmdir: Final = staticmethod(os.rmdir)
-    # macOS has no fdatasync; its fsync does at least as much.
+    # macOS has no fdatasync; fsync does at least as much.
     fdatasync: Final = staticmethod(getattr(os, "fdatasync", os.fsync))
 
     def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
@@ -124,7 +124,7 @@ class OperatingSystem:
 
 
 def write_fully(filesystem: FileSystem, descriptor: int, data: Data, position: int) -> None:
-    """Write all of it, however often the system takes only a part."""
+    """Write all the data, even if the system accepts it in several parts."""
     written = filesystem.pwrite(descriptor, data, position)
     if written == len(data):
         return
@@ -134,7 +134,7 @@ def write_fully(filesystem: FileSystem, descriptor: int, data: Data, position: i
 
 
 def read_file(filesystem: FileSystem, path: str) -> bytes:
-    """The whole of a file, however often the system gives only a part."""
+    """Read a whole file, even if the system returns it in several parts."""
     descriptor = filesystem.open(path)
     try:
         size = filesystem.size(descriptor)
@@ -152,10 +152,10 @@ def read_file(filesystem: FileSystem, path: str) -> bytes:
 
 
 def write_atomically(filesystem: FileSystem, path: str, data: Data, *, sync: bool) -> None:
-    """Replace a file by one with this content: a reader, or a start after a crash, sees the old or the new.
+    """Replace a file: readers, also after a crash, see either the old content or the new.
 
-    With `sync` the content is on disk before the name is, and the caller still has to sync the directory to
-    make sure of the name. Without it, a power loss may leave any content; who reads it has to notice.
+    With `sync` the content is on disk before the name; the caller still has to sync the directory to make the
+    name durable. Without `sync` a power loss may leave any content, and the reader has to notice.
     """
     temporary = path + ".tmp"
     descriptor = filesystem.open(temporary, write=True, create=True)
@@ -169,13 +169,13 @@ def write_atomically(filesystem: FileSystem, path: str, data: Data, *, sync: boo
             filesystem.close(descriptor)
         filesystem.rename(temporary, path)
     except OSError:
-        # A file that is half written must not take room on a disk that is full.
+        # A half-written file must not take space on a full disk.
         remove_file(filesystem, temporary)
         raise
 
 
 def remove_file(filesystem: FileSystem, path: str) -> bool:
-    """Remove a file if it is there; whether it was."""
+    """Remove a file if it exists. Return whether it did."""
     try:
         filesystem.unlink(path)
     except FileNotFoundError:

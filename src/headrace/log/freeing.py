@@ -1,11 +1,12 @@
-"""Removing large files without waiting until the system has their room back.
+"""Removes large files without waiting for the system to free their space.
 
-A file's room is freed when its name and its last descriptor are gone, which takes the system a while: about
-half a millisecond for each megabyte that is cached. So a large file is opened before its name is removed,
-and a thread closes it.
+The system frees a file's space when its name and its last descriptor are gone. This takes about half a
+millisecond for each cached megabyte. So a large file is opened before its name is removed, and a thread
+closes it.
 
-Invariants: the name is gone when `unlink` returns. There is at most one thread, only while there is something
-to close. Byte format: none. Crash behaviour: the system closes what is open. Who may call: the file system.
+Invariants: the name is gone when `unlink` returns. There is at most one thread, and only while there is
+something to close. Byte format: none. Crash behaviour: the system closes open files. Who may call:
+`filesystem`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def unlink(path: str) -> None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        # It may be removed all the same; if not, that says why.
+        # Removing may still work; if not, this error says why.
         os.unlink(path)  # noqa: PTH108 - paths are text here
         return
     try:
@@ -43,7 +44,7 @@ def unlink(path: str) -> None:
 
 
 def _close_later(descriptor: int) -> None:
-    global _thread  # noqa: PLW0603 - there is one thread, whoever asks
+    global _thread  # noqa: PLW0603 - one thread for the whole process
     with _lock:
         _waiting.append(descriptor)
         if _thread is None:

@@ -1,1 +1,1 @@
-"""Compaction by key: which log is next, what survives, and swapping cleaned segments in."""
+"""Compaction by key: choosing the next log, deciding what survives, writing cleaned segments."""

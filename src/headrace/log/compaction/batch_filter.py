@@ -1,15 +1,15 @@
-"""A batch before compaction, and what is left of it: as it is, rewritten, empty or nothing.
+"""Decides what compaction leaves of a batch: all of it, a rewritten batch, an empty one, or nothing.
 
 Byte format: `wire.record_batch`. A rewritten batch keeps its offsets, leader epoch, producer fields, sequence
-number, timestamp type and compression; what changes is the number of records, the newest timestamp, and for a
-batch with tombstones the delete horizon (KIP-534): bit 6 of the attributes says that the base timestamp is
-the horizon, and the records' timestamps are relative to that. An empty batch is a header without compression.
+number, timestamp type and compression. The number of records and the newest timestamp change, and for a batch
+with tombstones the delete horizon (KIP-534): bit 6 of the attributes means that the base timestamp is the
+horizon, and the records' timestamps are relative to it. An empty batch is a header without compression.
 
-The base timestamp stays where no horizon is set, so that records can be taken over as bytes. Apache Kafka
-makes it that of the first record left; the records' own timestamps are the same either way.
+The base timestamp stays the same if no horizon is set, so that records can be copied as bytes. Apache Kafka
+changes it to that of the first remaining record; the records' own timestamps are the same either way.
 
-Invariants: a batch of which nothing goes is not touched. A batch is rewritten only if its checksum is right,
-so damage is never covered up. Crash behaviour: nothing is written here. Who may call: the cleaner.
+Invariants: a batch that loses nothing is not touched. A batch is rewritten only if its checksum is right, so
+damage is never hidden. Crash behaviour: nothing is written here. Who may call: the cleaner.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def payload_of(chunk: bytes, at: int, fields: Fields) -> bytes:
 
 
 def marker_kind(chunk: bytes, at: int, fields: Fields) -> int | None:
-    """What the marker in a control batch says (abort, commit, …), None if the batch is empty."""
+    """The kind of the marker in a control batch (abort, commit, …), None if the batch is empty."""
     if not fields[12]:
         return None
     key = locate_records(payload_of(chunk, at, fields), fields[12])[0].key
@@ -80,7 +80,7 @@ def marker_kind(chunk: bytes, at: int, fields: Fields) -> int | None:
 
 
 def empty_batch(fields: Fields) -> bytes:
-    """A batch without records that says as much of its producer and its offsets as the full one."""
+    """A batch without records, with the producer fields and offsets of the full one."""
     attributes = fields[5] & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
     return _with_header(
         fields,
@@ -119,7 +119,7 @@ def _with_header(
 
 
 class BatchFilter:
-    """Judges the batches of a round one after the other, in the order of their offsets."""
+    """Judges the batches of a round one by one, in offset order."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class BatchFilter:
         self._end = rules.end_offset
 
     def judge(self, chunk: bytes, at: int, fields: Fields) -> bytes | None:
-        """None if the batch stays as it is, else what stands in its place, which may be nothing."""
+        """None if the batch stays as it is, otherwise its replacement, which may be empty bytes."""
         base, attributes, last = fields[0], fields[5], fields[0] + fields[6]
         rules = self._rules
         producer = fields[9]
@@ -169,7 +169,7 @@ class BatchFilter:
         return empty_batch(fields) if left is GONE and stays_empty else left
 
     def _look_at_transaction(self, chunk: bytes, at: int, fields: Fields, last: int) -> tuple[bool, bool]:
-        """Whether all records go with their transaction, and whether this is the marker of an empty one."""
+        """Whether the transaction discards all records, and whether this is the marker of an empty one."""
         attributes = fields[5]
         if attributes & CONTROL:
             kind = marker_kind(chunk, at, fields)
@@ -181,7 +181,7 @@ class BatchFilter:
         return False, False
 
     def _left_of_dirty(self, chunk: bytes, at: int, fields: Fields, last: int) -> bytes | None:
-        """A batch of which it is known already what survives, without a look into it."""
+        """Judge a batch whose surviving offsets are already known, without reading its keys."""
         base, count = fields[0], fields[12]
         alive = self._survivors.between(base, last)
         tombstones = self._survivors.tombstones_between(base, last)
@@ -207,14 +207,14 @@ class BatchFilter:
         return _compressed(fields, content, len(alive), newest)
 
     def _left_by_key(self, chunk: bytes, at: int, fields: Fields, last: int) -> bytes | None:
-        """A batch of the clean part, or one behind what was looked at, in which nothing is superseded."""
+        """Judge a batch of the clean part, or one after the dirty part, in which nothing is superseded."""
         base, count = fields[0], fields[12]
         if not count:
             return GONE
         data = payload_of(chunk, at, fields)
         found = keys_of(data, count)
         if not found.tombstones and len(found.keys) == count:
-            # As most batches are.
+            # The usual case.
             return None if last > self._latest else self._left_of_keyed(data, fields, found)
         horizon: int | None = fields[7] if fields[5] & DELETE_HORIZON else None
         keeps_tombstones = self._rules.keeps_tombstones(horizon)
@@ -235,7 +235,7 @@ class BatchFilter:
         return None if len(left) == count else self._rewritten(fields, data, left, None)
 
     def _left_of_keyed(self, data: bytes, fields: Fields, found: BatchKeys) -> bytes | None:
-        """A batch of the clean part in which every record has key and value."""
+        """Judge a batch of the clean part in which every record has a key and a value."""
         numbers = self._keys.numbers_kept(found, fields[0])
         if not numbers:
             return GONE
@@ -247,7 +247,7 @@ class BatchFilter:
     def _rewritten(
         self, fields: Fields, data: bytes, records: Sequence[LocatedRecord], horizon: int | None
     ) -> bytes:
-        """A batch of these records, with a horizon if it gets one now."""
+        """A batch of these records, with a delete horizon if it gets one now."""
         newest = max(record.timestamp_delta for record in records)
         if horizon is None:
             content = b"".join([data[record.start : record.finish] for record in records])
@@ -255,7 +255,7 @@ class BatchFilter:
         base_timestamp = fields[7]
         moved = bytearray()
         for record in records:
-            # All records of a batch with log append time have the time of the batch.
+            # With log append time, all records have the timestamp of the batch.
             timestamp = fields[8] if fields[5] & LOG_APPEND_TIME else base_timestamp + record.timestamp_delta
             body = bytearray(1)
             write_varint(body, timestamp - horizon)
@@ -275,7 +275,7 @@ class BatchFilter:
 
 
 def _compressed(fields: Fields, content: bytes, count: int, newest: int) -> bytes:
-    """A batch of records taken over as bytes; `newest` is the largest of their timestamp deltas."""
+    """A batch of records copied as bytes; `newest` is their largest timestamp delta."""
     attributes = fields[5]
     max_timestamp = fields[8] if attributes & LOG_APPEND_TIME else fields[7] + newest
     codec = attributes & COMPRESSION_MASK
@@ -295,10 +295,10 @@ def _unless_same(batch: bytes, chunk: bytes, at: int) -> bytes | None:
 
 
 def _pick(data: bytes, wanted: list[int]) -> tuple[bytes, int]:
-    """The bytes of records by their numbers, in rising order, and the largest of their timestamp deltas.
+    """The bytes of the records with these numbers, in rising order, and their largest timestamp delta.
 
-    Flat on purpose: beside `record_keys` this is where compaction spends its time. Only lengths are read of
-    the records that go.
+    Deliberately flat: besides `record_keys`, this is where compaction spends its time. Of the other records
+    only the lengths are read.
     """
     pieces = []
     sizes = record_sizes()

@@ -1,19 +1,19 @@
-"""Which log is compacted next, and taking over what a round of cleaning has made of it.
+"""Chooses the log to compact next, and takes over the results of a round of cleaning.
 
-A round goes like this. On the log's thread `begin` chooses the dirtiest log that is due and gives a
-`CleaningJob` with a task. Somebody carries the task out: `cleaning_process.CleaningProcess` in a process of
-its own, so that the broker's interpreter does not wait for it, or `clean` here and now. Each thing that the
-round says goes to `take`, on the log's thread again, which puts segments in place and at last notes the
-cleaned offset. A round that broke off goes to `give_up`.
+A round works like this. On the log's thread `begin` chooses the dirtiest log that is due and returns a
+`CleaningJob` with a task. The task is carried out by `cleaning_process.CleaningProcess` in a separate
+process, so that the broker's interpreter does not wait for it, or by `clean` here and now. Each result goes
+to `take`, on the log's thread again, which puts segments in place and finally records the cleaned offset. A
+failed round goes to `give_up`.
 
-Invariants: one round at a time. Appends, reads and retention go on meanwhile; if a segment that is being
-cleaned goes, the round is of no use and is given up. Nothing that is not on the disk yet is cleaned: what
-supersedes a record must not be lost by a power loss after the record is gone. A log with a damaged batch is
-left alone until a start, as Kafka does, so that the others are cleaned.
+Invariants: one round at a time. Appends, reads and retention continue meanwhile; if a segment that is being
+cleaned is removed, the round is useless and is given up. Only synced data is cleaned: a power loss must not
+take the record that supersedes one that is already gone. A log with a damaged batch is skipped until the next
+start, as in Kafka, so that the others are cleaned.
 
-Crash behaviour: `segment_swap` for segments; the cleaned offset is written when all of them are in place, so
-a round that was broken off is done again. Byte format: `cleaner-offset-checkpoint`, see `checkpoints`. Who
-may call: the broker, from the thread of the logs. Never reads a clock on its own account.
+Crash behaviour: `segment_swap` for segments; the cleaned offset is written after all of them are in place, so
+an interrupted round is repeated. Byte format: `cleaner-offset-checkpoint`, see `checkpoints`. Who may call:
+the broker, from the thread of the logs. Never reads a clock itself.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class CleanerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CleaningJob:
-    """A round that is under way."""
+    """A round in progress."""
 
     log: PartitionLog
     task: CleaningTask
     truncations: int
-    """Another truncation meanwhile makes the round worthless."""
+    """The log's truncations when the round began; another one makes the round useless."""
 
 
 class Cleaner:
@@ -75,14 +75,14 @@ class Cleaner:
         stable_offset: StableOffset = attrgetter("last_stable_offset"),
         aborted_in: AbortedIn = PartitionLog.aborted_between,
     ) -> None:
-        """`aborted_in` gives the aborted transactions of a log with offsets from one to before another."""
+        """`aborted_in` returns the aborted transactions of a log between two offsets."""
         self._logs: Final = logs
         self.settings = settings or CleanerSettings()
         self._stable_offset: Final = stable_offset
         self._aborted_in: Final = aborted_in
         self._under_way: CleaningJob | None = None
         self.waits_for_disk = False
-        """Whether `begin` has found something closed that is not synced yet, and has asked for that."""
+        """Whether `begin` found closed segments that are not synced yet, and has asked for that."""
         # Logs that could not be cleaned.
         self.left_alone: set[PartitionLog] = set()
 
@@ -91,7 +91,7 @@ class Cleaner:
         return self._under_way is not None
 
     def dirty_part(self, log: PartitionLog, now_ms: int) -> DirtyPart:
-        """What a round would clean of a log now. Raises StorageError."""
+        """The part of a log that a round would clean now. Raises StorageError."""
         config = log.config
         closed = [
             ClosedSegment(
@@ -116,7 +116,7 @@ class Cleaner:
         )
 
     def begin(self, now_ms: int) -> CleaningJob | None:
-        """Choose the dirtiest log that is due; None if there is none, or a round is under way."""
+        """Choose the dirtiest log that is due; None if there is none, or a round is in progress."""
         if self.busy:
             return None
         self.left_alone = {log for log in self.left_alone if not log.closed}
@@ -127,14 +127,14 @@ class Cleaner:
                 if not log.config.compact or len(log.segments) == 1 or log in self.left_alone:
                     continue
                 if any(segment.suffix for segment in log.segments):
-                    continue  # a rename failed, and the next start has to see to it
+                    continue  # a rename failed; the next start repeats it
                 try:
                     part = self.dirty_part(log, now_ms)
                 except StorageError as error:
                     self._leave_alone(log, error)
                     continue
                 if log.flushed_offset < log.segments.active.base_offset:
-                    # Only what is synced can be cleaned: ask for it.
+                    # Only synced data can be cleaned: ask for a sync.
                     self.waits_for_disk = True
                     log.want_closed_segments()
                 if part.is_due(log.config) and (best is None or part.ratio > best[0]):
@@ -171,7 +171,7 @@ class Cleaner:
         return CleaningJob(log=log, task=task, truncations=log.truncations)
 
     def take(self, job: CleaningJob, said: CleanedSegment | RoundDone, *, now_ms: int) -> bool:
-        """Take over what a round says; False when the round is over or has been given up."""
+        """Take over a result of a round. Return False when the round is over or given up."""
         if job is not self._under_way:
             if isinstance(said, CleanedSegment):
                 swap_files.discard(self._logs.filesystem, job.log.path, said)
@@ -188,34 +188,34 @@ class Cleaner:
                     *(job.log.name, said.cleaned_offset, said.keys, said.bytes_read, said.bytes_written),
                 )
         except ReplacedMeanwhileError as error:
-            _log.info("the cleaning of %s is given up: %s", job.log.name, error)
+            _log.info("giving up the cleaning of %s: %s", job.log.name, error)
             self._under_way = None
         except StorageError as error:
             self.give_up(job, error)
         return False
 
     def give_up(self, job: CleaningJob, reason: object, *, lasting: bool = False) -> None:
-        """A round broke off. If the reason is a lasting one, the log is left alone from now on."""
+        """End a failed round. If the reason is `lasting`, skip the log from now on."""
         if job is self._under_way:
             self._under_way = None
         if lasting and not job.log.closed:
             self._leave_alone(job.log, reason)
         else:
-            _log.warning("a round of cleaning %s broke off: %s", job.log.name, reason)
+            _log.warning("cleaning %s failed: %s", job.log.name, reason)
 
     def tidy(self, job: CleaningJob) -> None:
-        """Remove what a round has left in the folder of its log, when nobody carries it out any more."""
+        """Remove the files that an abandoned round left in the folder of its log."""
         try:
             segment_writer.remove_cleaned(self._logs.filesystem, job.log.path)
         except OSError as error:
-            _log.warning("files of a round of cleaning %s cannot be removed: %s", job.log.name, error)
+            _log.warning("leftover files of cleaning %s cannot be removed: %s", job.log.name, error)
 
     def _leave_alone(self, log: PartitionLog, reason: object) -> None:
-        _log.error("%s cannot be cleaned and is left alone until the next start: %s", log.name, reason)
+        _log.error("%s cannot be cleaned and is skipped until the next start: %s", log.name, reason)
         self.left_alone.add(log)
 
     def clean(self, now_ms: int) -> bool:
-        """Do a whole round here and now, if a log is due; whether there was one."""
+        """Carry out a whole round here and now if a log is due. Return whether there was one."""
         job = self.begin(now_ms)
         if job is None:
             return False

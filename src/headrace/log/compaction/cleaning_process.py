@@ -1,20 +1,20 @@
-"""Carries out rounds of cleaning in a process of its own, which does not share the broker's interpreter.
+"""Carries out rounds of cleaning in a separate process, which does not share the broker's interpreter.
 
-`python -m headrace.log.compaction.cleaning_process LIFELINE` reads paths from its standard input, a line
-each. Each path names a file with a `CleaningTask` as JSON, which it removes. It prints a line of JSON for
-each event of the round: `{"segment": …}`, at last `{"done": …}`, or `{"failed": …, "lasting": …}`. Then it
-waits for the next task: starting a process stops the broker for milliseconds, so one process serves many
-rounds.
+`python -m headrace.log.compaction.cleaning_process LIFELINE` reads paths from standard input, one per line.
+Each path names a file with a `CleaningTask` as JSON; the process reads and removes it. It prints a line of
+JSON for each event of the round: `{"segment": …}`, finally `{"done": …}`, or `{"failed": …, "lasting": …}`.
+Then it waits for the next task: starting a process stops the broker for milliseconds, so one process serves
+many rounds.
 
-It runs with the lowest priority, so that it takes what the broker leaves; in the broker's own session, as
-Linux shares the processor between sessions first (autogroups) and looks at priorities only within one.
+It runs with the lowest priority, so that it uses only what the broker leaves, but in the broker's session:
+Linux shares the processor between sessions first (autogroups) and considers priorities only within one.
 
-LIFELINE is the number of a descriptor, one end of a pipe of which the parent alone holds the other. The
-process ends at once when that is closed, which the kernel sees to however the parent ends: then it must not
-touch files that another broker's process may be making.
+LIFELINE is the descriptor of one end of a pipe; only the parent holds the other. When that end closes, as it
+does however the parent ends, the process exits at once: it must not touch files that another broker may be
+writing.
 
-Invariants: the parent alone puts segments in place. Byte format: JSON lines. Crash behaviour: whatever it
-leaves are `.cleaned` files, which count for nothing. Who may call: `CleaningProcess`, on the broker's behalf.
+Invariant: only the parent puts segments in place. Byte format: JSON lines. Crash behaviour: it leaves only
+`.cleaned` files, which do not count. Who may call: `CleaningProcess`, for the broker.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _READ: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFailed:
-    """A round that broke off, and whether it would again."""
+    """A failed round, and whether it would fail again."""
 
     reason: str
     lasting: bool
@@ -67,7 +67,7 @@ class CleaningProcess:
                 pass_fds=(watched,),
                 process_group=0,
             )
-            # Here and not there, as starting Python takes as long as a small round does.
+            # Set it here, not in the process: starting Python takes as long as a small round.
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _LOWEST_PRIORITY)
         except BaseException:
             os.close(self._lifeline)
@@ -89,9 +89,9 @@ class CleaningProcess:
             raise
 
     def carry_out(self, task: CleaningTask) -> None:
-        """Begin with a task; the one before it is over. Raises OSError."""
+        """Begin a task; the one before must be over. Raises OSError."""
         assert self._over, "one task at a time"
-        # A file, as a pipe would make the caller wait until the process has read it.
+        # A file, because with a pipe the caller would wait until the process has read it.
         descriptor, self._task_path = tempfile.mkstemp(prefix="headrace-cleaning-")
         with os.fdopen(descriptor, "wb") as file:
             file.write(task.to_json().encode())
@@ -104,14 +104,14 @@ class CleaningProcess:
 
     @property
     def idle(self) -> bool:
-        """Whether it has carried out its task and can be given another."""
+        """Whether it has finished its task and can take another."""
         return self._done
 
     def fileno(self) -> int:
         return self._output.fileno()
 
     def read(self) -> list[Said]:
-        """What it has said since the last time; its end without a last word is a failure. Never waits."""
+        """The results since the last call; ending without a final one is a failure. Never waits."""
         said: list[Said] = []
         while not self._over:
             try:
@@ -130,7 +130,7 @@ class CleaningProcess:
         return said
 
     def stop(self) -> None:
-        """End the process if it still runs, and wait for it: a moment, as it gets no time to clean up."""
+        """Kill the process if it still runs, and wait for it; this is quick, as it does not clean up."""
         self._over, self._done = True, False
         self._process.kill()
         self._process.wait()
@@ -150,7 +150,7 @@ def _parse(line: dict[str, Any]) -> Said:
 
 
 def _end_with(lifeline: int) -> None:
-    """End this process as soon as the other end of the pipe is closed, whatever it is at."""
+    """Exit as soon as the other end of the pipe closes, whatever this process is doing."""
 
     def watch() -> None:
         os.read(lifeline, 1)
@@ -161,7 +161,7 @@ def _end_with(lifeline: int) -> None:
 
 def main(lifeline: int) -> int:
     _end_with(lifeline)
-    # Nothing here refers to itself, and there are millions of objects to look through.
+    # There are no reference cycles here, and millions of objects to scan.
     gc.disable()
     for line in sys.stdin:
         path = Path(line.rstrip("\n"))
@@ -173,7 +173,7 @@ def main(lifeline: int) -> int:
 
 
 def _carry_out(task: CleaningTask) -> bool:
-    """One round; whether another may follow."""
+    """Carry out one round. Return whether another may follow."""
     pace = Pace(task.bytes_per_second, time.monotonic, time.sleep, GivingWay())
     try:
         for said in Round(task, OperatingSystem(), pace).run():

@@ -1,7 +1,7 @@
-"""What a round of cleaning is to do, and what it says: values that can be written down and sent elsewhere.
+"""The task of a round of cleaning and its results, as values that can be sent to another process.
 
-Byte format: JSON. Invariants: nothing here but numbers and names. Crash behaviour: nothing is written. Who
-may call: the cleaner and whoever carries out a round.
+Byte format: JSON. Invariant: the values contain only numbers and names. Crash behaviour: nothing is written.
+Who may call: the cleaner, and the code that carries out a round.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.log.segments.transaction_index import AbortedTransaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningTask:
-    """What a round is to do, without anything that cannot be written down."""
+    """The task of a round, with nothing that cannot be serialized."""
 
     folder: str
     segments: tuple[tuple[int, int], ...]
@@ -57,7 +57,7 @@ class RoundDone:
 
 
 class Pace:
-    """Sleeps so that no more bytes pass in a second than may, and gives way to others if it is told how."""
+    """Sleeps to keep below a number of bytes per second, and calls `give_way` between pieces of work."""
 
     def __init__(
         self,
@@ -80,5 +80,5 @@ class Pace:
         if early > 0:
             self._sleep(early)
         elif early < -1:
-            # Time in which nothing was done gives no right to a rush.
+            # Idle time must not be made up for with a burst.
             self._began, self._bytes = self._clock(), 0

@@ -1,13 +1,13 @@
-"""Leaving the processor to others while they want it.
+"""Yields the processor to other programs while they need it.
 
-The lowest priority alone is not enough to be out of the way: a program that wakes up on a processor that
-another keeps busy waits there, although the processor beside it has nothing but work that could wait. It is
-fetched over when that one has nothing to do, if only for a moment. So a thread with such work rests after
-each short while, as long as it has worked, from when it notices that it was interrupted until nobody has
-interrupted it for a while. On a machine with nothing else to do it never rests.
+The lowest priority alone is not enough: a program that wakes up on a busy processor waits there, although the
+processor beside it has only low-priority work. The scheduler moves it over only when that processor becomes
+idle, if only for a moment. So once a low-priority thread notices that it was interrupted, it sleeps after
+each short piece of work, for as long as the piece took, until nobody has interrupted it for a while. On an
+otherwise idle machine it never sleeps.
 
-Invariants: rests only between pieces of work, never for longer than the piece took. Byte format and crash
-behaviour: none. Who may call: a process that has one thread at work.
+Invariants: sleeps only between pieces of work, never longer than the piece took. Byte format and crash
+behaviour: none. Who may call: a process with one working thread.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-# How long it works on before it rests: others wait about that long.
+# How long it works before it sleeps: others wait about that long.
 _WORK_SECONDS: Final = 0.001
 _MOST_REST_SECONDS: Final = 0.005
-# For how long after an interruption others are believed to be there.
+# How long after an interruption others are assumed to need the processor.
 _ALERT_SECONDS: Final = 0.003
 
 

@@ -1,11 +1,11 @@
-"""The first half of a round of cleaning: which records of the dirty part are the last ones of their keys.
+"""The first half of a round of cleaning: finds the last record of each key in the dirty part.
 
-Headers are read forwards, which says where batches are and which belong to aborted transactions; then the
-batches are read backwards (`last_records` says why). Where there are more keys than there is room for, it is
-found out how much of the dirty part, from its beginning, has no more keys, and the round ends there.
+Headers are read forwards, to find the batches and those of aborted transactions; then the batches are read
+backwards (`last_records` says why). If there are more keys than fit in memory, the round ends earlier: at the
+end of the longest beginning of the dirty part whose keys fit.
 
-Invariants: aborted records and markers count for nothing. Byte format: none of its own. Crash behaviour:
-nothing is written. Who may call: a round of cleaning. Raises OSError, CorruptBatchError.
+Invariant: aborted records and markers are ignored. Byte format: none of its own. Crash behaviour: nothing is
+written. Who may call: a round of cleaning. Raises OSError, CorruptBatchError.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from headrace.wire.record_batch import CONTROL, TRANSACTIONAL
 class _DirtySegment(NamedTuple):
     base_offset: int
     following: int
-    """The offset that the next segment begins with."""
+    """The base offset of the next segment."""
     extents: list[Extent]
     """The batches with dirty records."""
 
 
 class KeyLearning:
-    """Made for one round; `learn` once."""
+    """For one round; call `learn` once."""
 
     def __init__(self, task: CleaningTask, chunks: SegmentChunks) -> None:
         self._task = task
         self._chunks = chunks
-        # Base offsets of the batches that were aborted.
+        # Base offsets of aborted batches.
         self._aborted: set[int] = set()
 
     def learn(self) -> LastRecords:
-        """The last records of the dirty part, or of as much of it as there is room for."""
+        """The last records of the dirty part, or of as much of it as fits in memory."""
         task = self._task
         segments = self._dirty_segments()
         keys = self._learn_backwards(segments, task.end_offset, task.most_keys)
@@ -78,7 +78,7 @@ class KeyLearning:
     def _learn_backwards(
         self, segments: list[_DirtySegment], end_offset: int, most_keys: int | None
     ) -> LastRecords | None:
-        """All before an offset, which is where a batch ends; None if there are more keys than may be."""
+        """The last records before an offset, the end of a batch; None if there are too many keys."""
         first_dirty = self._task.first_dirty
         keys = LastRecords(latest_offset=end_offset - 1)
         for segment in reversed(segments):
@@ -99,7 +99,7 @@ class KeyLearning:
         return keys
 
     def _end_of_room(self, segments: list[_DirtySegment]) -> int:
-        """The offset before which there are no more keys than there is room for, by whole batches."""
+        """The end of the last batch up to which all keys fit in memory."""
         keys: set[bytes] = set()
         end = self._task.first_dirty
         for segment in segments:
@@ -110,7 +110,7 @@ class KeyLearning:
                     if not fields[5] & CONTROL and fields[0] not in self._aborted:
                         keys.update(keys_of(payload_of(chunk.data, at, fields), fields[12]).keys)
                     end = fields[0] + fields[6] + 1
-            # What stood at the end of the segment may be gone already.
+            # The last batches of the segment may be gone already.
             end = segment.following
         return end
 

@@ -1,11 +1,11 @@
-"""Which records of the dirty part of a log are the last ones of their keys.
+"""The last record of each key in the dirty part of a log.
 
-Batches are added from the last one to the first, so that a key which was seen before needs no further look,
-and nothing is remembered but the keys (`record_keys`) and the offsets that survive.
+Batches are added from the last to the first, so that a key that was seen before needs no further work, and
+only the keys (`record_keys`) and the surviving offsets are remembered.
 
-Invariants: an offset survives exactly if no record of the same key behind it was added. Memory is about
-`BYTES_PER_KEY` for each key. Byte format: none of its own. Crash behaviour: nothing is written. Who may call:
-the cleaner. Raises CorruptBatchError for records that cannot be walked over.
+Invariants: an offset survives exactly if no later record with the same key was added. Memory use is about
+`BYTES_PER_KEY` per key. Byte format: none of its own. Crash behaviour: nothing is written. Who may call: the
+cleaner. Raises CorruptBatchError for records that cannot be parsed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from headrace.log.compaction.record_keys import BatchKeys, keys_of, locate_records
 
-# A bytes object of 16 to 48 bytes, its place in a set that may just have grown, and an offset.
+# A bytes object of 16 to 48 bytes, its slot in a set that may just have grown, and an offset.
 BYTES_PER_KEY: Final = 128
 
 
@@ -24,29 +24,29 @@ class LastRecords:
     """The last record of each key, filled from the end of the dirty part to its beginning."""
 
     def __init__(self, *, latest_offset: int = -1) -> None:
-        """`latest_offset` is the last that is looked at: what lies behind it is left alone."""
+        """`latest_offset` is the last offset considered; later records are not touched."""
         self.latest_offset: Final = latest_offset
         self._seen: set[bytes] = set()
-        # Falling, as they are found.
+        # In falling order, as they are found.
         self._offsets = array("q")
         self._tombstones = array("q")
-        # Of the batch in which the dirty part begins, if it has records before that.
+        # Surviving offsets of the batch in which the dirty part begins, if that is not its first record.
         self._in_first_batch: frozenset[int] = frozenset()
-        # Batches whose records are not numbered from 0 without a gap.
+        # Batches whose records are not numbered from 0 without gaps.
         self.gapped: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._seen)
 
     def add(self, data: bytes, count: int, base_offset: int) -> None:
-        """Add all records of a batch, which are before those added so far. Raises CorruptBatchError."""
+        """Add all records of a batch that precedes those added so far. Raises CorruptBatchError."""
         found = keys_of(data, count)
         if found.gapped:
             self.gapped.add(base_offset)
         self._add(found, base_offset)
 
     def add_from(self, data: bytes, count: int, base_offset: int, start_offset: int) -> None:
-        """As `add`, for the first batch, of which only the offsets from `start_offset` on count."""
+        """Like `add`, for the first batch, in which only offsets from `start_offset` on count."""
         self.gapped.add(base_offset)
         records = [
             record
@@ -74,7 +74,7 @@ class LastRecords:
         if len(fresh) == len(keys):
             alive = deltas[::-1]
         else:
-            # Of a key that is there more than once the last one counts.
+            # If a key occurs more than once, the last record counts.
             last = dict(zip(keys, deltas, strict=True))
             alive = sorted([last[key] for key in fresh], reverse=True)
         self._offsets.extend([base_offset + delta for delta in alive])
@@ -87,7 +87,7 @@ class LastRecords:
         return key is not None and (key not in self._seen or offset in self._in_first_batch)
 
     def numbers_kept(self, found: BatchKeys, base_offset: int) -> list[int]:
-        """Of the records of such a batch that have keys, by their numbers, those that survive."""
+        """The numbers of the surviving records among those of such a batch that have keys."""
         keys, seen = found.keys, self._seen
         if seen.isdisjoint(keys):
             return list(range(len(keys)))
@@ -99,18 +99,18 @@ class LastRecords:
         return kept
 
     def survivors(self) -> Survivors:
-        """To be asked for once, when everything was added."""
+        """Call once, after everything was added."""
         self._offsets.reverse()
         self._tombstones.reverse()
         return Survivors(self._offsets, self._tombstones)
 
     def forget_keys(self) -> None:
-        """Free the memory, where there is no clean part that would have to be compared."""
+        """Free the memory if there is no clean part to compare with."""
         self._seen = set()
 
 
 class Survivors:
-    """The offsets of the dirty part that are the last of their keys; asked for batch by batch, in order."""
+    """The surviving offsets of the dirty part, to be requested batch by batch, in order."""
 
     def __init__(self, offsets: array[int], tombstones: array[int]) -> None:
         self._offsets = offsets
@@ -119,20 +119,20 @@ class Survivors:
         self._next_tombstone = 0
 
     def between(self, first: int, last: int) -> list[int]:
-        """Those of a batch. Batches must be asked for in the order of their offsets."""
+        """The surviving offsets of a batch. Request batches in offset order."""
         offsets = self._offsets
         begin = self._next
         if begin < len(offsets) and offsets[begin] < first:
             begin = bisect_left(offsets, first, begin)
         end = begin
         if end < len(offsets) and offsets[end] <= last:
-            # There is at most one for each offset of the batch.
+            # There is at most one per offset of the batch.
             end = bisect_left(offsets, last + 1, begin, min(len(offsets), begin + last - first + 1))
         self._next = end
         return offsets[begin:end].tolist()
 
     def tombstones_between(self, first: int, last: int) -> list[int]:
-        """Those of them that are tombstones."""
+        """The surviving offsets of a batch that are tombstones."""
         tombstones = self._tombstones
         if not tombstones:
             return []

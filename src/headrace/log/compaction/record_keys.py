@@ -1,10 +1,10 @@
-"""The keys of a batch's records, read from their bytes without making values of them.
+"""Reads the keys of a batch's records directly from the bytes, without creating record values.
 
-This runs for every record that is compacted, and its speed is compaction's. A key of up to 63 bytes stands
-for itself, a longer one for its 64-byte BLAKE2b digest, which no shorter key can be mistaken for.
+This runs for every compacted record and determines the speed of compaction. A key of up to 63 bytes is
+remembered as it is, a longer one as its 64-byte BLAKE2b digest, which cannot be confused with a shorter key.
 
-Byte format: `wire.records`; none of its own. Crash behaviour: nothing is written. Who may call: the cleaner.
-Raises CorruptBatchError for records that cannot be walked over.
+Byte format: `wire.records`. Crash behaviour: nothing is written. Who may call: the cleaner. Raises
+CorruptBatchError for records that cannot be parsed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Unpack = Callable[[bytes, int], tuple[Any, ...]]
 
 
 class LocatedRecord(NamedTuple):
-    """Where the parts of a record stand in the bytes of its batch's records."""
+    """The positions of the parts of a record in the bytes of its batch."""
 
     delta: int
     timestamp_delta: int
@@ -43,33 +43,33 @@ class LocatedRecord(NamedTuple):
 
 
 class BatchKeys(NamedTuple):
-    """The records of a batch that have keys, in their order; what stands for the keys."""
+    """The records of a batch that have keys, in order, with the keys as they are remembered."""
 
     keys: list[bytes]
     deltas: Sequence[int]
     tombstones: list[int]
-    """Which of the deltas are those of records without a value."""
+    """The deltas of records without a value."""
     gapped: bool
-    """Whether the records of the batch are not numbered from 0 without a gap."""
+    """Whether the numbering of the records has gaps or does not begin at 0."""
 
 
 class _Layout(NamedTuple):
-    """Where the numbers before a record's key stand, if each has the width that this is for."""
+    """How to read the numbers before a record's key, for one combination of their widths."""
 
     unpack_by_key: list[_Unpack]
     """By the byte that holds the length of the key: length of the record, timestamp (with the attributes
     where that makes a width that `struct` has), delta, length of the key, key, first byte of what follows."""
     sizes: list[int]
-    """By the bytes of the length, how much the record takes; 0 where the length has another width."""
+    """The size of a record by the bytes of its length; 0 if the length has another width."""
     timestamp_mask: int
     timestamp_bits: int
-    """The bits that say how long the timestamp is, and how they have to be."""
+    """The bits that give the width of the timestamp, and their required value."""
     delta_mask: int
     delta_bits: int
-    """The same of the delta."""
+    """The same for the delta."""
 
 
-# By the width of the timestamp: format, the bits that say where it ends, and how they have to be.
+# By the width of the timestamp: format, the bits that mark its end, and their required value.
 _TIMESTAMPS: Final = {
     1: ("H", 0x8000, 0),
     2: ("xH", 0x8080, 0x80),
@@ -82,7 +82,7 @@ _NARROW: Final = {1: "B", 2: "H"}
 
 @cache
 def record_sizes(width: int = 2) -> list[int]:
-    """By its first one or two bytes, how much a record takes; 0 where its length is not that wide."""
+    """The size of a record by its first one or two bytes; 0 if its length has another width."""
     if width == 1:
         return [0 if byte & 0x81 else 1 + (byte >> 1) for byte in range(0x100)]
     sizes = [0] * 0x10000
@@ -94,7 +94,7 @@ def record_sizes(width: int = 2) -> list[int]:
 
 @cache
 def _usual_deltas() -> list[int]:
-    """The bytes of the offset deltas of one and two bytes, the first one lowest."""
+    """The encoded offset deltas of one and two bytes, first byte lowest."""
     short = [number << 1 for number in range(_ONE_BYTE_DELTAS)]
     return short + [
         number << 1 & 0x7F | 0x80 | number >> 6 << 8 for number in range(_ONE_BYTE_DELTAS, _DELTAS)
@@ -102,7 +102,7 @@ def _usual_deltas() -> list[int]:
 
 
 def _unusual(_data: bytes, _position: int) -> tuple[Any, ...]:
-    """Of a record whose key is long or missing: a delta that none has."""
+    """For a record with a long or missing key: return an impossible delta."""
     return 0, 0, -1, 0, b"", 0
 
 
@@ -119,7 +119,7 @@ def _layout(length_width: int, timestamp_width: int, delta_width: int) -> _Layou
 
 
 def _layout_at(data: bytes, position: int) -> tuple[_Layout, int] | None:
-    """How the record at a position is laid out, and the length of its key; None if not as most are."""
+    """The layout of the record at a position, and the length of its key; None if it is unusual."""
     widths = []
     try:
         for skipped in (0, 1, 0):
@@ -136,7 +136,7 @@ def _layout_at(data: bytes, position: int) -> tuple[_Layout, int] | None:
 
 
 def stands_for(key: bytes) -> bytes:
-    """What a key is remembered as."""
+    """The form in which a key is remembered."""
     return key if len(key) <= _LONGEST_PLAIN else blake2b(key, digest_size=_DIGEST_SIZE).digest()
 
 
@@ -176,12 +176,12 @@ def keys_of(data: bytes, count: int) -> BatchKeys:
     keys, tombstones, position = _usual_keys(data, count)
     if len(keys) == count and position == len(data):
         return BatchKeys(keys, range(count), tombstones, False)
-    # Most often it is a batch that was compacted before, and has gaps.
+    # Usually a batch that was compacted before and has gaps.
     keys, deltas, tombstones, position = _usual_keys_with_gaps(data, count)
     gapped = deltas != list(range(len(keys)))
     for number, record in enumerate(locate_records(data, count - len(keys), position), len(keys)):
         gapped |= record.delta != number
-        # A record without a key does not survive.
+        # Records without a key do not survive.
         if record.key is not None:
             keys.append(record.key)
             deltas.append(record.delta)
@@ -191,12 +191,12 @@ def keys_of(data: bytes, count: int) -> BatchKeys:
 
 
 def _usual_keys(data: bytes, count: int) -> tuple[list[bytes], list[int], int]:
-    """The keys of a batch's records from the first on as long as they are as most are.
+    """The keys of a batch's records, from the first up to the first unusual one.
 
-    That is: deltas without gaps, a key that stands for itself, and numbers that are not very large. Then the
-    numbers before the key are at places that rarely change from one record to the next, and one call reads
-    all of them and the key. Gives the keys, the deltas of tombstones, and where the records end. Flat on
-    purpose: this is where compaction spends its time.
+    Usual records have deltas without gaps, a short key, and numbers that are not very large. Then the
+    positions of the numbers before the key rarely change from one record to the next, and one call reads all
+    of them and the key. Return the keys, the deltas of tombstones, and where the records end. Deliberately
+    flat: this is where compaction spends its time.
     """
     keys: list[bytes] = []
     tombstones: list[int] = []
@@ -236,7 +236,7 @@ def _usual_keys(data: bytes, count: int) -> tuple[list[bytes], list[int], int]:
 
 
 def _usual_keys_with_gaps(data: bytes, count: int) -> tuple[list[bytes], list[int], list[int], int]:
-    """As `_usual_keys`, but for deltas of any number, which are given behind the keys."""
+    """Like `_usual_keys`, but for any deltas, which are returned after the keys."""
     keys: list[bytes] = []
     raw: list[int] = []
     tombstones: list[int] = []

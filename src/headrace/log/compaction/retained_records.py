@@ -1,22 +1,22 @@
-"""What compaction keeps, as a plan: values in, values out.
+"""The rules of what compaction keeps, as functions of values.
 
-A compacted log keeps, of each key, at least the last record; offsets never change. It has a *clean* part,
-from its start to the cleaned offset, in which each key stands once, and a *dirty* part behind it. A round of
-cleaning finds the last offset of each key in the dirty part, and drops what is superseded from both. Rules,
-as Apache Kafka 4.3's:
+A compacted log keeps at least the last record of each key; offsets never change. It has a *clean* part, from
+its start to the cleaned offset, in which each key occurs once, followed by a *dirty* part. A round of
+cleaning finds the last offset of each key in the dirty part, and removes superseded records from both. The
+rules are those of Apache Kafka 4.3:
 
 * The last segment, segments with records younger than `min.compaction.lag.ms`, and everything from the last
-  stable offset on are left alone. A log is due when its dirty part has more than `min.cleanable.dirty.ratio`
+  stable offset on are not touched. A log is due when its dirty part has more than `min.cleanable.dirty.ratio`
   of its bytes, or when a dirty record is older than `max.compaction.lag.ms`.
-* A record without a value (a tombstone) stays until its batch's *delete horizon* has passed, which the first
-  round that finds it sets to `delete.retention.ms` from then: a reader from the beginning has this long to
-  see it (KIP-534).
-* Records of aborted transactions go. The marker that ends a transaction stays as long as a batch of that
-  transaction does, and then as long as a tombstone would.
-* A batch that says how far an active producer is, and the last batch of the round, stay as empty batches when
-  all their records go: the first so that sequence numbers are still known after a restart (KIP-98), the
-  second so that the end of the cleaned part is.
-* Neighbouring segments that have become small become one, up to `segment.bytes`.
+* A record without a value (a tombstone) stays until its batch's *delete horizon* has passed. The first round
+  that finds it sets the horizon to `delete.retention.ms` from then: a reader from the beginning has this long
+  to see the tombstone (KIP-534).
+* Records of aborted transactions are removed. The marker that ends a transaction stays as long as a batch of
+  that transaction, and then as long as a tombstone would.
+* The last batch of an active producer and the last batch of the round stay as empty batches when all their
+  records are removed: the first so that sequence numbers are still known after a restart (KIP-98), the second
+  so that the end of the cleaned part is.
+* Neighbouring segments that have become small are joined, up to `segment.bytes`.
 
 Example: with `k` at 0, `m` at 1, `k` at 2 and a tombstone of `m` at 3, all closed, a round leaves 2 and 3; a
 round after the horizon leaves 2.
@@ -41,18 +41,18 @@ COMMIT: Final = 1
 
 
 class ClosedSegment(NamedTuple):
-    """What planning needs of a segment that is not written to any more."""
+    """What planning needs to know about a closed segment."""
 
     base_offset: int
     size: int
     newest_timestamp: int = -1
-    """Only looked at with `min.compaction.lag.ms`."""
+    """Only used with `min.compaction.lag.ms`."""
     first_timestamp: int = -1
-    """The newest of the first batch; only looked at with `max.compaction.lag.ms`."""
+    """The newest of the first batch; only used with `max.compaction.lag.ms`."""
 
 
 class LastBatch(NamedTuple):
-    """How far an active producer is: the last offset of its data, -1 if the log holds only its marker."""
+    """The last data offset of an active producer; -1 if the log contains only its marker."""
 
     producer_id: int
     last_offset: int
@@ -61,14 +61,14 @@ class LastBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirtyPart:
-    """What a round would clean: offsets from `first_dirty` to before `end_offset`."""
+    """The part that a round would clean: offsets from `first_dirty` to before `end_offset`."""
 
     first_dirty: int
     end_offset: int
     clean_bytes: int
     dirty_bytes: int
     overdue: bool
-    """Whether `max.compaction.lag.ms` asks for a round now."""
+    """Whether `max.compaction.lag.ms` requires a round now."""
 
     @property
     def ratio(self) -> float:
@@ -115,7 +115,7 @@ def dirty_part(
             0 < segment.first_timestamp < now_ms - config.max_compaction_lag_ms
         ):
             overdue = config.max_compaction_lag_ms < FOREVER
-    # A round ends at the beginning of a segment: the one that the limit is in is left alone.
+    # A round ends at the beginning of a segment: the segment that contains the limit is not touched.
     end = start_offset
     for number in range(len(closed)):
         following = _end_of(closed, number, active_base)
@@ -154,7 +154,7 @@ class SegmentSizes(NamedTuple):
 def group_segments(
     segments: Sequence[SegmentSizes], *, most_bytes: int, most_index_bytes: int, end_offset: int
 ) -> list[list[SegmentSizes]]:
-    """Neighbours that become one segment each, by the sizes that they have before."""
+    """Group neighbours that are joined into one segment, by their sizes before cleaning."""
     groups: list[list[SegmentSizes]] = []
     size = index_size = time_index_size = 0
     for number, segment in enumerate(segments):
@@ -177,22 +177,22 @@ def group_segments(
 
 
 class Transactions:
-    """Which transactions the batches belong to that are read one after the other."""
+    """Tracks the transactions of batches that are read in order."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        # The next to begin is the last of the list.
+        # The next one to begin is the last in the list.
         self._to_come = sorted(aborted, key=lambda transaction: -transaction.first_offset)
         self._aborted: dict[int, AbortedTransaction] = {}
         self._with_batches: set[int] = set()
         self._committed: set[int] = set()
         self.still_needed: list[AbortedTransaction] = []
-        """Entries for the transaction index of the segment that is made; who makes it empties the list."""
+        """Entries for the transaction index of the segment being written; its writer empties the list."""
 
     def data_batch(self, producer_id: int, base_offset: int, last_offset: int) -> bool:
-        """A transactional batch was read; whether its transaction was aborted."""
+        """Note a transactional batch. Return whether its transaction was aborted."""
         self._begin_up_to(last_offset)
         transaction = self._aborted.get(producer_id)
-        # An entry may have outlived its marker, and says nothing of what comes behind.
+        # An entry may have outlived its marker, and does not apply to later batches.
         if transaction is not None and base_offset <= transaction.last_offset:
             self._with_batches.add(producer_id)
             return True
@@ -200,7 +200,7 @@ class Transactions:
         return False
 
     def marker(self, producer_id: int, last_offset: int, kind: int | None) -> bool:
-        """A control batch was read, `kind` None if it is empty; whether its transaction has no batch left."""
+        """Note a control batch (`kind` None: empty). Return whether its transaction has no batch left."""
         self._begin_up_to(last_offset)
         if kind is None:
             return True
@@ -227,7 +227,7 @@ class Transactions:
 
 
 class Fate(Enum):
-    """What becomes of a batch before its records are looked at."""
+    """What happens to a batch, decided before its records are read."""
 
     GOES = "goes"
     STAYS_EMPTY = "stays, with no record if need be"
@@ -236,7 +236,7 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRules:
-    """What of a round decides on batches."""
+    """The values of a round that decide the fate of batches."""
 
     now_ms: int
     delete_retention_ms: int
@@ -248,7 +248,7 @@ class BatchRules:
         return self.now_ms + self.delete_retention_ms
 
     def fate(self, *, producer_id: int, epoch: int, last_offset: int, control: bool, discard: bool) -> Fate:
-        """`discard` if all of its records go because of their transaction."""
+        """`discard`: its transaction removes all of its records."""
         if last_offset + 1 == self.end_offset or self._is_last_of_producer(
             producer_id, epoch, last_offset, control
         ):

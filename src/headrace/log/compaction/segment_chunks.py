@@ -1,8 +1,9 @@
-"""Reading closed segments for compaction: in large pieces that begin with a batch, forwards and backwards.
+"""Reads closed segments for compaction in large pieces that begin with a batch, forwards and backwards.
 
-Byte format: `wire.record_batch`. Invariants: every batch is given whole, once, in the order that was asked
-for; what is read counts for the pace. Crash behaviour: nothing is written. Who may call: a round of cleaning.
-Raises OSError, and CorruptBatchError for bytes that cannot be a batch; checksums are for who looks inside.
+Byte format: `wire.record_batch`. Invariants: every batch is returned whole, once, in the requested order;
+reads count towards the pace. Crash behaviour: nothing is written. Who may call: a round of cleaning. Raises
+OSError, and CorruptBatchError for bytes that cannot be a batch; whoever reads the records checks the
+checksums.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from headrace.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, SMALLES
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _READ: Final = 1 << 20
-# Where only headers are looked at, most of a large batch is stepped over unread.
+# If only headers are needed, most of a large batch is skipped unread.
 _HEADERS_READ: Final = 4 << 10
 
 Batches = list[tuple[int, Fields]]
-"""Where each begins, and its header."""
+"""The position and header of each batch."""
 
 
 class Extent(NamedTuple):
@@ -34,7 +35,7 @@ class Extent(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A part of a segment's file, and the batches that it is made of."""
+    """A part of a segment's file, and its batches."""
 
     data: bytes
     batches: Batches
@@ -75,7 +76,7 @@ class SegmentChunks:
             filesystem.close(descriptor)
 
     def beginning(self, base_offset: int, size: int) -> Iterator[bytes]:
-        """So many bytes from the beginning of a segment, as they are."""
+        """The first bytes of a segment, unparsed."""
         filesystem = self._filesystem
         descriptor = filesystem.open(self.path(base_offset))
         try:
@@ -91,7 +92,7 @@ class SegmentChunks:
             filesystem.close(descriptor)
 
     def headers(self, base_offset: int, size: int) -> Iterator[tuple[int, Fields]]:
-        """Where in the file each batch begins, and its header."""
+        """The position of each batch in the file, and its header."""
         filesystem = self._filesystem
         descriptor = filesystem.open(self.path(base_offset))
         try:
@@ -112,9 +113,9 @@ class SegmentChunks:
             filesystem.close(descriptor)
 
     def extents(self, base_offset: int, size: int, look: Callable[[int, Fields], bool]) -> list[Extent]:
-        """The parts of a segment to be read at once, of the batches for which `look` gives True.
+        """Parts of a segment, each to be read at once, with the batches for which `look` returns True.
 
-        It is called with each batch's position and header; these batches must be next to each other.
+        `look` is called with each batch's position and header; the chosen batches must be adjacent.
         """
         found: list[Extent] = []
         start = end = 0
@@ -133,7 +134,7 @@ class SegmentChunks:
         return found
 
     def backwards(self, base_offset: int, extents: Sequence[Extent]) -> Iterator[Chunk]:
-        """Those parts, from the last on; inside of each the batches are in their order."""
+        """Read these parts, beginning with the last; within each the batches are in order."""
         if not extents:
             return
         filesystem = self._filesystem
@@ -163,7 +164,7 @@ class SegmentChunks:
 
 
 def _batches(data: bytes, position: int, expected: int) -> tuple[Batches, int, int]:
-    """The batches that are whole in these bytes, where they end, and how much the next one would need."""
+    """The complete batches in these bytes, where they end, and the size of the next one."""
     found: Batches = []
     at, total = 0, len(data)
     while at + HEADER_SIZE <= total:

@@ -1,19 +1,19 @@
-"""One round of cleaning: closed segments are read, what survives is written to new ones beside them.
+"""One round of cleaning: reads closed segments and writes the surviving records to new ones beside them.
 
-A round is a `CleaningTask`, which can be carried out anywhere that has the folder: in the broker's process,
-or in one of its own (`cleaning_process`). It learns which records of the dirty part are the last ones of
-their keys (`key_learning`), then reads everything from the log's beginning, group by group, and writes each
-group of segments as one: `<base offset>.log.cleaned`, `.index.cleaned`, `.timeindex.cleaned` and, if
-transactions were aborted, `.txnindex.cleaned`, all as those of a segment (`segment`). What it says of each is
-a `CleanedSegment`; at last comes `RoundDone`. Only the log itself puts them in place (`segment_swap`).
+A round is described by a `CleaningTask` and can run in any process with access to the folder: the broker's,
+or a separate one (`cleaning_process`). It finds the last record of each key in the dirty part
+(`key_learning`), then reads everything from the log's beginning, group by group, and writes each group of
+segments as one: `<base offset>.log.cleaned`, `.index.cleaned`, `.timeindex.cleaned` and, if transactions were
+aborted, `.txnindex.cleaned`, in the formats of a segment (`segment`). It reports each as a `CleanedSegment`,
+and the end as `RoundDone`. Only the log itself puts them in place (`segment_swap`).
 
-Invariants: nothing but `.cleaned` files is written, and they are synced before they are spoken of. A group of
-one segment of which nothing goes is not written and not spoken of. Reading and writing together keep below
-`bytes_per_second`. A round that has room for fewer keys than there are ends earlier, at a batch's end, and
-says so.
+Invariants: only `.cleaned` files are written, and they are synced before they are reported. A single segment
+that loses nothing is neither written nor reported. Reading and writing together stay below
+`bytes_per_second`. If not all keys fit in memory, the round ends earlier, at the end of a batch, and reports
+that offset.
 
-Crash behaviour: `.cleaned` files count for nothing, and are removed when the log is opened. Who may call: the
-cleaner; while a round runs nobody else may write files of these names. Never touches a file of the log.
+Crash behaviour: `.cleaned` files do not count, and opening the log removes them. Who may call: the cleaner;
+while a round runs, nobody else may write files with these names. Never touches a file of the log.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAX_TIMESTAMP_AT: Final = 35
 
 
 class Round:
-    """One round; `run` it once."""
+    """One round; call `run` once."""
 
     def __init__(self, task: CleaningTask, filesystem: FileSystem, pace: Pace) -> None:
         self._task = task
@@ -47,7 +47,7 @@ class Round:
         self._bytes_written = 0
 
     def run(self) -> Iterator[CleanedSegment | RoundDone]:
-        """Raises OSError, CorruptBatchError; what it wrote of the segment it was at is removed then."""
+        """Raises OSError, CorruptBatchError, and then removes the unfinished segment."""
         task = self._task
         remove_cleaned(self._filesystem, task.folder)
         keys = KeyLearning(task, self._chunks).learn()
@@ -113,7 +113,7 @@ class Round:
                 writer.finish(transactions.still_needed, self._chunks.path(group[-1].base_offset))
                 self._written(writer)
         except BaseException:
-            # Also if whoever runs this gives up: the files are of no use to anybody.
+            # Also if the caller gives up: the files are useless.
             writer.abandon()
             raise
         aborted = bool(transactions.still_needed)
@@ -137,7 +137,7 @@ class Round:
 
 
 def _filter_chunk(found: Chunk, batch_filter: BatchFilter, writer: SegmentWriter) -> bool:
-    """Write what is left of the batches, neighbours that stay as they are at once; whether anything went."""
+    """Write what is left of the batches, unchanged neighbours at once. Return whether anything changed."""
     chunk, batches = found
     changed = False
     begin = end = 0

@@ -1,13 +1,13 @@
-"""A segment that is being made beside the log: `<base offset>.log.cleaned` and its indexes.
+"""Writes a cleaned segment beside the log: `<base offset>.log.cleaned` and its indexes.
 
 Byte formats: those of a segment (`segment`, `offset_index`, `time_index`, `transaction_index`). The indexes
-get the entries that appending the same batches would have given them. As long as everything is as in the
-segment that is read, nothing is written, so that a segment of which nothing goes costs no writing; what was
-the same until then is copied when something differs.
+get the same entries as if the batches had been appended. Nothing is written until something differs from the
+segment being read, so that a segment that loses nothing costs no writing; the unchanged beginning is copied
+then.
 
-Invariants: after `finish` all files are synced, and have the age of the segment that they stand for; after
-`abandon` there are none. Crash behaviour: files of these names are removed when the log is opened. Who may
-call: a round of cleaning.
+Invariants: after `finish` all files are synced and have the age of the original segment; after `abandon`
+there are none. Crash behaviour: opening the log removes files with these names. Who may call: a round of
+cleaning.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from headrace.log.segments.time_index import TimeIndex
 from headrace.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 
 _WRITE: Final = 1 << 20
-# So that the disk is not flooded at the end, when others wait for it.
+# Sync in between, so that the final sync does not make others wait.
 _SYNC_EVERY: Final = 32 << 20
 _NO_TIMESTAMP: Final = -1
 
 
 def remove_cleaned(filesystem: FileSystem, folder: str) -> None:
-    """Remove what an earlier round has left. Raises OSError."""
+    """Remove the files that an earlier round left. Raises OSError."""
     try:
         names = filesystem.files(folder)
     except FileNotFoundError:
-        return  # its topic is gone
+        return  # the topic is gone
     for name in names:
         if name.endswith(CLEANED):
             remove_file(filesystem, f"{folder}/{name}")
 
 
 class SegmentWriter:
-    """The files of a segment that is being made."""
+    """The files of a segment that is being written."""
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class SegmentWriter:
         interval: int,
         beginning: Callable[[int], Iterator[bytes]],
     ) -> None:
-        """`stem` is the path without the kind; `beginning` reads so many bytes of the segment of old."""
+        """`stem` is the path without suffix; `beginning` reads the first bytes of the original segment."""
         self._filesystem = filesystem
         self._stem = stem
         self._base_offset = base_offset
         self._interval = interval
         self._beginning = beginning
-        # How many bytes are the same so far; None once anything differs.
+        # How many bytes are unchanged so far; None once anything differs.
         self._same: int | None = 0
         self._index = OffsetIndex()
         self._times = TimeIndex()
@@ -75,7 +75,7 @@ class SegmentWriter:
         return f"{self._stem}.{kind}{CLEANED}"
 
     def note(self, last_offset: int, max_timestamp: int, size: int) -> None:
-        """A batch comes, of which the bytes follow: put it into the indexes, as an append would."""
+        """Index a batch, whose bytes follow, as an append would."""
         position = self.size
         if max_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = max_timestamp, last_offset
@@ -86,14 +86,14 @@ class SegmentWriter:
         self.size = position + size
 
     def keep(self, chunk: bytes, begin: int, end: int) -> None:
-        """These bytes of the segment of old stay; they follow those before them here and there."""
+        """Keep these bytes of the original segment, which follow those kept or written before."""
         if self._same is None:
             self.write(chunk[begin:end])
         else:
             self._same += end - begin
 
     def differ(self) -> None:
-        """What comes is not what the segment of old has at this place. Raises OSError."""
+        """From here on the new segment differs from the original. Raises OSError."""
         if self._same is None:
             return
         same, self._same = self._same, None
@@ -102,7 +102,7 @@ class SegmentWriter:
             self.write(piece)
 
     def write(self, piece: bytes) -> None:
-        """After `differ`."""
+        """Write bytes; only after `differ`."""
         self._pieces.append(piece)
         self._waiting += len(piece)
         if self._waiting >= _WRITE:
@@ -120,13 +120,13 @@ class SegmentWriter:
             self._synced = self._position
 
     def take_written(self) -> int:
-        """How many bytes were written since this was last asked."""
+        """How many bytes were written since the last call."""
         size = self._position - self._told
         self._told = self._position
         return size
 
     def finish(self, aborted: Sequence[AbortedTransaction], like: str) -> None:
-        """Bring everything to the disk, with the age of the file `like`. Raises OSError."""
+        """Sync everything, and give the file the age of the file `like`. Raises OSError."""
         filesystem = self._filesystem
         self.differ()
         self._flush()
@@ -143,17 +143,17 @@ class SegmentWriter:
                 filesystem.close(descriptor)
         filesystem.fdatasync(self._descriptor)
         self._close()
-        # Retention goes by it where records have no timestamps.
+        # Retention uses it if records have no timestamps.
         filesystem.set_modified_ms(self._path("log"), filesystem.modified_ms(like))
 
     def abandon(self) -> None:
-        """Remove what was written, as far as that can be done."""
+        """Remove the files, as far as possible."""
         self._close()
         for kind in KINDS:
             try:
                 remove_file(self._filesystem, self._path(kind))
             except OSError:
-                continue  # the log removes it when it is opened next
+                continue  # the next opening of the log removes it
 
     def _close(self) -> None:
         if self._descriptor >= 0:

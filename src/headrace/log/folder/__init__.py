@@ -1,1 +1,1 @@
-"""All logs of a broker in one data folder: who owns it, which topics there are, periodic upkeep."""
+"""All logs of a broker in one data folder: its lock, its topics, periodic upkeep."""

@@ -1,20 +1,20 @@
-"""Up to where each log of a data folder is known to be good, so that a start need not look at everything.
+"""How far each log of a data folder is known to be good, so that a start need not check everything.
 
-Three files in the data folder, each with one entry for each partition:
+Three files in the data folder, each with one entry per partition:
 
-`recovery-point-offset-checkpoint`, text as Kafka writes it (version 0, number of entries, then topic,
-partition and offset in each line): everything before this offset was synced, so it survives a power loss.
+`recovery-point-offset-checkpoint`, text as written by Kafka (version 0, number of entries, then topic,
+partition and offset on each line): everything before this offset was synced and survives a power loss.
 
-`cleaner-offset-checkpoint`, in the same format: before this offset the log of a compacted topic is clean.
+`cleaner-offset-checkpoint`, in the same format: the log of a compacted topic is clean before this offset.
 
 `written-points.json`, our own: `{"version": 1, "boot": …, "clean": …, "points": {"topic-0": [...]}}`, each
-point with the fields of `Point`. Everything before a point had been written when the file was. As long as
-the machine has not been started again since (`boot` is the kernel's id of this start), what was written is
-in the page cache however the process ended, and need not be looked at. If `clean` is true, all of it was
-synced too, nothing was written later, and it is good also after a restart of the machine.
+point with the fields of `Point`. Everything before a point had been written when the file was written. As
+long as the machine has not rebooted since (`boot` is the kernel's boot id), this data is in the page cache,
+however the process ended, and need not be checked. If `clean` is true, everything was synced too and nothing
+was written later, so the points are also good after a reboot.
 
-Crash behaviour: each file is replaced as a whole. The first is synced, the second is not, as it means nothing
-after a power loss unless it is clean, and then it is synced; one that cannot be read counts as missing, which
+Crash behaviour: each file is replaced as a whole. The first is synced. The last is synced only if it is
+clean, as it means nothing after a power loss otherwise. A file that cannot be read counts as missing, which
 costs a longer scan. Who may call: the data folder. Never opens a log.
 """
 
@@ -48,7 +48,7 @@ class WrittenPoints:
 
 
 def read_written_points(filesystem: FileSystem, folder: str) -> WrittenPoints:
-    """What the file says; nothing if it is missing or damaged."""
+    """Read the file; the result is empty if the file is missing or damaged."""
     try:
         content = json.loads(read_file(filesystem, f"{folder}/{WRITTEN_POINTS}"))
         if content["version"] != _VERSION:
@@ -58,7 +58,7 @@ def read_written_points(filesystem: FileSystem, folder: str) -> WrittenPoints:
     except FileNotFoundError:
         return WrittenPoints()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        _log.warning("%s is damaged and left out: %r", WRITTEN_POINTS, error)
+        _log.warning("ignoring the damaged file %s: %r", WRITTEN_POINTS, error)
         return WrittenPoints()
 
 
@@ -85,7 +85,7 @@ def read_recovery_points(filesystem: FileSystem, folder: str) -> dict[str, int]:
 
 
 def read_cleaned_offsets(filesystem: FileSystem, folder: str) -> dict[str, int]:
-    """As `read_recovery_points`. One that is missing costs a round of cleaning."""
+    """Like `read_recovery_points`. A missing entry costs a round of cleaning."""
     return _read_offsets(filesystem, folder, CLEANED_OFFSETS)
 
 
@@ -102,7 +102,7 @@ def _read_offsets(filesystem: FileSystem, folder: str, name: str) -> dict[str, i
     except FileNotFoundError:
         return {}
     except (ValueError, IndexError) as error:
-        _log.warning("%s is damaged and left out: %r", name, error)
+        _log.warning("ignoring the damaged file %s: %r", name, error)
         return {}
 
 
@@ -113,7 +113,7 @@ def write_recovery_points(filesystem: FileSystem, folder: str, points: Mapping[s
 
 
 def write_cleaned_offsets(filesystem: FileSystem, folder: str, points: Mapping[str, int]) -> None:
-    """Raises OSError. Not synced: what a power loss takes is cleaned again."""
+    """Raises OSError. Not synced: after a power loss, logs are cleaned again."""
     write_atomically(filesystem, f"{folder}/{CLEANED_OFFSETS}", _offsets_text(points), sync=False)
 
 

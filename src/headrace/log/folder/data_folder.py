@@ -1,16 +1,16 @@
-"""All logs of a broker: one folder, which one process at a time may have open.
+"""All logs of a broker, in one folder that only one process at a time may have open.
 
-Layout: `.lock`, `meta.properties` (the cluster id, as Kafka writes it), `catalogue.json`
-(`topic_catalogue`), `producer-ids` (the next producer id to give out, a decimal number), the three files of
-`checkpoints`, and a folder `<topic>-<partition>` for each partition (`partition_log`). A folder of a
-deleted topic is called `<topic>-<partition>.<random>-delete` until it is removed.
+Layout: `.lock`, `meta.properties` (the cluster id, in Kafka's format), `catalogue.json` (`topic_catalogue`),
+`producer-ids` (the next unused producer id, a decimal number), the three files of `checkpoints`, and a folder
+`<topic>-<partition>` for each partition (`partition_log`). A folder of a deleted topic is called
+`<topic>-<partition>.<random>-delete` until it is removed.
 
-Invariants: `topics` and the catalogue agree. Idle partitions cost nothing between two housekeepings: what was
-written to since the last checkpoint is kept in a set. Closed segments are synced by a thread of this class.
+Invariants: `topics` and the catalogue agree. Idle partitions cost nothing between two runs of housekeeping: a
+set holds the logs that changed since the last checkpoint (`upkeep`).
 
-Crash behaviour: changes of topics are committed by the catalogue; folders follow, and a start makes those
-that are missing and removes those that should be gone. Producer ids are written before they are given out.
-Who may call: the broker, from one thread. Never looks at what a record holds.
+Crash behaviour: writing the catalogue commits a change of topics; folders follow, and a start removes folders
+of deleted topics. Producer ids are written before they are handed out. Who may call: the broker, from one
+thread. Never looks into records.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ PRODUCER_IDS: Final = "producer-ids"
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Topic:
-    """A topic that is there, with its logs by partition number."""
+    """An existing topic, with its logs by partition number."""
 
     name: str
     id: uuid.UUID
@@ -75,7 +75,7 @@ def _default_config(_overrides: Mapping[str, str]) -> LogConfig:
 
 
 class DataFolder:
-    """Made by `open`; `close` it, or use it in a `with` statement."""
+    """Created by `open`; `close` it, or use it in a `with` statement."""
 
     def __init__(
         self, path: str, filesystem: FileSystem, clock: Callable[[], int], durable: bool, lock: int
@@ -91,7 +91,7 @@ class DataFolder:
         self._files: Final = SegmentFiles(filesystem)
         self._catalogue = Catalogue()
         self._upkeep: Final = Upkeep(filesystem, path)
-        # Folders of deleted topics: when to remove them, and whose they were.
+        # Folders of deleted topics: when to remove them, their paths and topic ids.
         self._doomed: list[tuple[int, str, uuid.UUID]] = []
         self._closed = False
 
@@ -105,7 +105,7 @@ class DataFolder:
         filesystem: FileSystem | None = None,
         clock: Callable[[], int] = _wall_clock_ms,
     ) -> DataFolder:
-        """Open or make it. `config_of` gives the settings of a topic with these overrides.
+        """Open or create it. `config_of` returns the settings of a topic with these overrides.
 
         Raises HeadraceError if another process has it open or its catalogue is damaged, StorageError.
         """
@@ -132,7 +132,7 @@ class DataFolder:
             if any(is_partition_folder(name) for name in folders):
                 raise HeadraceError(
                     "data_dir_damaged",
-                    f"The data folder {self.path} has logs, but no list of topics.",
+                    f"The data folder {self.path} contains logs, but no list of topics.",
                     remedy="Restore catalogue.json from a backup, or choose another folder with --data-dir.",
                 )
             self._save_catalogue()
@@ -159,7 +159,7 @@ class DataFolder:
                 if read_metadata(self.filesystem, path) in self._catalogue.deleting:
                     remove_folder(self.filesystem, path)
                 else:
-                    _log.warning("%s belongs to no topic of the catalogue and is left alone", path)
+                    _log.warning("ignoring %s, which belongs to no topic in the catalogue", path)
         self._catalogue.deleting.clear()
 
     def _add(self, topic: Topic) -> None:
@@ -186,7 +186,7 @@ class DataFolder:
         config: LogConfig,
         topic_id: uuid.UUID | None = None,
     ) -> Topic:
-        """Make a topic; it is there for good when this returns. Raises TopicExistsError, StorageError."""
+        """Create a topic; it is durable when this returns. Raises TopicExistsError, StorageError."""
         if name in self.topics:
             raise TopicExistsError(f"Topic '{name}' already exists.")
         entry = TopicEntry(id=topic_id or uuid.uuid4(), partitions=partitions, overrides=dict(overrides))
@@ -218,16 +218,16 @@ class DataFolder:
     def _new_logs(
         self, name: str, topic_id: uuid.UUID, partitions: range, config: LogConfig
     ) -> list[PartitionLog]:
-        """Logs for partitions that no folder stands for yet."""
+        """Create the logs of new partitions, which have no folders yet."""
         folders = [f"{name}-{partition}" for partition in partitions]
         try:
             make_way(self.filesystem, self.path, set(folders))
         except OSError as error:
-            raise StorageError(f"Partitions of '{name}' cannot be made: {error}.") from error
+            raise StorageError(f"Partitions of '{name}' cannot be created: {error}.") from error
         return [self._open_log(folder, topic_id, config, False) for folder in folders]
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Give a topic more partitions, `total` in all. Raises UnknownTopicError, StorageError."""
+        """Add partitions to a topic, up to `total`. Raises UnknownTopicError, StorageError."""
         topic = self._topic(name)
         entry = self._catalogue.topics[name]
         before = entry.partitions
@@ -242,7 +242,7 @@ class DataFolder:
         topic.partitions += logs
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; it is gone when this returns, its files later.
+        """Delete a topic; it is gone when this returns, its files are removed later.
 
         Raises UnknownTopicError, StorageError.
         """
@@ -285,11 +285,11 @@ class DataFolder:
             raise UnknownTopicError(f"Topic '{name}' does not exist.")
         return topic
 
-    # The broker's own
+    # Broker-wide data
 
     @property
     def broker_overrides(self) -> dict[str, str]:
-        """The broker's settings that were changed while it ran."""
+        """Broker settings that were changed at run time."""
         return dict(self._catalogue.broker_overrides)
 
     def set_broker_overrides(self, overrides: dict[str, str]) -> None:
@@ -303,7 +303,7 @@ class DataFolder:
             raise
 
     def reserve_producer_ids(self, count: int) -> range:
-        """Producer ids that were never given out before and never will be again. Raises StorageError."""
+        """Reserve producer ids that were never used before. Raises StorageError."""
         path = f"{self.path}/{PRODUCER_IDS}"
         try:
             try:
@@ -319,15 +319,15 @@ class DataFolder:
     # Upkeep
 
     def cleaned_offset(self, log: PartitionLog) -> int | None:
-        """Before which offset a compacted log is clean; None if it was never cleaned."""
+        """The offset before which a compacted log is clean; None if it was never cleaned."""
         return self._upkeep.cleaned_offset(log)
 
     def set_cleaned_offset(self, log: PartitionLog, offset: int) -> None:
-        """Remember what a round of cleaning has done."""
+        """Record the result of a round of cleaning."""
         self._upkeep.set_cleaned_offset(log, offset)
 
     def housekeep(self, now_ms: int) -> None:
-        """Apply retention and remove what is deleted. Raises StorageError when all else is done."""
+        """Apply retention and remove deleted files. Raises StorageError at the end if something failed."""
         failures: list[Exception] = []
         for log in self._logs():
             try:
@@ -340,7 +340,7 @@ class DataFolder:
         _raise_first(failures)
 
     def checkpoint(self, now_ms: int) -> None:
-        """Remember how far the logs are, see to closed segments and deleted files. Raises StorageError."""
+        """Write checkpoints, sync closed segments, remove deleted files. Raises StorageError."""
         failures: list[Exception] = []
         self._upkeep.checkpoint(self._logs(), now_ms, failures)
         if self._doomed:
@@ -348,7 +348,7 @@ class DataFolder:
         _raise_first(failures)
 
     def sync_closed(self) -> None:
-        """Bring closed segments to the disk, in the background. Raises StorageError for earlier failures."""
+        """Sync closed segments in the background. Raises StorageError for earlier failures."""
         failures: list[Exception] = []
         self._upkeep.sync_closed(failures)
         _raise_first(failures)
@@ -365,11 +365,11 @@ class DataFolder:
                 failures.append(error)
                 kept.append((due, path, topic_id))
         self._doomed = kept
-        # Written with the next change: an id too many does no harm.
+        # Written with the next change: superfluous ids do no harm.
         self._catalogue.deleting &= {topic_id for _, _, topic_id in kept}
 
     def close(self) -> None:
-        """Close all logs with the mark of a clean stop. Raises StorageError, and is closed then too."""
+        """Close all logs with the mark of a clean stop. If it raises StorageError, it is closed too."""
         if self._closed:
             return
         failures: list[Exception] = []
@@ -380,7 +380,7 @@ class DataFolder:
         _raise_first(failures)
 
     def abandon(self) -> None:
-        """Close everything without writing anything, as a crash would, and let another have the folder."""
+        """Close everything without writing anything, like a crash, and release the folder."""
         self._closed = True
         for log in self._logs():
             log.close(clean=False)

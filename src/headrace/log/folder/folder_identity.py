@@ -1,9 +1,9 @@
-"""Who a data folder is, and who has it open: the lock and the cluster id.
+"""The identity of a data folder and its lock: the cluster id, and which process has the folder open.
 
-Byte format of `meta.properties`: lines of `name=value`, as Kafka writes them; `cluster.id` is a random id
-of 22 characters, made once. `.lock` is empty; the lock on it is the kernel's, so it ends with its holder,
-however that ended, and is never deleted. Crash behaviour: the id is synced before it is used. Who may call:
-the data folder.
+Byte format of `meta.properties`: lines of `name=value`, as written by Kafka; `cluster.id` is a random id of
+22 characters, created once. `.lock` is empty and never deleted; the kernel holds the lock and releases it
+when the process ends, however it ends. Crash behaviour: the id is synced before it is used. Who may call: the
+data folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CLUSTER_ID: Final = "cluster.id"
 
 
 def lock_folder(filesystem: FileSystem, folder: str) -> int:
-    """Make the folder if need be, and take its lock; the descriptor. Raises HeadraceError."""
+    """Create the folder if necessary and lock it. Return the lock's descriptor. Raises HeadraceError."""
     try:
         path = Path(folder).absolute()
         missing = [each for each in (path, *path.parents) if not each.exists()]
@@ -34,13 +34,13 @@ def lock_folder(filesystem: FileSystem, folder: str) -> int:
         raise HeadraceError(
             "invalid_setting",
             f"The data folder {folder} cannot be used: {error.strerror}.",
-            remedy="Make it a folder that can be written to, or choose another with --data-dir.",
+            remedy="Make the folder writable, or choose another with --data-dir.",
         ) from error
     if lock is None:
         raise HeadraceError(
             "data_dir_in_use",
             f"The data folder {folder} is in use by another broker.",
-            remedy="Stop that one, or choose another folder with --data-dir.",
+            remedy="Stop that broker, or choose another folder with --data-dir.",
         )
     return lock
 
@@ -62,6 +62,6 @@ def read_or_make_cluster_id(filesystem: FileSystem, folder: str) -> str:
             return value
     raise HeadraceError(
         "data_dir_damaged",
-        f"{path} does not say which cluster the data folder belongs to.",
+        f"{path} does not contain a cluster id.",
         remedy="Restore it from a backup, or remove it to give the folder a new cluster id.",
     )

@@ -1,8 +1,8 @@
-"""Folders of partitions: making them, telling whose they are, and getting rid of them.
+"""Partition folders: creating them, finding out which topic they belong to, and removing them.
 
-Byte format: `partition.metadata`, see `topic_catalogue`. Crash behaviour: a folder of another topic than
-the catalogue's, left by a deletion that a crash broke off, is put aside for removal before a new one is
-made. Who may call: the data folder. Never touches the folder of a partition that exists.
+Byte format: `partition.metadata`, see `topic_catalogue`. Crash behaviour: if a crash interrupted the deletion
+of a topic, its folder is moved aside for removal before a new one is created. Who may call: the data folder.
+Never touches the folder of an existing partition.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def is_partition_folder(name: str) -> bool:
 
 
 def claim_folder(filesystem: FileSystem, parent: str, name: str, topic_id: uuid.UUID) -> bool:
-    """Whether a folder that is there has the log of a partition; one of a deleted topic is put aside.
+    """Whether an existing folder belongs to a partition of this topic; if it does not, move it aside.
 
-    A folder that does not say whose it is is taken: a power loss may have had what it said. Raises OSError.
+    A folder without `partition.metadata` is claimed: a power loss may have taken that file. Raises OSError.
     """
     path = f"{parent}/{name}"
     owner = read_metadata(filesystem, path)
@@ -42,21 +42,21 @@ def claim_folder(filesystem: FileSystem, parent: str, name: str, topic_id: uuid.
 
 
 def make_folder(filesystem: FileSystem, parent: str, name: str, topic_id: uuid.UUID) -> None:
-    """Make the folder of a partition that is about to be written to. Raises OSError."""
+    """Create the folder of a partition before the first write. Raises OSError."""
     filesystem.mkdirs(f"{parent}/{name}")
     write_metadata(filesystem, f"{parent}/{name}", topic_id)
 
 
 def make_way(filesystem: FileSystem, parent: str, names: set[str]) -> None:
-    """See to it that no folder has the name of a new partition. Raises OSError."""
+    """Move folders with the names of new partitions aside. Raises OSError."""
     for name in names.intersection(filesystem.folders(parent)):
         if read_metadata(filesystem, f"{parent}/{name}") is None and filesystem.files(f"{parent}/{name}"):
-            raise FileExistsError(f"{parent}/{name} holds files of nobody knows whom")
+            raise FileExistsError(f"{parent}/{name} contains files that are not ours")
         put_aside(filesystem, parent, name)
 
 
 def put_aside(filesystem: FileSystem, parent: str, name: str) -> None:
-    _log.warning("%s/%s is of a deleted topic and put aside", parent, name)
+    _log.warning("moving %s/%s aside, which belongs to a deleted topic", parent, name)
     filesystem.rename(f"{parent}/{name}", f"{parent}/{doomed_name(name)}")
 
 
@@ -66,17 +66,17 @@ def doomed_name(name: str) -> str:
 
 
 def mark_for_deletion(filesystem: FileSystem, parent: str, name: str) -> str | None:
-    """Give a folder a name that no partition has; its path now, None if it did not get one.
+    """Rename a folder for deletion. Return its new path, or None if it was not renamed.
 
-    A folder that keeps its name must not be removed later: it may be another topic's by then. A new topic of
-    that name, or a start, sees to it.
+    A folder that keeps its name must not be removed later: it may belong to another topic by then. Creating a
+    topic with that name, or a restart, removes it.
     """
     path = f"{parent}/{name}"
     target = f"{parent}/{doomed_name(name)}"
     try:
         filesystem.rename(path, target)
     except FileNotFoundError:
-        return None  # nothing was ever written to it
+        return None  # it was never written to
     except OSError as error:
         _log.warning("%s cannot be renamed: %s", path, error)
         return None

@@ -1,19 +1,20 @@
-"""Which topics there are: the file that decides it.
+"""The file that decides which topics exist.
 
 Byte format of `catalogue.json`: `{"version": 1, "topics": {name: {"id": …, "partitions": 3, "overrides":
-{…}}}, "deleting": [ids], "broker_overrides": {…}}`. A topic exists if it stands here, whatever folders
-there are: writing the file is the commit point of creating, deleting and changing topics. `deleting` holds
-the ids of topics whose folders may still be there, so that a start can tell them from folders that it knows
-nothing about and must not touch.
+{…}}}, "deleting": [ids], "broker_overrides": {…}}`. A topic exists if it is listed here, whatever folders
+exist: writing the file commits the creation, deletion or change of a topic. `deleting` holds the ids of
+deleted topics whose folders may still exist, so that a start can tell them from unknown folders, which it
+must not touch.
 
-`partition.metadata` in each partition's folder, as Kafka writes it, says to which topic the folder belongs:
+`partition.metadata` in each partition's folder, in Kafka's format, names the topic that the folder belongs
+to:
 
     version: 0
     topic_id: mZ6YGZq0QGKn7bWPlzq9Sg
 
 Crash behaviour: the file is replaced as a whole and synced with its directory, so a crash leaves the state
-before or after a change. A file that cannot be read stops the start: without it, whose data this is would be
-guesswork. Who may call: the data folder. Never touches partitions.
+before or after a change. A file that cannot be read stops the start: without it, the owner of the data would
+be guesswork. Who may call: the data folder. Never touches partitions.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _VERSION: Final = 1
 
 @dataclass(slots=True, kw_only=True)
 class TopicEntry:
-    """What the catalogue says of one topic."""
+    """The catalogue's entry for one topic."""
 
     id: uuid.UUID
     partitions: int
@@ -51,7 +52,7 @@ class Catalogue:
 
 
 def read_catalogue(filesystem: FileSystem, folder: str) -> Catalogue | None:
-    """The catalogue, or None if there is none yet. Raises HeadraceError for one that is damaged."""
+    """Read the catalogue; None if there is none yet. Raises HeadraceError if it is damaged."""
     path = f"{folder}/{CATALOGUE}"
     try:
         content = read_file(filesystem, path)
@@ -77,12 +78,12 @@ def read_catalogue(filesystem: FileSystem, folder: str) -> Catalogue | None:
         raise HeadraceError(
             "data_dir_damaged",
             f"The list of topics, {path}, cannot be read: {error}.",
-            remedy="Restore it from a backup; without it the logs beside it belong to nobody.",
+            remedy="Restore it from a backup; without it the logs in this folder belong to no topic.",
         ) from error
 
 
 def write_catalogue(filesystem: FileSystem, folder: str, catalogue: Catalogue) -> None:
-    """Replace the file, for good. Raises OSError."""
+    """Replace the file durably. Raises OSError."""
     data: dict[str, Any] = {
         "version": _VERSION,
         "topics": {
@@ -97,18 +98,18 @@ def write_catalogue(filesystem: FileSystem, folder: str, catalogue: Catalogue) -
 
 
 def encode_id(identifier: uuid.UUID) -> str:
-    """An id as Kafka writes it: 22 characters."""
+    """An id in Kafka's notation: 22 characters."""
     return base64.urlsafe_b64encode(identifier.bytes).decode().rstrip("=")
 
 
 def write_metadata(filesystem: FileSystem, folder: str, topic_id: uuid.UUID) -> None:
-    """Say in a partition's folder whose it is. Raises OSError."""
+    """Write the topic id into a partition's folder. Raises OSError."""
     text = f"version: 0\ntopic_id: {encode_id(topic_id)}\n"
     write_atomically(filesystem, f"{folder}/{METADATA}", text.encode(), sync=False)
 
 
 def read_metadata(filesystem: FileSystem, folder: str) -> uuid.UUID | None:
-    """Whose folder it is; None if that is not known. Raises OSError."""
+    """The topic id of a partition's folder; None if it is not known. Raises OSError."""
     try:
         lines = read_file(filesystem, f"{folder}/{METADATA}").decode("ascii").split("\n")
         name, _, text = lines[1].partition(": ")

@@ -1,10 +1,9 @@
-"""What is done for logs now and then: remembering how far they are, and syncing segments that were closed.
+"""Periodic work for logs: checkpoints of how far they are written, and syncing closed segments.
 
-Owns the set of logs that were written to since the last checkpoint, the two files of `checkpoints`, and a
-thread that syncs closed segments, so that little has to be checked after a power loss although nobody asked
-for syncs. Invariants: a log is in the files of `checkpoints` with what was true when they were written; a
-log that nothing happened to costs nothing. Byte format and crash behaviour: `checkpoints`. Who may call:
-the data folder.
+Owns the set of logs that changed since the last checkpoint, the files of `checkpoints`, and a thread that
+syncs closed segments, so that little has to be checked after a power loss even if nobody asks for syncs.
+Invariants: the files of `checkpoints` say what was true when they were written; a log without changes costs
+nothing. Byte format and crash behaviour: `checkpoints`. Who may call: the data folder.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# As Kafka's log.flush.offset.checkpoint.interval.ms.
+# Like Kafka's log.flush.offset.checkpoint.interval.ms.
 _RECOVERY_POINTS_EVERY_MS: Final = 60_000
 _CLOSING_THREADS: Final = 8
 
@@ -47,12 +46,12 @@ class Upkeep:
         self._next_recovery_points = 0
         self._syncing: list[tuple[PartitionLog, FlushTicket, Future[None]]] = []
         self._saving: Future[None] | None = None
-        # Writes of the cleaned offsets, in their order.
+        # Writes of the cleaned offsets, in order.
         self._noting: list[Future[None]] = []
         self._worker: ThreadPoolExecutor | None = None
 
     def load(self) -> None:
-        """Read the files, keep what can be believed, take back the mark of a clean stop. Raises OSError."""
+        """Read the files, keep what can be trusted, remove the mark of a clean stop. Raises OSError."""
         written = checkpoints.read_written_points(self._filesystem, self._path)
         boot = self._filesystem.boot_id()
         self._clean = written.clean
@@ -66,7 +65,7 @@ class Upkeep:
             checkpoints.write_written_points(self._filesystem, self._path, self._written, sync=self._clean)
 
     def known_of(self, name: str) -> KnownState:
-        """What the files say of a log that is about to be opened."""
+        """What the files say about a log that is about to be opened."""
         return KnownState(
             point=self._written.points.get(name),
             flushed_offset=self._recovery_points.get(name, 0),
@@ -76,27 +75,27 @@ class Upkeep:
         )
 
     def forget(self, logs: Iterable[PartitionLog]) -> None:
-        """The logs are gone: a topic of the same name must not be believed to be what they were.
+        """Forget deleted logs: a new topic with the same name must not inherit their points.
 
-        Failures are only said: points that do not fit cost time at a start, and the next checkpoint has none.
+        Failures are only logged: wrong points cost time at a start, and the next checkpoint removes them.
         """
         for log in logs:
             self._dirty.discard(log)
             self._with_deleted_files.discard(log)
         try:
-            self._take_back({log.name: 0 for log in logs})
+            self._lower({log.name: 0 for log in logs})
         except OSError as error:
-            _log.warning("the points of a deleted topic cannot be taken back: %s", error)
+            _log.warning("the points of a deleted topic cannot be removed: %s", error)
 
     def cleaned_offset(self, log: PartitionLog) -> int | None:
-        """Before which offset a compacted log is clean; None if it was never cleaned."""
+        """The offset before which a compacted log is clean; None if it was never cleaned."""
         return self._cleaned_offsets.get(log.name)
 
     def set_cleaned_offset(self, log: PartitionLog, offset: int) -> None:
-        """A log is clean before this offset. Written in the background: a start without it cleans again.
+        """Record that a log is clean before an offset. The file is written in the background.
 
-        While compaction writes, a small file can take the file system ten milliseconds, in which nobody is to
-        wait. A failure is found by the next checkpoint.
+        While compaction writes, a small file can take the file system ten milliseconds; nobody should wait
+        for it. The next checkpoint reports a failure. If the offset is lost, a start cleans again.
         """
         self._cleaned_offsets[log.name] = offset
         self._noting.append(
@@ -105,8 +104,8 @@ class Upkeep:
             )
         )
 
-    def _take_back(self, names: Mapping[str, int]) -> None:
-        """Believe in nothing of these logs but what lies before an offset. Raises OSError."""
+    def _lower(self, names: Mapping[str, int]) -> None:
+        """Lower the points of logs to these offsets. Raises OSError."""
         uncleaned = [name for name, offset in names.items() if self._cleaned_offsets.get(name, 0) > offset]
         if uncleaned:
             wait(self._noting)
@@ -125,15 +124,15 @@ class Upkeep:
             checkpoints.write_recovery_points(self._filesystem, self._path, self._recovery_points)
 
     def changed(self, log: PartitionLog) -> None:
-        """Look at a log at the next checkpoint."""
+        """Include a log in the next checkpoint."""
         self._dirty.add(log)
 
     def before_truncation(self, log: PartitionLog, offset: int) -> None:
-        """Take back the points of a log that is about to be cut off. Raises OSError."""
-        self._take_back({log.name: offset})
+        """Lower the points of a log that is about to be truncated. Raises OSError."""
+        self._lower({log.name: offset})
 
     def checkpoint(self, logs: Iterable[PartitionLog], now_ms: int, failures: list[Exception]) -> None:
-        """Write down how far the logs are that were written to; failures are added to the list."""
+        """Write the points of the logs that changed; add failures to the list."""
         self._collect(failures)
         for log in tuple(self._with_deleted_files):
             try:
@@ -165,7 +164,7 @@ class Upkeep:
             self._save_recovery_points(logs)
 
     def sync_closed(self, failures: list[Exception]) -> None:
-        """Begin to bring closed segments to the disk; take back what is there by now. Writes no points."""
+        """Begin to sync closed segments, and collect finished syncs. Writes no points."""
         self._collect(failures)
         for log in tuple(self._dirty):
             if log.closed_segments_wait:
@@ -175,7 +174,7 @@ class Upkeep:
                     failures.append(error)
 
     def close(self, logs: list[PartitionLog], failures: list[Exception]) -> None:
-        """Bring everything to files and to the disk, with the mark of a clean stop if nothing failed."""
+        """Save and sync everything, with the mark of a clean stop if nothing failed."""
         if self._worker is not None:
             self._worker.shutdown(wait=True)
         self._collect(failures)
@@ -203,7 +202,7 @@ class Upkeep:
             failures.append(error)
 
     def stop(self) -> None:
-        """Let the thread end, without caring for what it did."""
+        """End the thread and ignore its results."""
         if self._worker is not None:
             self._worker.shutdown(wait=True, cancel_futures=True)
             self._worker = None
@@ -232,7 +231,7 @@ class Upkeep:
         return self._worker
 
     def _collect(self, failures: list[Exception]) -> None:
-        """Take back what the threads have finished."""
+        """Collect the results of the threads."""
         waiting = []
         for log, ticket, future in self._syncing:
             if not future.done():
@@ -240,7 +239,7 @@ class Upkeep:
             elif (error := future.exception()) is None:
                 log.flushed(ticket)
             else:
-                failures.append(StorageError(f"{log.name} cannot be brought to the disk: {error}."))
+                failures.append(StorageError(f"{log.name} cannot be synced: {error}."))
                 log.mark_dirty()
         self._syncing = waiting
         if self._saving is not None and self._saving.done():
@@ -250,7 +249,7 @@ class Upkeep:
         for noting in [each for each in self._noting if each.done()]:
             self._noting.remove(noting)
             if (error := noting.exception()) is not None:
-                failures.append(StorageError(f"The offsets of cleaning cannot be written: {error}."))
+                failures.append(StorageError(f"The cleaned offsets cannot be written: {error}."))
 
 
 def _flushed_offsets(logs: Iterable[PartitionLog]) -> dict[str, int]:

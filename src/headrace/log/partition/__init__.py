@@ -1,1 +1,1 @@
-"""The log of one partition: appending, reading, rolling, flushing, recovery."""
+"""The log of one partition: its parts, and appending, reading, rolling, flushing, recovery."""

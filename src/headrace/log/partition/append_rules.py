@@ -1,20 +1,19 @@
-"""What a topic's settings ask of a batch before it is appended, and what they change in it.
+"""Checks a batch against the topic's settings before it is appended, and changes it where they require.
 
-Three kinds of work, cheapest first. The header alone: counts, kinds of batches that clients may not
-write, and the newest timestamp against `message.timestamp.after.max.ms`; this is all that a topic with
-default settings costs. The header patched: `message.timestamp.type=LogAppendTime`. The records looked at,
-decompressed if need be: keys on a compacted topic, `message.timestamp.before.max.ms`, and
-`compression.type` naming another codec than the batch's.
+There are three levels of work, cheapest first. Checking the header: counts, kinds of batches that clients may
+not write, and the newest timestamp against `message.timestamp.after.max.ms`; with default settings this is
+all. Patching the header: `message.timestamp.type=LogAppendTime`. Reading the records, decompressed if
+necessary: keys on a compacted topic, `message.timestamp.before.max.ms`, and a `compression.type` other than
+the batch's codec.
 
-Invariants: a batch is taken as a whole or refused as a whole, with Kafka's words and one message for each
-record at fault. The bytes are changed only by the last step, so a batch that is refused is as it came.
-What was not asked for is not looked at: unlike Kafka, which reads every record of every batch, a header
-is believed for a topic that needs nothing of the records. Where records are looked at, their number must
-be right, their offsets are made to count from 0 without gaps, and the header's newest timestamp is made
-true.
+Invariants: a batch is accepted or refused as a whole, with Kafka's words and one message for each faulty
+record. Only the last step changes the bytes, so a refused batch is unchanged. Unlike Kafka, which reads every
+record of every batch, we trust the header if the topic's settings need nothing from the records. Where the
+records are read, their number must be right, their offsets are renumbered from 0 without gaps, and the
+header's newest timestamp is corrected.
 
-Byte format: that of `wire.record_batch` and `wire.records`. Crash behaviour: none of its own, nothing is
-written. Who may call: the partition log, before it writes; from any thread, for there is no state.
+Byte format: that of `wire.record_batch` and `wire.records`. Crash behaviour: nothing is written. Who may
+call: the partition log, before it writes; from any thread, as there is no state.
 """
 
 from __future__ import annotations
@@ -68,9 +67,9 @@ def prepare(  # noqa: PLR0917
     partition: str = "",
     permission: Permission | None = None,
 ) -> tuple[MutableBuffer, BatchHeader]:
-    """The batch as it is to be written: the same objects where nothing changed, or others.
+    """Return the batch to be written: the same objects if nothing changed, or others.
 
-    `partition` (`topic-0`) is for messages. The checksum has been verified. Coordinators may write what
+    `partition` (`topic-0`) is for messages. The caller has verified the checksum. Coordinators may write what
     clients may not: control records, and records of a producer without sequence numbers. Raises
     InvalidRecordError, InvalidTimestampError, InvalidTransactionStateError, UnsupportedCompressionError,
     RecordTooLargeError.
@@ -87,7 +86,7 @@ def prepare(  # noqa: PLR0917
     ):
         _check_header(header, partition, by_client=not isinstance(permission, Coordinator))
         if attributes & CONTROL:
-            # Kafka neither compresses markers nor looks at their timestamps.
+            # Kafka neither compresses markers nor checks their timestamps.
             if config.timestamp_type == "LogAppendTime":
                 header = set_log_append_time(records, header, now_ms)
             return records, header
@@ -104,7 +103,7 @@ def prepare(  # noqa: PLR0917
     if (
         newest - now_ms > config.timestamp_after_max_ms
         or config.timestamp_before_max_ms != FOREVER
-        # No batch of a correct producer is like this: find out what its newest timestamp really is.
+        # A correct producer never sends this: find the real newest timestamp.
         or newest < header.base_timestamp
     ):
         return _look(records, header, config, now_ms, partition)
@@ -112,7 +111,7 @@ def prepare(  # noqa: PLR0917
 
 
 def _check_header(header: BatchHeader, partition: str, *, by_client: bool) -> None:
-    """Say what is wrong with a header, if anything is, in the order in which Kafka looks."""
+    """Raise an error if the header is wrong; checks are in Kafka's order."""
     place = f"in topic partition {partition}"
     first, last = header.base_offset, header.last_offset
     if first:
@@ -144,12 +143,12 @@ def _check_header(header: BatchHeader, partition: str, *, by_client: bool) -> No
 def _look(
     records: MutableBuffer, header: BatchHeader, config: LogConfig, now_ms: int, partition: str
 ) -> tuple[MutableBuffer, BatchHeader]:
-    """Read the outlines of the records, check what the topic asks for, and change what has to change."""
+    """Read the outlines of the records, check them, and change what the topic's settings require."""
     try:
         content = payload(records, header)
         outlines = read_outlines(content, header.record_count)
     except CorruptBatchError as error:
-        # The checksum was right: sending the same bytes again cannot help, so this is not CORRUPT_MESSAGE.
+        # The checksum was right, so a retry cannot help: this is not CORRUPT_MESSAGE.
         raise InvalidRecordError(f"{error} in topic partition {partition}") from error
     _check_records(header, outlines, config, now_ms, partition)
     changed = _with_timestamps(header, outlines, config, now_ms)
@@ -229,7 +228,7 @@ def _wrong_type(timestamp: int, offset: int, key_size: int, value_size: int) -> 
 def _with_timestamps(
     header: BatchHeader, outlines: Sequence[Outline], config: LogConfig, now_ms: int
 ) -> BatchHeader:
-    """The header with the timestamp type of the topic, and the newest timestamp that goes with it."""
+    """The header with the topic's timestamp type and the newest timestamp that goes with it."""
     if config.timestamp_type == "LogAppendTime":
         return header._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=now_ms)
     newest = header.max_timestamp
@@ -241,7 +240,7 @@ def _with_timestamps(
 
 
 def _counted_from_zero(records: MutableBuffer, header: BatchHeader) -> bytes:
-    """The records with the offsets that Kafka gives those of clients that count wrongly."""
+    """The records renumbered from 0, as Kafka does for clients that count wrongly."""
     renumbered: list[Record] = [
         record._replace(offset_delta=index) for index, record in enumerate(read_records(records, header))
     ]
@@ -249,7 +248,7 @@ def _counted_from_zero(records: MutableBuffer, header: BatchHeader) -> bytes:
 
 
 def _level(config: LogConfig, codec: int) -> int | None:
-    """The topic's level for this codec (KIP-390); snappy has none."""
+    """The topic's compression level for a codec (KIP-390); snappy has none."""
     return {
         codecs.GZIP: config.compression_gzip_level,
         codecs.LZ4: config.compression_lz4_level,

@@ -1,4 +1,4 @@
-"""The parts of appending that are seldom needed: the first append, a full segment, markers of transactions.
+"""The rarely needed steps of appending: the first append, a full segment, markers of transactions.
 
 Byte format: none of its own. Crash behaviour: that of `PartitionLog.append`. Invariant: what fails here
 leaves the log as it was. Who may call: the partition log.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Appended(NamedTuple):
-    """Where a batch is in the log now; `duplicate` if it was there already."""
+    """The place of a batch in the log; `duplicate` if it was there before."""
 
     base_offset: int
     last_offset: int
@@ -29,7 +29,7 @@ class Appended(NamedTuple):
 
 
 def activate(parts: LogParts) -> SegmentFile:
-    """Make the last segment ready to be written to: opened when something is first appended."""
+    """Prepare the last segment for appends. Called for the first append. Raises StorageError."""
     name = parts.segments.name
     if parts.status.closed:
         raise StorageError(f"{name} is closed.")
@@ -38,13 +38,13 @@ def activate(parts: LogParts) -> SegmentFile:
             parts.status.make_folder()
             parts.epochs.write()
         except OSError as error:
-            raise StorageError(f"The folder of {name} cannot be made: {error}.") from error
+            raise StorageError(f"The folder of {name} cannot be created: {error}.") from error
         parts.flush.folder_made()
     return parts.segments.active.prepare_appends()
 
 
 def make_room(parts: LogParts, size: int, now_ms: int) -> SegmentFile:
-    """Begin a new segment for a batch that the last one has no room or time for."""
+    """Begin a new segment for a batch that the last one cannot take. Raises LogError."""
     most = parts.segments.config.segment_bytes
     if size > most:
         raise BatchTooLargeError(
@@ -56,12 +56,12 @@ def make_room(parts: LogParts, size: int, now_ms: int) -> SegmentFile:
 
 
 def prepare_marker(parts: LogParts) -> None:
-    """Do what can fail before a marker is there: afterwards it counts. Raises StorageError."""
+    """Do what can fail before a marker is appended, as it counts afterwards. Raises StorageError."""
     parts.aborted.of(parts.segments.active)
 
 
 def marker_appended(parts: LogParts, batch: bytearray, marker: EndMarker, base_offset: int) -> None:
-    """A marker is in the log now: note the end of its transaction."""
+    """Record the end of a transaction, whose marker is in the log now."""
     header = read_header(batch)
     ended = parts.producers.ended(header, marker, base_offset, header.max_timestamp)
     if ended is not None:

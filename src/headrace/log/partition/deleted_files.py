@@ -1,7 +1,7 @@
-"""Files of segments that are no longer part of a log: removed after `file.delete.delay.ms`.
+"""Files of segments that have left the log, removed after `file.delete.delay.ms`.
 
-Until then they are called `….deleted`, and readers finish. Crash behaviour: a start removes them. Byte
-format: none. Who may call: the partition log and its parts.
+Until then they have the suffix `.deleted`, and readers can finish. Crash behaviour: a start removes them.
+Byte format: none. Who may call: the partition log and its parts.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 
 class DeletedFiles:
-    """Those of one log."""
+    """The deleted files of one log."""
 
     __slots__ = ("_segments", "_waiting")
 
     def __init__(self, segments: SegmentList) -> None:
         self._segments: Final = segments
-        # Files, and from when on they may be removed: None until someone with a clock has seen them.
+        # When to remove which files. None until `remove_due` gives the first time.
         self._waiting: list[tuple[int | None, list[str]]] = []
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, paths: list[str], now_ms: int | None) -> None:
-        """Remove these files after the delay, which begins now, or with the first look at a clock."""
+        """Remove these files after the delay, counted from now or from the next `remove_due`."""
         self._waiting.append((None if now_ms is None else self._due(now_ms), paths))
 
     def remove_due(self, now_ms: int) -> None:
-        """Remove the files whose time has come. Raises StorageError."""
+        """Remove the files that are due. Raises StorageError."""
         kept: list[tuple[int | None, list[str]]] = []
         failure: OSError | None = None
         for due, paths in self._waiting:

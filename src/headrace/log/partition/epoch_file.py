@@ -1,6 +1,6 @@
 """The leader epoch of a partition, and the file `leader-epoch-checkpoint` with the epochs before it.
 
-Owns both. Byte format: `leader_epochs`. Crash behaviour: the file is replaced as a whole; a damaged one
+Owns both. Byte format: `leader_epochs`. Crash behaviour: the file is replaced as a whole; a damaged file
 counts as missing, and the epochs are found in the batches that recovery looks at. Who may call: the partition
 log and its parts.
 """
@@ -18,7 +18,7 @@ EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 
 
 class EpochFile:
-    """The epochs of one partition; `current` is written into each batch."""
+    """The epochs of one partition; each batch gets the `current` one."""
 
     __slots__ = ("_filesystem", "_folder", "_sync", "current", "epochs")
 
@@ -34,24 +34,24 @@ class EpochFile:
         return f"{self._folder}/{EPOCHS_FILE}"
 
     def read(self) -> None:
-        """Take over what the file says. Raises OSError."""
+        """Load the file. Raises OSError."""
         try:
             self.epochs.load(read_file(self._filesystem, self._path))
         except CorruptCheckpointError as error:
-            _log.warning("%s is damaged and left out: %s", self._path, error)
+            _log.warning("ignoring the damaged file %s: %s", self._path, error)
 
     def write(self) -> None:
         """Raises OSError."""
         write_atomically(self._filesystem, self._path, self.epochs.to_bytes(), sync=self._sync)
 
     def resume(self) -> bool:
-        """Go on with the newest epoch; False if none is known."""
+        """Continue with the newest epoch. Return False if none is known."""
         latest = self.epochs.latest
         self.current = latest or 0
         return latest is not None
 
     def begin_next(self, start_offset: int, end_offset: int) -> None:
-        """Begin a new epoch at the end of a log with these offsets. Raises OSError."""
+        """Begin a new epoch at the end of a log with this start and end. Raises OSError."""
         latest = self.epochs.latest
         self.epochs.truncate_from_start(start_offset)
         self.epochs.truncate_from_end(end_offset)
@@ -60,12 +60,12 @@ class EpochFile:
         self.write()
 
     def start_moved(self, start_offset: int) -> None:
-        """The log begins here now. Raises OSError."""
+        """Drop the epochs before the new start of the log. Raises OSError."""
         if self.epochs.truncate_from_start(start_offset):
             self.write()
 
     def truncated(self, end_offset: int) -> None:
-        """The log ends here now. Raises OSError."""
+        """Drop the epochs after the new end of the log. Raises OSError."""
         if self.epochs.truncate_from_end(end_offset):
             self.epochs.assign(self.current, end_offset)
             self.write()

@@ -1,16 +1,16 @@
-"""What of a log is on the disk itself, and bringing the rest there.
+"""Which part of a log is on the disk, and how the rest gets there.
 
-A ticket is made on the thread of the log (`PartitionLog.begin_flush`), its `sync` may run in any thread while
-appends go on, and `PartitionLog.flushed` takes it back. It covers the data of all segments that were written
-to since the last flush, the indexes and the producer snapshot of those that were closed, and the names of
+The log's thread creates a ticket (`PartitionLog.begin_flush`), any thread may `sync` it while appends
+continue, and the log's thread hands it to `PartitionLog.flushed`. A ticket covers the data of all segments
+that were written since the last flush, the indexes and producer snapshots of closed ones, and the names of
 new files.
 
-Owns the flushed offset, and what is known to wait for a sync. Invariants: `flushed_offset` only moves by a
-ticket that was synced, by a truncation, or with the start of the log. A ticket from before a truncation moves
-nothing. Crash behaviour: what lies before the target of a ticket that was taken back survives a power loss.
-After a failed sync the operating system may take the pages for clean although they never reached the disk, so
-the next sync writes them again first. Byte format: none. Who may call: the partition log and its parts; the
-broker's group commit syncs tickets.
+Owns the flushed offset and the record of what still has to be synced. Invariants: `flushed_offset` moves only
+with a synced ticket, a truncation, or the start of the log. A ticket from before a truncation has no effect.
+Crash behaviour: everything before the target of a synced ticket survives a power loss. After a failed sync
+the operating system may consider pages clean that never reached the disk, so the next sync writes them again
+first. Byte format: none. Who may call: the partition log and its parts; the broker's group commit syncs
+tickets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REWRITE_CHUNK: Final = 1 << 20
 
 
 class FlushTicket:
-    """What one sync has to do, and the offset before which everything is safe when it is done."""
+    """The work of one sync, and the offset before which everything is safe afterwards."""
 
     __slots__ = (
         "_directories",
@@ -55,7 +55,7 @@ class FlushTicket:
         position: int,
         rewrite: bool,
     ) -> None:
-        """`files` with the positions between which they are dirty; `paths` of files of closed segments."""
+        """`files` with the dirty range of each; `paths` of the other files of closed segments."""
         self._state: Final = state
         self._files: Final = files
         self._paths: Final = paths
@@ -67,7 +67,7 @@ class FlushTicket:
         self.truncations: Final = state.truncations
 
     def sync(self) -> None:
-        """Bring it to the disk; in any thread. Raises OSError, and then nothing is known to be safe."""
+        """Sync everything; in any thread. If it raises OSError, nothing is known to be safe."""
         filesystem = self.segment.filesystem
         try:
             for file, start, end in self._files:
@@ -78,7 +78,7 @@ class FlushTicket:
                 try:
                     descriptor = filesystem.open(path, write=True)
                 except FileNotFoundError:
-                    continue  # its segment was deleted meanwhile
+                    continue  # its segment has been deleted
                 try:
                     filesystem.fdatasync(descriptor)
                 finally:
@@ -87,14 +87,14 @@ class FlushTicket:
                 try:
                     filesystem.sync_directory(directory)
                 except FileNotFoundError:
-                    continue  # the topic was deleted meanwhile
+                    continue  # the topic has been deleted
         except OSError:
             self._state.sync_failed(names_too=bool(self._directories))
             raise
 
 
 class FlushState:
-    """How far one log is on the disk. With `durable` (fsync always) only that may be read."""
+    """How far one log is on the disk. With `durable` (fsync always) readers see only that part."""
 
     __slots__ = (
         "_flushed_place",
@@ -114,10 +114,10 @@ class FlushState:
         self.flushed_offset = 0
         self.truncations = 0
         self.closed_segments_wait = False
-        # The last target, its segment, and where it is there.
+        # The last target, its segment, and its position there.
         self._flushed_place: tuple[int, Segment, int] | None = None
         self._sync_failed = False
-        # Names that a power loss could undo: in the folder, and its own.
+        # Unsynced names that a power loss could undo: of files in the folder, and of the folder itself.
         self._new_names = False
         self._new_folder = False
 
@@ -127,33 +127,33 @@ class FlushState:
         return self.flushed_offset if self.durable else self._segments.active.end_offset
 
     def opened_at(self, flushed_offset: int, *, names_flushed: bool) -> None:
-        """A log was opened: up to here it is known to be on the disk, and so are names if that is said."""
+        """Set how far a newly opened log is on the disk, and whether its file names are."""
         self.flushed_offset = flushed_offset
         if not names_flushed:
             self.folder_made()
 
     def folder_made(self) -> None:
-        """The next flush has to see to the name of the folder, and to those in it."""
+        """Let the next flush sync the name of the folder and the names in it."""
         self._new_names = self._new_folder = True
 
     def names_changed(self) -> None:
-        """The next flush has to see to the names in the folder."""
+        """Let the next flush sync the names in the folder."""
         self._new_names = True
 
     def segment_closed(self) -> None:
-        """A new segment has begun, and the one before it waits for being brought to the disk."""
+        """A new segment has begun, and the one before it has to be synced."""
         self._new_names = self.closed_segments_wait = True
 
     def want_closed_segments(self) -> None:
-        """Somebody needs closed segments on the disk."""
+        """Ask for closed segments to be synced."""
         self.closed_segments_wait = True
 
     def start_moved(self, offset: int) -> None:
-        """Nothing before this offset needs to be flushed any more."""
+        """Nothing before this offset has to be flushed any more."""
         self.flushed_offset = max(self.flushed_offset, offset)
 
     def begin_truncation(self) -> None:
-        """Flushes that are under way are for bytes that will not be there."""
+        """Invalidate the flushes in progress: their bytes are about to go."""
         self.truncations += 1
         self._flushed_place = None
 
@@ -161,15 +161,15 @@ class FlushState:
         self.flushed_offset = min(self.flushed_offset, self._segments.end_offset)
 
     def sync_failed(self, *, names_too: bool) -> None:
-        """What a ticket was for has to be written again, and names be synced again; from any thread."""
+        """Let the next flush write the data again, and sync the names again; called from any thread."""
         self._sync_failed = True
         if names_too:
             self.folder_made()
 
     def ticket(self, *, closed_only: bool) -> FlushTicket | None:
-        """A ticket for all that is not on the disk yet, or None. Raises StorageError.
+        """A ticket for everything that is not on the disk yet; None if there is nothing. Raises StorageError.
 
-        With `closed_only` it is for the segments that are not written to any more.
+        With `closed_only` it covers closed segments only.
         """
         segments = self._segments
         active = segments.active
@@ -207,7 +207,7 @@ class FlushState:
         return ticket
 
     def flushed(self, ticket: FlushTicket) -> bool:
-        """A ticket was synced: what lies before its target is safe. Whether that was news."""
+        """Take over a synced ticket. Return whether it changed anything."""
         if ticket.truncations != self.truncations or ticket.target_offset < self.flushed_offset:
             return False
         self.flushed_offset = ticket.target_offset
@@ -217,7 +217,10 @@ class FlushState:
         return True
 
     def position_of(self, offset: int, segment: Segment) -> int:
-        """Up to where a segment may be read if offsets from this one on may not. Raises StorageError."""
+        """The position in a segment up to which it may be read if readers must stop at an offset.
+
+        Raises StorageError.
+        """
         if segment.end_offset <= offset and segment is not self._segments.active:
             return segment.size
         flushed = self._flushed_place
@@ -228,11 +231,11 @@ class FlushState:
 
 
 def _write_again(file: SegmentFile, start: int, end: int) -> None:
-    """Make the pages dirty again, so that the next sync takes them to the disk."""
+    """Make the pages dirty again, so that the next sync writes them."""
     position = start
     while position < end:
         content = file.pread(min(_REWRITE_CHUNK, end - position), position)
         if not content:
-            return  # cut off meanwhile
+            return  # the file has been cut
         write_fully(file.filesystem, file.descriptor, content, position)
         position += len(content)

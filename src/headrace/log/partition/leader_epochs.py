@@ -1,24 +1,23 @@
 """Which leader epoch wrote which offsets of a partition (KIP-101), and the file that remembers it.
 
-On one node the epoch changes only when the log is given a new one, but consumers ask for it (KIP-320) to
-find out whether what they have read is still there.
+On a single node the epoch changes only when recovery begins a new one, but consumers ask for it (KIP-320) to
+find out whether the records they have read still exist.
 
-Byte format of `leader-epoch-checkpoint`, text as Apache Kafka writes it: a line with the version (0), a
-line with the number of entries, then one line for each with the epoch and the first offset written under
-it. For example, epoch 0 from offset 0 on and epoch 3 from offset 120 on:
+Byte format of `leader-epoch-checkpoint`, text as written by Apache Kafka: a line with the version (0), a line
+with the number of entries, then for each entry a line with the epoch and the first offset written under it.
+For example, epoch 0 from offset 0 on and epoch 3 from offset 120 on:
 
     0
     2
     0 0
     3 120
 
-Invariants: epochs and start offsets both rise from entry to entry. Nothing here touches a file:
-`to_bytes` and `load` are the content of it, and who owns the partition's folder writes it anew as a whole
-(other file, fsync, rename), so a crash leaves the old or the new one. Entries that a crash left too many
-(the log's end or start moved and the file did not) are cut with `truncate_from_end` and
-`truncate_from_start` when the log opens.
+Invariants: epochs and start offsets both increase from entry to entry. Nothing here touches a file:
+`to_bytes` and `load` handle its content, and `epoch_file` replaces it as a whole, so a crash leaves the old
+or the new one. Opening a log removes superfluous entries (the log's end or start moved and the file did not)
+with `truncate_from_end` and `truncate_from_start`.
 
-Who may call: the partition log that owns it, from one thread.
+Who may call: `epoch_file` and recovery, from one thread.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ UNDEFINED_OFFSET: Final = -1
 
 
 class CorruptCheckpointError(Exception):
-    """The file is not one that Kafka or this module writes; what it held can be learnt from the batches."""
+    """Neither Kafka nor this module wrote this content. The batches contain the epochs too."""
 
 
 class LeaderEpochs:
@@ -46,7 +45,7 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int | None:
-        """The newest epoch that has an entry."""
+        """The newest epoch with an entry."""
         return self._epochs[-1] if self._epochs else None
 
     @property
@@ -55,13 +54,13 @@ class LeaderEpochs:
         return tuple(zip(self._epochs, self._start_offsets, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Say that `epoch` writes from `start_offset` on; whether that changed anything.
+        """Let `epoch` begin at `start_offset`. Return whether that changed anything.
 
-        Entries that contradict the new one are dropped: those that are not older, and those that begin where
-        it begins or behind (nothing was written under them).
+        Drop entries that contradict the new one: those that are not older, and those that begin at or after
+        its start (nothing was written under them).
         """
         if epoch < 0 or start_offset < 0:
-            raise ValueError(f"epoch {epoch} from offset {start_offset} on cannot be")
+            raise ValueError(f"epoch {epoch} cannot begin at offset {start_offset}")
         epochs, starts = self._epochs, self._start_offsets
         if epochs and epoch == epochs[-1] and start_offset >= starts[-1]:
             return False
@@ -73,10 +72,10 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch`, and where it ends: where the next begins, or the log ends.
+        """The largest epoch not above `epoch`, and its end: where the next begins, or the log ends.
 
-        (-1, -1) for an epoch that this log has not reached. For one that is older than everything here: that
-        epoch itself with the first known start, so that a reader begins there.
+        (-1, -1) for an epoch that this log has not reached. For an epoch older than all entries: that epoch
+        itself with the first known start, so that a reader begins there.
         """
         epochs = self._epochs
         if epoch == UNDEFINED_EPOCH or not epochs or epoch > epochs[-1]:
@@ -87,12 +86,12 @@ class LeaderEpochs:
         return (epochs[above - 1] if above else epoch), self._start_offsets[above]
 
     def epoch_for(self, offset: int) -> int | None:
-        """The epoch that wrote `offset`; None for an offset before all entries."""
+        """The epoch that wrote an offset; None for an offset before all entries."""
         index = bisect_right(self._start_offsets, offset)
         return self._epochs[index - 1] if index else None
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Forget what lies before `start_offset`: its epoch begins there. Whether that changed anything."""
+        """Drop everything before `start_offset`. Return whether that changed anything."""
         keep = bisect_right(self._start_offsets, start_offset)
         if not keep or (keep == 1 and self._start_offsets[0] == start_offset):
             return False
@@ -102,7 +101,7 @@ class LeaderEpochs:
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Forget epochs that begin at `end_offset` or behind; whether there were any."""
+        """Drop epochs that begin at or after `end_offset`. Return whether there were any."""
         before = len(self._epochs)
         while self._start_offsets and self._start_offsets[-1] >= end_offset >= 0:
             self._epochs.pop()
@@ -120,9 +119,9 @@ class LeaderEpochs:
         return ("\n".join(lines) + "\n").encode("ascii")
 
     def load(self, content: bytes) -> None:
-        """Take over the content of a checkpoint file in place of what is here.
+        """Replace the entries with those of a checkpoint file.
 
-        Raises CorruptCheckpointError and then holds nothing.
+        Raises CorruptCheckpointError and is empty then.
         """
         self.clear()
         try:

@@ -1,13 +1,13 @@
-"""Making and opening logs: what is in the folder of a partition, and what of it is left over.
+"""Creates and opens logs: finds the files in a partition's folder and removes leftovers.
 
-Before a log is looked at (`recovery`), a replacement of segments by cleaned ones that was broken off is
-finished (`swap_files`), and files that are not part of the log are removed.
+Before `recovery` finds the end of the log, an interrupted swap of segments is finished (`swap_files`), and
+files that are not part of the log are removed.
 
-An open after which something may be missing begins a new leader epoch (KIP-101), so that a consumer that
-had read what is no more can find that out (KIP-320).
+If records may be missing after the opening, a new leader epoch begins (KIP-101), so that a consumer that has
+read them can find out (KIP-320).
 
-Crash behaviour: opening only removes what does not count, so it may be broken off and done again. Byte
-format: none of its own. Who may call: the data folder.
+Crash behaviour: opening removes only what does not count, so it can be interrupted and repeated. Byte format:
+none of its own. Who may call: the data folder.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def open_log(
     known: KnownState = NOTHING_KNOWN,
     make_folder: Callable[[], None] | None = None,
 ) -> PartitionLog:
-    """The log in a folder; a new one if there is nothing in it. Raises StorageError.
+    """Open the log in a folder, or create it if the folder is empty. Raises StorageError.
 
-    `make_folder` if there is no folder yet: it is made when something is appended, as folders cost more than
-    all else.
+    Pass `make_folder` if the folder does not exist. The first append creates it: this is the most expensive
+    part of creating a log.
     """
     log = PartitionLog(
         folder, config=config, files=files, durable=durable, owner=owner, make_folder=make_folder
@@ -68,7 +68,7 @@ def open_log(
             parts.epochs.begin_next(parts.segments.start_offset, parts.segments.end_offset)
             parts.status.changed()
         if durable:
-            # Somebody may have been told of all that is there, and only what is synced can be read.
+            # All records may have been acknowledged, but only synced ones can be read.
             log.flush()
     except OSError as error:
         raise StorageError(f"{folder} cannot be opened: {error}.") from error
@@ -76,7 +76,7 @@ def open_log(
 
 
 def _remove_leftovers(parts: LogParts, found: dict[str, int]) -> None:
-    """Files of deleted segments, files that were not finished, and indexes without a log."""
+    """Remove files of deleted segments, unfinished files, and indexes without a log file."""
     segments = parts.segments
     for name in list(found):
         stem, _, kind = name.partition(".")
@@ -87,7 +87,7 @@ def _remove_leftovers(parts: LogParts, found: dict[str, int]) -> None:
 
 
 def _find_files(parts: LogParts, found: Mapping[str, int], now_ms: int) -> None:
-    """Tell the parts which of their files are there."""
+    """Tell the parts which of their files exist."""
     segments = parts.segments
     sizes: dict[str, dict[int, int]] = {"log": {}, "snapshot": {}, "txnindex": {}}
     for name, size in found.items():

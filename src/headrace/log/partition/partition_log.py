@@ -1,22 +1,22 @@
-"""The log of one partition: the operations that the broker uses, on the parts that do the work.
+"""The log of one partition: the operations that the broker uses, carried out by the log's parts.
 
-Byte format: a folder `<topic>-<partition>` laid out as Kafka's, so that `kafka-dump-log` reads it: segments
+Byte format: a folder `<topic>-<partition>` in Kafka's layout, which `kafka-dump-log` can read: segments
 (`segment`), `<offset>.snapshot` (`snapshots`), `leader-epoch-checkpoint` (`leader_epochs`),
 `partition.metadata`, and our own `log-start-offset` (a decimal number) once records were deleted.
 
 Owns no state: its `parts` do. Invariants: offsets rise without gaps from `start_offset` to `end_offset`; an
-append that raises leaves the log as it was. `high_water_mark` is what may be read: the end, or with `durable`
-(fsync always) what is known to be on the disk. Nothing here waits, starts threads or reads the clock: times
-are arguments.
+append that raises leaves the log unchanged. Readers may read up to `high_water_mark`: the end, or with
+`durable` (fsync always) the end of what is known to be on the disk. Nothing here waits, starts threads or
+reads the clock: times are arguments.
 
-Crash behaviour: an append is one write behind the last batch. What a crash leaves of it is cut off when the
-log is opened (`recovery`). An append that fails half-way (disk full) is cut off at once; if even that fails,
-no append succeeds until cutting off does, which each of them tries.
+Crash behaviour: an append is one write after the last batch. Opening the log cuts off incomplete ones
+(`recovery`). An append that fails half-way (disk full) is cut off at once; if even that fails, every later
+append tries again, and none succeeds before.
 
-Who may call: the broker, from one thread; only `FlushTicket.sync` and reading a `FileRange` may happen
-elsewhere.
+Who may call: the broker, from one thread; only `FlushTicket.sync` and reading a `FileRange` may happen in
+others.
 
-Example: an empty log with `segment.bytes=1000` takes batches of 400 bytes with 10 records each: two go to
+Example: an empty log with `segment.bytes=1000` gets batches of 400 bytes with 10 records each: two go to
 `00000000000000000000.log`, the third begins `00000000000000000020.log`.
 """
 
@@ -62,19 +62,19 @@ __all__ = ["Appended", "CommittedRead", "FileRange", "FlushTicket", "PartitionLo
 
 
 class LogOwner(Protocol):
-    """Who remembers how far logs are."""
+    """Keeps the checkpoints of logs."""
 
     def changed(self, log: PartitionLog) -> None:
-        """Something happened to a log, for the first time since its last checkpoint."""
+        """A log has changed for the first time since its last checkpoint."""
         ...
 
     def before_truncation(self, log: PartitionLog, offset: int) -> None:
-        """What lies behind `offset` will go: do not believe in it after a restart. Raises OSError."""
+        """Everything from `offset` on will go: do not trust it after a restart. Raises OSError."""
         ...
 
 
 class PartitionLog:
-    """Made by `opening.open_log`, which gives its parts what they begin with."""
+    """Created by `opening.open_log`, which also fills its parts."""
 
     __slots__ = ("__weakref__", "_owner", "_pwrite", "durable", "name", "parts", "path", "segments")
 
@@ -140,7 +140,7 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Before this offset every transaction is decided: where readers of committed records must stop."""
+        """Every transaction before this offset is decided; readers of committed records stop here."""
         return reading.last_stable_offset(self.parts)
 
     @property
@@ -157,7 +157,7 @@ class PartitionLog:
         return self.parts.epochs.current
 
     def epoch_of(self, offset: int) -> int | None:
-        """The leader epoch that wrote an offset; None if that is not known."""
+        """The leader epoch that wrote an offset; None if it is not known."""
         return self.parts.epochs.epochs.epoch_for(offset)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
@@ -165,7 +165,7 @@ class PartitionLog:
         return self.parts.epochs.epochs.end_offset_for(epoch, self.end_offset)
 
     def configure(self, config: LogConfig) -> None:
-        """Other settings from now on."""
+        """Use other settings from now on."""
         self.segments.configure(config)
 
     # Appending
@@ -173,11 +173,11 @@ class PartitionLog:
     def append(
         self, records: MutableBuffer, *, now_ms: int, permission: Permission | None = None
     ) -> Appended:
-        """Append one batch, into which its offsets are written. Raises LogError.
+        """Append one batch, and write its offsets into it. Raises LogError.
 
         The first records of a transaction need a guard as `permission` (`begin_verification`); offsets that
-        the group coordinator writes in one need a `Coordinator` with the guard.
-        Flat and long on purpose: this runs for every batch that anyone produces.
+        the group coordinator writes in a transaction need a `Coordinator` with the guard.
+        Deliberately flat and long: this runs for every batch that anyone produces.
         """
         parts = self.parts
         segments = parts.segments
@@ -249,9 +249,9 @@ class PartitionLog:
     def begin_verification(
         self, producer_id: int, sequence: int, epoch: int, *, epoch_bump: bool, now_ms: int
     ) -> Guard | None:
-        """What to append the first records of a transaction with, once its coordinator has said yes.
+        """The guard for the first records of a transaction, to be used once its coordinator has agreed.
 
-        None if its records are here already. `epoch_bump` for clients of version 2 of the transaction
+        None if the log already has records of it. `epoch_bump`: the client uses version 2 of the transaction
         protocol (KIP-890). Raises InvalidProducerEpochError.
         """
         return self.parts.producers.begin_verification(
@@ -263,8 +263,8 @@ class PartitionLog:
     ) -> Appended:
         """End the transaction of a producer, if it has one. Raises LogError.
 
-        The same marker may be written again; one that is late for a newer transaction is refused with
-        InvalidProducerEpochError, one of an older coordinator with TransactionCoordinatorFencedError.
+        The same marker may be written again. A marker that is late for a newer transaction raises
+        InvalidProducerEpochError, one of an older coordinator TransactionCoordinatorFencedError.
         """
         appending.prepare_marker(self.parts)
         batch = build_end_marker(
@@ -275,13 +275,13 @@ class PartitionLog:
         return appended
 
     def roll(self, *, now_ms: int = 0) -> None:
-        """Begin a new segment, unless the last is empty. Raises StorageError; nothing has changed then."""
+        """Begin a new segment, unless the last is empty. If it raises StorageError, nothing has changed."""
         rolling.roll(self.parts, now_ms)
 
     # Producers
 
     def active_producers(self) -> Iterator[Producer]:
-        """All producers that are known, to be read."""
+        """All known producers, to be read only."""
         return self.parts.producers.active()
 
     @property
@@ -289,16 +289,16 @@ class PartitionLog:
         return bool(self.parts.producers.ongoing)
 
     def expire_producers_after(self, milliseconds: int) -> None:
-        """Set how long a producer is known that writes nothing."""
+        """Set how long an idle producer is remembered."""
         self.parts.producers.expire_after(milliseconds)
 
     def remove_expired_producers(self, now_ms: int) -> None:
-        """Forget producers that have written nothing for too long."""
+        """Forget producers that were idle for too long."""
         if len(self.parts.producers):
             self.parts.producers.remove_expired(now_ms)
 
     def aborted_between(self, start: int, end: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records from `start` to before `end`. Raises StorageError."""
+        """Aborted transactions with records from `start` to before `end`. Raises StorageError."""
         return self.parts.aborted.between(start, end)
 
     # Reading
@@ -306,16 +306,16 @@ class PartitionLog:
     def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool, limit_offset: int | None = None
     ) -> ReadResult:
-        """Where to read from `offset` on: from the beginning of its batch, up to about `max_bytes`.
+        """The range to read from `offset` on: from the beginning of its batch, up to about `max_bytes`.
 
-        The first batch is whole, even if it is larger, with `at_least_one`; without, a larger one is not
-        given. The last may be cut. Nothing at or behind the high-water mark or `limit_offset` is given.
-        Raises OffsetOutOfRangeError, StorageError.
+        With `at_least_one` the first batch is complete, even if it is larger; without, a larger one is left
+        out. The last batch may be cut. The range ends before the high-water mark and `limit_offset`. Raises
+        OffsetOutOfRangeError, StorageError.
         """
         return reading.read(self.parts, offset, max_bytes, at_least_one, limit_offset)
 
     def read_committed(self, offset: int, max_bytes: int, *, at_least_one: bool) -> CommittedRead:
-        """As `read`, up to the last stable offset, with the aborted transactions in what is given."""
+        """Like `read`, up to the last stable offset, with the aborted transactions in the range."""
         return reading.read_committed(self.parts, offset, max_bytes, at_least_one)
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
@@ -326,14 +326,14 @@ class PartitionLog:
         """Timestamp, offset and leader epoch of the first record with the newest timestamp (KIP-734)."""
         return timestamps.newest(self.parts)
 
-    # Taking segments and records out
+    # Removing segments and records
 
     def apply_retention(self, now_ms: int) -> int:
-        """Delete segments that are too old or too many; how many they were. Raises StorageError."""
+        """Remove segments that are too old or too many. Return how many. Raises StorageError."""
         return retention.apply(self.parts, now_ms)
 
     def delete_records_before(self, offset: int) -> int:
-        """Make `offset` the first one; the first one now. Raises OffsetOutOfRangeError, StorageError."""
+        """Move the start of the log to `offset`. Return it. Raises OffsetOutOfRangeError, StorageError."""
         retention.delete_records_before(self.parts, offset)
         return self.segments.start_offset
 
@@ -343,76 +343,73 @@ class PartitionLog:
 
     @property
     def has_deleted_files(self) -> bool:
-        """Whether files of deleted segments wait for their removal."""
+        """Whether files of deleted segments are still to be removed."""
         return len(self.parts.deleted) > 0
 
     def remove_deleted(self, now_ms: int) -> None:
-        """Remove the files of deleted segments whose time has come. Raises StorageError."""
+        """Remove the files of deleted segments that are due. Raises StorageError."""
         self.parts.deleted.remove_due(now_ms)
 
     @property
     def truncations(self) -> int:
-        """How often batches were taken back."""
+        """How often the log was truncated."""
         return self.parts.flush.truncations
 
     def truncate_to(self, offset: int) -> None:
-        """Take back the batches from the one with `offset` on. Raises OffsetOutOfRangeError, StorageError."""
+        """Remove the batches from the one with `offset` on. Raises OffsetOutOfRangeError, StorageError."""
         truncation.truncate_to(self.parts, offset, lambda: self._owner.before_truncation(self, offset))
 
     # Files and the disk
 
     def mark_dirty(self) -> None:
-        """Ask for the next checkpoint to look at this log."""
+        """Ask the next checkpoint to include this log."""
         self.parts.status.changed()
 
     @property
     def closed_segments_wait(self) -> bool:
-        """Whether closed segments are to be brought to the disk in the background."""
+        """Whether closed segments have to be synced in the background."""
         return self.parts.flush.closed_segments_wait and not self.closed
 
     def want_closed_segments(self) -> None:
-        """Ask for closed segments to be brought to the disk."""
+        """Ask for closed segments to be synced."""
         self.parts.flush.want_closed_segments()
         self.parts.status.changed()
 
     def begin_flush(self, *, closed_only: bool = False) -> FlushTicket | None:
-        """A ticket for what is not on the disk yet, or for closed segments, or None. Raises StorageError."""
+        """A ticket for syncing what is not on the disk yet; None if nothing is. Raises StorageError."""
         return None if self.closed else self.parts.flush.ticket(closed_only=closed_only)
 
     def flushed(self, ticket: FlushTicket) -> None:
-        """A ticket was synced: what lies before its target is safe."""
+        """Take over a synced ticket: everything before its target is safe."""
         if self.parts.flush.flushed(ticket):
             self.parts.status.changed()
 
     def flush(self) -> None:
-        """Bring everything to the disk now. Raises StorageError."""
+        """Sync everything now. Raises StorageError."""
         ticket = self.begin_flush()
         if ticket is not None:
             try:
                 ticket.sync()
             except OSError as error:
-                raise StorageError(f"{self.name} cannot be brought to the disk: {error}.") from error
+                raise StorageError(f"{self.name} cannot be synced: {error}.") from error
             self.flushed(ticket)
 
     def take_point(self) -> Point:
-        """Up to where the log is written now, for a checkpoint; what a start needs is in files then.
-
-        Raises OSError, StorageError.
-        """
+        """The current end of the log, for a checkpoint. Raises OSError, StorageError."""
         self.parts.status.checkpointed()
         return written_point.take_point(self.parts)
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether there is anything for `save` to do."""
+        """Whether `save` would write anything."""
         return self.parts.status.dirty or written_point.has_unsaved(self.parts)
 
     def save(self) -> None:
-        """Bring to files what is only in memory, so that a start looks at no batches. Raises OSError."""
+        """Write what is only in memory, so that a start need not read any batches. Raises OSError."""
         written_point.save(self.parts)
 
     def close(self, *, clean: bool = True) -> None:
-        """No more appends. `clean` saves and flushes first. Raises StorageError, and is closed then too."""
+        """Close the log, even if this raises StorageError; with `clean` save and flush it first."""
         if self.closed:
             return
         try:

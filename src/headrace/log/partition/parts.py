@@ -1,17 +1,17 @@
-"""The parts of a partition log: each owns its own piece of state, and only its methods change it.
+"""The parts of a partition log: each owns a piece of the state, which only its methods change.
 
 | part | owns |
 |---|---|
-| `segments` | the segments in their order; where the log starts and ends |
-| `producers` | what is known of producers and their open transactions |
-| `snapshots` | the files with the producers' state |
+| `segments` | the segments in order; where the log starts and ends |
+| `producers` | the known producers and their open transactions |
+| `snapshots` | the snapshot files of the producers |
 | `aborted` | the indexes of aborted transactions |
-| `epochs` | the leader epoch, and the file of those before it |
+| `epochs` | the leader epoch, and the file of earlier ones |
 | `flush` | how far the log is on the disk; the high-water mark |
-| `deleted` | files that wait for their removal |
+| `deleted` | files that are to be removed |
 | `status` | whether the log has its folder, is open, and has changed since its last checkpoint |
 
-What takes several of them (rolling, retention, truncation, reading, recovery, replacing segments) is a module
+Operations on several parts (rolling, retention, truncation, reading, recovery, swapping segments) are modules
 of functions without state.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class LogParts:
-    """See above."""
+    """The parts listed above."""
 
     __slots__ = ("aborted", "deleted", "epochs", "flush", "producers", "segments", "snapshots", "status")
 
@@ -49,7 +49,7 @@ class LogParts:
         make_folder: Callable[[], None] | None,
         tell_change: Callable[[], None],
     ) -> None:
-        """The parts of a log that nothing is known of yet. For the last two see `LogStatus`."""
+        """Create the parts of a log before it is opened. For the last two arguments see `LogStatus`."""
         self.segments: Final = SegmentList(folder, files, config)
         self.producers: Final = ProducerState(self.segments.name)
         self.snapshots: Final = ProducerSnapshots(self.segments, self.producers)

@@ -1,15 +1,15 @@
-"""From an offset to a range of a file: what a fetch reads.
+"""Finds the range of a file that a fetch reads.
 
 Readers of committed records see the log up to the last stable offset, where the first open transaction
-begins, and are told which transactions before it were aborted, to leave out their records themselves
+begins. They also get the list of aborted transactions before it, and skip the records of these themselves
 (KIP-98).
 
-Invariants: the range begins with the batch that holds the offset and lies in one segment; it may end in the
-middle of a batch, as Kafka's do; nothing at or behind the high-water mark is in it. Nothing of an open
-transaction is in what `read_committed` gives; every aborted transaction with a record in it is named, others
-may be. With `durable` a transaction is open until its marker is on the disk. No record is read here: a few
-headers at most, and none if the offset is near the end of the log. Byte format: none. Crash behaviour:
-nothing is written. Who may call: the partition log; the range may be read in any thread.
+Invariants: the range begins with the batch that contains the offset and lies in one segment; it may end in
+the middle of a batch, as in Kafka; it contains nothing at or after the high-water mark. The result of
+`read_committed` contains nothing of an open transaction, and names every aborted transaction with a record in
+it; it may name others. With `durable` a transaction is open until its marker is on the disk. No record is
+read here: a few headers at most, and none if the offset is near the end of the log. Byte format: none. Crash
+behaviour: nothing is written. Who may call: the partition log; any thread may read the range.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ReadResult(NamedTuple):
-    """One range of one segment, or None if there is nothing to read yet."""
+    """A range of one segment, or None if there is nothing to read yet."""
 
     ranges: FileRange | None
     size: int
@@ -37,7 +37,7 @@ class ReadResult(NamedTuple):
 
 
 class CommittedRead(NamedTuple):
-    """What a reader of committed records gets; `aborted` has producer and first offset of transactions."""
+    """The result for a reader of committed records; `aborted` has (producer, first offset) pairs."""
 
     result: ReadResult
     last_stable_offset: int
@@ -65,7 +65,7 @@ def read(
     else:
         segment, place = _in_closed(segments, offset)
     if place is None:
-        raise StorageError(f"{segments.name} does not hold offset {offset} where it should be.")
+        raise StorageError(f"{segments.name} does not contain offset {offset} where it should.")
     size = segment.size - place.position
     if limit < end:
         size = flush.position_of(limit, segment) - place.position
@@ -82,13 +82,13 @@ def read(
 
 
 def _in_closed(segments: SegmentList, offset: int) -> tuple[Segment, Place | None]:
-    """The segment with the first batch that ends at or behind an offset, and where it is there."""
+    """The segment with the first batch that ends at or after an offset, and the place of the batch."""
     number = segments.number_of(offset)
     while True:
         segment = segments[number]
         place = segment.locate(offset)
         number += 1
-        # Compaction may have taken the last batches of a segment: then the next one has it.
+        # Compaction may have removed the last batches of a segment; then the next one has it.
         if place is not None or number == len(segments):
             return segment, place
 
@@ -115,7 +115,7 @@ def read_committed(parts: LogParts, offset: int, max_bytes: int, at_least_one: b
 
 
 def _offset_behind(segment: Segment, position: int) -> int:
-    """An offset that is not in the first `position` bytes of a segment, as the index knows it."""
+    """An offset after the first `position` bytes of a segment, as far as the index knows."""
     if position >= segment.size:
         return segment.end_offset
     index = segment.offset_index()

@@ -1,10 +1,10 @@
-"""What is wrong with a record set that is not exactly one batch: the refusals of an append, off the hot path.
+"""Refuses record sets that are not exactly one batch: the part of append's checks off the hot path.
 
-Says what Apache Kafka 4.3 says, in `ProduceRequest.validateRecords` and where it reads batches, in the same
-order: nothing that could be a batch, or no whole one, or one of an old format, is an invalid record; lengths
-and formats that cannot be are corrupt; a second batch is refused, but the beginning of one is only left out.
-Byte format: `wire.record_batch`. Crash behaviour: none, nothing is written. Who may call: the partition log.
-Never looks at a checksum.
+Follows Apache Kafka 4.3, in `ProduceRequest.validateRecords` and where it reads batches, in words and order:
+a record set without a batch, with an incomplete one, or with one of an old format is an invalid record;
+impossible lengths and formats are corrupt; a second batch is refused, but the beginning of one is ignored.
+Byte format: `wire.record_batch`. Crash behaviour: nothing is written. Who may call: the partition log. Never
+checks a checksum.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from headrace.wire.record_batch import LOG_OVERHEAD, MAGIC, MAGIC_AT, read_heade
 
 _LENGTH: Final = struct.Struct(">i")
 _LENGTH_AT: Final = 8
-# Of the smallest message of the oldest format, without offset and length.
+# The smallest message of the oldest format, without offset and length.
 _SMALLEST_LENGTH: Final = 14
 
 
 def refuse(records: MutableBuffer, error: WireError, partition: str) -> NoReturn:
-    """Say with the right error why no batch begins here."""
+    """Raise the error that says why no batch begins here."""
     none = f"Produce requests must have at least one record batch per partition, {partition} has none"
     if len(records) < LOG_OVERHEAD:
         raise MalformedRecordSetError(none) from error
@@ -50,7 +50,7 @@ def refuse(records: MutableBuffer, error: WireError, partition: str) -> NoReturn
 
 
 def only_batch(records: MutableBuffer, size: int, partition: str) -> memoryview:
-    """The first batch, if no whole one follows it. `size` is what its header says."""
+    """The first batch, if no complete one follows it. `size` is from its header."""
     view = memoryview(records)
     if size > len(view):
         raise MalformedRecordSetError(

@@ -1,14 +1,14 @@
-"""Finding the end of a log that is opened: what is looked at, and what is done about what is found.
+"""Finds the end of a log that is being opened, checks what may be damaged, and cuts it off.
 
-Without a scan: everything before the point that a log is known to have reached (`checkpoints`): the written
-point after a clean stop, or if the machine has not been started again since; else the flushed offset. From
-there on every batch is checked (length, checksum, offsets that rise), indexes and producer state are built
-from them, and the first bytes that are not a good batch end the log: the rest of the file is cut off, the
-segments behind it are removed. The same for a segment that does not begin where the one before it ends,
-unless it was compacted: what a power loss took from the middle must not leave a hole.
+Everything before a known point is trusted (`checkpoints`): the written point after a clean stop, or if the
+machine has not rebooted since; otherwise the flushed offset. From there on every batch is checked (length,
+checksum, rising offsets), and indexes and producer state are built from the batches. The log ends at the
+first bytes that are not a good batch: the rest of the file is cut off, and the segments after it are removed.
+The same applies to a segment that does not begin where the one before it ends, unless the log was compacted:
+data that a power loss took from the middle must not leave a hole.
 
-Crash behaviour: recovery only removes what does not count, so it may be broken off and done again. Byte
-format: none of its own. Who may call: `opening`. Never trusts an index entry behind the point.
+Crash behaviour: recovery removes only what does not count, so it can be interrupted and repeated. Byte
+format: none of its own. Who may call: `opening`. Never trusts an index entry after the point.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.log.errors import StorageError
 from headrace.log.partition.written_point import Point
-from headrace.log.producers.replay import tell
+from headrace.log.producers.replay import replay_batch
 from headrace.log.segments.batch_walk import header_of, walk
 from headrace.log.segments.offset_index import OffsetIndex
 from headrace.log.segments.segment_indexes import NO_TIMESTAMP, Newest
@@ -35,31 +35,31 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownState:
-    """What is known of a log before it is looked at."""
+    """What is known about a log before it is opened."""
 
     point: Point | None = None
-    """Only if it can be believed."""
+    """None if it cannot be trusted."""
     flushed_offset: int = 0
     cleaned_offset: int = 0
-    """More than 0 if the log was ever compacted."""
+    """Greater than 0 if the log was ever compacted."""
     clean: bool = False
     """Nothing was written after the point."""
     same_boot: bool = False
-    """Nothing that was written can be lost."""
+    """The machine has not rebooted, so nothing that was written is lost."""
 
 
 NOTHING_KNOWN: Final = KnownState()
 
 
 def find_end(parts: LogParts, known: KnownState, now_ms: int) -> bool:
-    """Find out where the log ends, with a scan if need be; whether it surely has all that it ever had.
+    """Find the end of the log, with a scan if necessary. Return whether nothing can be missing.
 
     Raises OSError, StorageError.
     """
     segments = parts.segments
     last = segments[-1]
     if known.point is not None and not _fits(parts, known.point, known.clean):
-        _log.warning("%s is not what its written point says: checking it", segments.name)
+        _log.warning("%s does not match its written point, checking it", segments.name)
         known = KnownState(flushed_offset=known.flushed_offset, cleaned_offset=known.cleaned_offset)
     clean, point = known.clean, known.point
     if point is not None and point.segment == last.base_offset and point.position == last.size:
@@ -74,13 +74,13 @@ def find_end(parts: LogParts, known: KnownState, now_ms: int) -> bool:
     flushed_offset = (
         end_offset if clean else min(max(known.flushed_offset, segments.start_offset), end_offset)
     )
-    # Names from before a crash may not be on the disk yet: the next flush has to see to them.
+    # Names from before a crash may not be on the disk yet: the next flush has to sync them.
     parts.flush.opened_at(flushed_offset, names_flushed=clean)
     return clean or known.same_boot
 
 
 def _fits(parts: LogParts, point: Point, clean: bool) -> bool:
-    """Whether the segment of a point is there and has its last batch where the point says."""
+    """Whether the segment of a point exists and has its last batch where the point says."""
     segments = parts.segments
     number = segments.number_of(point.segment)
     if number < 0 or segments.bases[number] != point.segment:
@@ -106,7 +106,7 @@ def _trust(parts: LogParts, segment: Segment, point: Point) -> None:
 
 
 def _scan(parts: LogParts, known: KnownState, now_ms: int) -> None:
-    """Check all batches from the last point that is known to be good on."""
+    """Check all batches after the last point that is known to be good."""
     segments = parts.segments
     point = known.point
     if point is not None:
@@ -116,12 +116,12 @@ def _scan(parts: LogParts, known: KnownState, now_ms: int) -> None:
     else:
         first = max(0, segments.number_of(known.flushed_offset))
         end_offset, position = segments.bases[first], 0
-    # The state of the producers at the point; the scan goes on from there.
+    # Restore the producers' state at the point; the scan continues from there.
     parts.snapshots.restore(end_offset, now_ms)
     for number in range(first, len(segments)):
         segment = segments[number]
         hole = number > first and segment.base_offset != end_offset
-        # Compaction makes holes; those that it made stay when the topic is not compacted any more.
+        # Compaction makes holes, and they remain when the topic is no longer compacted.
         hole = hole and not segments.config.compact and segment.base_offset > known.cleaned_offset
         if not hole:
             before = segment.size
@@ -135,7 +135,7 @@ def _scan(parts: LogParts, known: KnownState, now_ms: int) -> None:
 
 
 def _scan_segment(parts: LogParts, segment: Segment, position: int, expected: int) -> int:
-    """Check the batches from a position on and build the rest of the indexes; the offset that follows."""
+    """Check the batches from a position on and build the rest of the indexes. Return the next offset."""
     if not segment.size:
         return expected
     base_offset = segment.base_offset
@@ -169,7 +169,7 @@ def _scan_segment(parts: LogParts, segment: Segment, position: int, expected: in
         if fields[9] >= 0:
             if not fields[5] & CONTROL:
                 appended(header_of(fields), first_offset, fields[8])
-            elif (ended := tell(parts.producers, segment, at, fields)) is not None:
+            elif (ended := replay_batch(parts.producers, segment, at, fields)) is not None:
                 parts.aborted.add(segment, ended.aborted)
         if epoch >= 0 and (latest_epoch is None or epoch > latest_epoch):
             epochs.assign(epoch, first_offset)
@@ -187,6 +187,6 @@ def _scan_segment(parts: LogParts, segment: Segment, position: int, expected: in
 def _remove_from(parts: LogParts, number: int) -> None:
     segments = parts.segments
     for at in range(len(segments) - 1, number - 1, -1):
-        _log.warning("removing %s, which follows what is damaged", segments[at].log_path)
+        _log.warning("removing %s, which follows damaged data", segments[at].log_path)
         segments[at].remove()
     segments.drop_from(number)

@@ -1,9 +1,10 @@
-"""What a log forgets: segments that are too old or too many, and records that someone deleted.
+"""Removes segments that are too old or exceed the size limit, and records that were deleted.
 
-Rules as Kafka's: a segment goes if its newest record is older than `retention.ms` (by the time the file was
-last written if no record has a timestamp), if the log without it still has at least `retention.bytes`, or if
-it lies before the start offset; only from the beginning of the log on, and only with `cleanup.policy=delete`
-for the first two. The last segment is never deleted: where it would have to go too, a new one is begun first.
+The rules are Kafka's: a segment is removed if its newest record is older than `retention.ms` (without
+timestamps, the time of the last write to the file counts), if the log without it still has at least
+`retention.bytes`, or if it lies before the start offset. Segments go from the beginning of the log on, and
+the first two rules need `cleanup.policy=delete`. The last segment is never removed: if it would have to go, a
+new one begins first.
 
 Byte format of `log-start-offset`: a decimal number and a line feed; written only by DeleteRecords, as
 otherwise the first segment's name says the same. Crash behaviour: the files of a segment are renamed to
@@ -28,18 +29,18 @@ START_FILE: Final = "log-start-offset"
 
 
 def read_start(filesystem: FileSystem, folder: str) -> int:
-    """The start offset that DeleteRecords has written. Raises OSError."""
+    """Read the start offset that DeleteRecords wrote. Raises OSError."""
     path = f"{folder}/{START_FILE}"
     content = read_file(filesystem, path).strip()
     if content.isdigit():
         return int(content)
-    # A power loss took the content, which is synced only if everything is.
-    _log.warning("%s is damaged and left out", path)
+    # A power loss took the content, which is synced only with fsync always.
+    _log.warning("ignoring the damaged file %s", path)
     return 0
 
 
 def apply(parts: LogParts, now_ms: int) -> int:
-    """Delete what the rules say; how many segments that was. Raises StorageError."""
+    """Remove segments by the rules. Return how many. Raises StorageError."""
     removed = _drop(parts, _before_start(parts), now_ms)
     if parts.segments.config.delete:
         removed += _drop(parts, _too_many(parts), now_ms)
@@ -48,7 +49,7 @@ def apply(parts: LogParts, now_ms: int) -> int:
 
 
 def delete_records_before(parts: LogParts, offset: int) -> None:
-    """Make `offset` the first one, for good. Raises OffsetOutOfRangeError, StorageError."""
+    """Make `offset` the durable start of the log. Raises OffsetOutOfRangeError, StorageError."""
     segments = parts.segments
     high_water_mark = parts.flush.high_water_mark
     if offset > high_water_mark or offset < 0:
@@ -97,7 +98,7 @@ def _too_old(parts: LogParts, now_ms: int) -> int:
             try:
                 newest = segment.filesystem.modified_ms(segment.log_path)
             except OSError as error:
-                raise StorageError(f"{segment.log_path} cannot be looked at: {error}.") from error
+                raise StorageError(f"the age of {segment.log_path} cannot be read: {error}.") from error
         if now_ms - newest <= longest:
             break
         count += 1
@@ -105,14 +106,14 @@ def _too_old(parts: LogParts, now_ms: int) -> int:
 
 
 def _may_go(parts: LogParts, number: int) -> bool:
-    """Whether readers have seen all of a segment, and it is not just the empty one to be written to."""
+    """Whether a segment lies before the high-water mark and is not an empty last one."""
     segment = parts.segments[number]
     empty = segment is parts.segments.active and not segment.size
     return segment.end_offset <= parts.flush.high_water_mark and not empty
 
 
 def _drop(parts: LogParts, count: int, now_ms: int | None) -> int:
-    """Take the first segments out of the log."""
+    """Remove the first segments of the log."""
     if not count:
         return 0
     segments = parts.segments

@@ -1,8 +1,8 @@
-"""How the next segment begins. When it does: `segment`. An idle log is not rolled.
+"""Begins the next segment. The rules for when are in `segment`; an idle log does not roll.
 
-Byte format: none of its own. Crash behaviour: the new file is made before anything else; a crash leaves an
-empty last segment, which is a good one, with or without the closed one's indexes. Who may call: the partition
-log, retention. Invariant: a roll that fails changes nothing.
+Byte format: none of its own. Crash behaviour: the new file is created first; a crash leaves an empty last
+segment, which is valid, with or without the indexes of the closed one. Who may call: the partition log,
+retention. Invariant: a roll that fails changes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def roll(parts: LogParts, now_ms: int) -> None:
-    """Begin a new segment behind the last one, unless that is empty. Raises StorageError."""
+    """Begin a new segment, unless the last one is empty. Raises StorageError."""
     segments = parts.segments
     closing = segments.active
     if not closing.size:

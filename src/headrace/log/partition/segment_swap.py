@@ -1,11 +1,11 @@
-"""Putting a cleaned segment in the place of those that it was made of, while the log is in use.
+"""Replaces segments with the cleaned segment that was made from them, while the log is in use.
 
-The steps, and what a crash between them leaves: `swap_files`. The files of the segments that are replaced get
-`.deleted` behind their names and are removed after `file.delete.delay.ms` (`deleted_files`).
+The steps, and the effect of a crash between them: `swap_files`. The files of the replaced segments get the
+suffix `.deleted` and are removed after `file.delete.delay.ms` (`deleted_files`).
 
-Invariants: a segment in memory is good at every step: while its last renames have not succeeded, it goes by
-the name `.swap`. A `FileRange` of a segment that was replaced stays readable. Byte format: that of segments.
-Who may call: the partition log, for the cleaner. Never touches the last segment.
+Invariants: the segment in memory is usable at every step: until its last renames succeed, it keeps the suffix
+`.swap`. A `FileRange` of a replaced segment stays readable. Byte format: that of segments. Who may call: the
+partition log, for the cleaner. Never touches the last segment.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _log = logging.getLogger(__name__)
 
 
 class ReplacedMeanwhileError(StorageError):
-    """Segments that were to be replaced are not part of the log any more: the round is of no use."""
+    """The segments to be replaced are no longer part of the log: the cleaning round is useless."""
 
 
 def put_in_place(parts: LogParts, cleaned: CleanedSegment, *, truncations: int, now_ms: int) -> None:
-    """Replace segments of a log by a cleaned one. Raises ReplacedMeanwhileError, StorageError.
+    """Replace segments of a log with a cleaned one. Raises ReplacedMeanwhileError, StorageError.
 
-    `truncations` is how many there were when the cleaning began. If it raises, the log is as it was, and the
-    cleaned files are gone.
+    `truncations` is the log's number of truncations when the cleaning began. If this raises, the log is
+    unchanged, and the cleaned files are gone.
     """
     try:
         if parts.flush.truncations != truncations:
@@ -52,7 +52,7 @@ def _replace(parts: LogParts, cleaned: CleanedSegment, now_ms: int) -> None:
     last = first + len(cleaned.bases)
     bases = tuple(segments.bases[first:last])
     if parts.status.closed or bases != cleaned.bases or last >= len(segments):
-        raise ReplacedMeanwhileError(f"segments of {segments.name} have changed while they were cleaned.")
+        raise ReplacedMeanwhileError(f"segments of {segments.name} changed while they were cleaned.")
     try:
         swap_files.begin_swap(segments.filesystem, segments.path, base_offset)
     except OSError as error:
@@ -77,7 +77,7 @@ def _mark_deleted(parts: LogParts, replaced: list[Segment], now_ms: int) -> bool
         try:
             parts.deleted.add(segment.mark_deleted(), now_ms)
         except OSError as error:
-            # Its name would make it a part of the log again: the new segment keeps its own until a start.
+            # A restart would take it for a part of the log: the new segment keeps its suffix until then.
             _log.warning("%s cannot be renamed: %s", segment.log_path, error)
             segment.forget()
             done = False
@@ -85,7 +85,7 @@ def _mark_deleted(parts: LogParts, replaced: list[Segment], now_ms: int) -> bool
 
 
 def _finish(segment: Segment) -> None:
-    """Give a segment that is in place its name; where that does not work, a start does it."""
+    """Give the files their final names; if that fails, the next start does it."""
     try:
         swap_files.finish_swap(segment.filesystem, segment.folder, segment.base_offset)
     except OSError as error:

@@ -1,8 +1,8 @@
-"""From times to offsets: the first record at or after a time, and the record with the newest timestamp.
+"""Finds offsets by time: the first record at or after a time, and the record with the newest timestamp.
 
 Byte format: none of its own. Crash behaviour: nothing is written. Who may call: the partition log.
-Invariants: a record before `start_offset` or at or behind the high-water mark is never the answer. An entry
-of a time index is compared with the batch it points to before it is believed.
+Invariants: the answer is never a record before `start_offset`, or at or after the high-water mark. An entry
+of a time index is compared with its batch before it is trusted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Found = tuple[int, int, int]
 
 
 def first_at_or_after(parts: LogParts, timestamp: int) -> Found | None:
-    """Timestamp, offset and leader epoch of the first record that is not older. Raises StorageError."""
+    """Timestamp, offset and leader epoch of the first record at or after a time. Raises StorageError."""
     for segment in parts.segments:
         if segment.size and segment.newest_timestamp() >= timestamp:
             found = _search(segment, timestamp, parts.segments.start_offset)
@@ -34,7 +34,10 @@ def first_at_or_after(parts: LogParts, timestamp: int) -> Found | None:
 
 
 def newest(parts: LogParts) -> Found | None:
-    """Timestamp, offset and leader epoch of the first record of the newest timestamp. Raises StorageError."""
+    """Timestamp, offset and leader epoch of the first record with the newest timestamp.
+
+    Raises StorageError.
+    """
     start, limit = parts.segments.start_offset, parts.flush.high_water_mark
     best: Found | None = None
     for segment in parts.segments:
@@ -50,7 +53,7 @@ def newest(parts: LogParts) -> Found | None:
 
 
 def _newest_between(segment: Segment, start: int, limit: int) -> int:
-    """The newest timestamp of whole batches of a segment, some of which do not count."""
+    """The newest timestamp in a segment, of records from `start` to before `limit`."""
     place = segment.locate(max(start, segment.base_offset))
     if place is None:
         return NO_TIMESTAMP
@@ -61,7 +64,7 @@ def _newest_between(segment: Segment, start: int, limit: int) -> int:
         if fields[0] >= start:
             newest_so_far = max(newest_so_far, fields[8])
         elif fields[8] > newest_so_far:
-            # Cut in the middle by DeleteRecords: only the records themselves can tell.
+            # DeleteRecords cut the batch in the middle: only the records themselves can tell.
             records = _records(segment, position, fields)
             newest_so_far = max([newest_so_far, *(time for time, offset in records if offset >= start)])
     return newest_so_far
@@ -79,7 +82,7 @@ def _search(segment: Segment, timestamp: int, start: int) -> Found | None:
 
 
 def _position_before(segment: Segment, timestamp: int, start: int) -> int:
-    """A position behind which the first record of this time stands."""
+    """A position at or before the first record at or after a time."""
     for _ in range(2):
         times = segment.time_index()
         entry = times.floor(timestamp)
@@ -91,7 +94,7 @@ def _position_before(segment: Segment, timestamp: int, start: int) -> int:
             if place is not None:
                 return place.position
         segment.build_indexes()
-    raise StorageError(f"the time index of {segment.log_path} does not fit it")
+    raise StorageError(f"the time index of {segment.log_path} does not match it")
 
 
 def _records(segment: Segment, position: int, fields: Fields) -> list[tuple[int, int]]:

@@ -1,10 +1,9 @@
-"""Taking back the end of a log: batches that were written but must not count.
+"""Cuts off the end of a log: batches that were written but must not count.
 
-The broker does this to records whose sync failed and that nobody was told of. Byte format: none of its own.
-Crash behaviour: segments go from the last one on, then the file of the remaining one is cut, so a crash in
-between leaves a shorter log that is whole. Before anything is cut, the points up to which the log would be
-believed to be good (`checkpoints`) are taken back, as other batches may come to stand there. Who may call:
-the partition log. Invariant: the log ends at the beginning of a batch, the first of those taken back.
+Byte format: none of its own. Crash behaviour: segments are removed from the last one on, then the file of the
+remaining one is cut, so a crash in between leaves a shorter but valid log. The checkpoints up to which a
+start would trust the log are lowered first, as other batches may take the place of those removed. Who may
+call: the partition log. Invariant: the log ends at the beginning of the first removed batch.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
     from headrace.log.partition.parts import LogParts
 
 
-def truncate_to(parts: LogParts, offset: int, take_back_points: Callable[[], None]) -> None:
-    """Take back the batches from the one with `offset` on. Raises OffsetOutOfRangeError, StorageError.
+def truncate_to(parts: LogParts, offset: int, lower_points: Callable[[], None]) -> None:
+    """Remove the batches from the one with `offset` on. Raises OffsetOutOfRangeError, StorageError.
 
-    `take_back_points` is called before anything is cut, and may raise OSError.
+    `lower_points` is called before anything is cut, and may raise OSError.
     """
     segments = parts.segments
     if offset < segments.start_offset or offset < segments.bases[0]:
@@ -30,7 +29,7 @@ def truncate_to(parts: LogParts, offset: int, take_back_points: Callable[[], Non
         return
     parts.flush.begin_truncation()
     try:
-        take_back_points()
+        lower_points()
         _cut(parts, offset)
         parts.flush.truncated()
         parts.epochs.truncated(segments.end_offset)

@@ -1,4 +1,4 @@
-"""Up to where a log was written at some moment, so that a start need not look at what lies before.
+"""The end of a log at some moment, so that a start need not check what was written before.
 
 Byte format: an entry of `written-points.json`, see `checkpoints`. Crash behaviour: what a point says of
 indexes and producers was written to files before the point is given. Who may call: the partition log,
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 
 class Point(NamedTuple):
-    """The end of a log at some moment."""
+    """The end of a log at one moment."""
 
     end_offset: int
     segment: int
     position: int
     last_batch: int
-    """Where the last batch begins, or -1: a look at it shows whether the file is the one that is meant."""
+    """Where the last batch begins, or -1. Recovery checks that the file has this batch."""
     max_timestamp: int
     max_timestamp_offset: int
     producers: int
-    """How many producers the state had: without any there is no snapshot to look for."""
+    """The number of known producers: without any, there is no snapshot to load."""
 
 
 def has_unsaved(parts: LogParts) -> bool:
-    """Whether there is anything for `save` to do."""
+    """Whether `save` would write anything."""
     return parts.segments.active.index is not None or parts.snapshots.batches_since > 0
 
 
 def save(parts: LogParts) -> None:
-    """Bring to files what is only in memory, so that a start looks at no batches. Raises OSError."""
+    """Write what is only in memory, so that a start need not read any batches. Raises OSError."""
     if parts.segments.active.index is not None:
         parts.segments.active.complete_indexes()
     if parts.snapshots.batches_since:
@@ -42,7 +42,7 @@ def save(parts: LogParts) -> None:
 
 
 def take_point(parts: LogParts) -> Point:
-    """Bring a log's indexes to files, and now and then its producers; the point now. Raises OSError."""
+    """Save the indexes of a log and, if due, its producers. Return the current point. Raises OSError."""
     segment = parts.segments.active
     if segment.index is not None:
         segment.save_indexes()

@@ -1,1 +1,1 @@
-"""What a partition knows of its producers: sequence numbers, epochs, open transactions."""
+"""What a partition knows about its producers: sequence numbers, epochs, transactions, snapshots."""

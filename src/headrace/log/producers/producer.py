@@ -1,7 +1,7 @@
-"""One producer as a partition knows it: its epoch, its last batches, and where its open transaction begins.
+"""One producer as seen by a partition: its epoch, its last batches, and where its open transaction begins.
 
-Invariants: the batches are at most five, of one epoch, oldest first. `kind` says what
-`transaction_first_offset` does: the attributes of a batch that needs no second look. Byte format and crash
+Invariants: there are at most five batches, all of one epoch, oldest first. `kind` follows from
+`transaction_first_offset`: the attributes of a batch that needs no further check. Byte format and crash
 behaviour: `producer_snapshot`. Who may call: `producer_state`; API handlers read. Never decides anything.
 """
 
@@ -17,7 +17,7 @@ NO_TRANSACTION: Final = -1
 
 
 class Duplicate(NamedTuple):
-    """Where the batch that came again stands in the log already, and its newest timestamp."""
+    """The place of a repeated batch in the log, and its newest timestamp."""
 
     base_offset: int
     last_offset: int
@@ -25,7 +25,7 @@ class Duplicate(NamedTuple):
 
 
 class AppendedBatch(NamedTuple):
-    """What is remembered of a producer's batch."""
+    """What a partition remembers of a producer's batch."""
 
     first_sequence: int
     last_sequence: int
@@ -35,7 +35,7 @@ class AppendedBatch(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A transaction with records that a marker has ended, and up to where the log is decided since."""
+    """A transaction with records that a marker has ended, and the last stable offset since."""
 
     producer_id: int
     first_offset: int
@@ -67,7 +67,7 @@ class Producer:
         self.last_timestamp = last_timestamp
         self.coordinator_epoch = -1
         self.transaction_first_offset = NO_TRANSACTION
-        # What the attributes of a batch must say for it to need no second look.
+        # The attributes of a batch that needs no further check.
         self.kind = 0
         self.batches: list[AppendedBatch] = []
 
@@ -84,7 +84,7 @@ class Producer:
         self.kind = 0
 
     def has(self, header: BatchHeader) -> bool:
-        """Whether this batch is one of the last ones."""
+        """Whether this batch is one of the remembered ones."""
         return header.producer_epoch == self.epoch and any(
             batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence
             for batch in self.batches

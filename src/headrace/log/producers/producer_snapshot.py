@@ -1,4 +1,4 @@
-"""The file that remembers a partition's idempotent producers: `<offset>.snapshot`, in Apache Kafka's format.
+"""The snapshot file of a partition's idempotent producers: `<offset>.snapshot`, in Apache Kafka's format.
 
 Byte format, all big-endian:
 
@@ -6,18 +6,18 @@ Byte format, all big-endian:
     producer_id i64 | epoch i16 | last_sequence i32 | last_offset i64 | offset_delta i32 | timestamp i64
     coordinator_epoch i32 | transaction_first_offset i64
 
-    then our own part, which Kafka's reader leaves alone, the batches before the newest of each producer:
+    then our own part, which Kafka's reader ignores: the batches before the newest of each producer:
     number of batches i32, then for each of them 32 bytes, oldest first:
     producer_id i64 | last_sequence i32 | last_offset i64 | offset_delta i32 | timestamp i64
 
-The CRC-32C covers everything behind itself. -1 stands for "no batch" (last_sequence, last_offset) and for
-"no open transaction". Kafka remembers only the newest batch of a producer; a producer with several
-requests under way when the broker went away then sends batches again that are no longer known, and is
-told that it is out of order. Hence our part; the files that Kafka writes end before it. The name's offset
-is the log's end when the snapshot was taken: what was appended behind it is replayed from the batches.
+The CRC-32C covers everything after itself. -1 means "no batch" (last_sequence, last_offset) and "no open
+transaction". Kafka remembers only the newest batch of a producer; a producer that had several requests in
+flight when the broker stopped then resends batches that are no longer known, and gets an out-of-order error.
+Hence our part; Kafka's files end before it. The offset in the name is the log's end when the snapshot was
+taken; later batches are replayed.
 
-Crash behaviour: a file that was cut off or damaged fails its checksum (CorruptSnapshotError); the caller
-deletes it and takes the one before, or replays the log from its start. Nothing here touches a file.
+Crash behaviour: a truncated or damaged file fails its checksum (CorruptSnapshotError); the caller deletes it
+and uses the one before, or replays the log from its start. Nothing here touches a file.
 
 Who may call: ProducerState, and tools that read a partition's folder.
 """
@@ -40,11 +40,11 @@ _CHECKED_FROM: Final = 6
 
 
 class CorruptSnapshotError(Exception):
-    """The bytes are not a whole producer snapshot."""
+    """The bytes are not a complete producer snapshot."""
 
 
 class ProducerSnapshot(NamedTuple):
-    """What Kafka's part says of one producer, in the order of the bytes."""
+    """Kafka's part for one producer, in byte order."""
 
     producer_id: int
     epoch: int
@@ -57,7 +57,7 @@ class ProducerSnapshot(NamedTuple):
 
 
 class BatchSnapshot(NamedTuple):
-    """What our part says of a batch before the newest, in the order of the bytes."""
+    """Our part for a batch before the newest, in byte order."""
 
     producer_id: int
     last_sequence: int
@@ -98,7 +98,7 @@ def decode(content: bytes) -> tuple[list[ProducerSnapshot], list[BatchSnapshot]]
 
 
 def _batches(part: bytes) -> list[BatchSnapshot]:
-    """Our own part, or nothing where Kafka wrote the file."""
+    """Our own part; nothing if Kafka wrote the file."""
     if not part:
         return []
     count = _COUNT.unpack_from(part)[0] if len(part) >= _COUNT.size else -1

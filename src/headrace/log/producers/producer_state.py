@@ -1,24 +1,23 @@
-"""What a partition knows of its producers: the order of their batches, and their open transactions.
+"""What a partition knows about its producers: the order of their batches, and their open transactions.
 
-A producer numbers its records from 0 for each partition and epoch. A batch that continues the numbers is
-new; one that equals one of the last five is a repetition after a lost answer and is answered like the
-first time (KIP-98); anything else is refused. Numbers wrap to 0 after the largest 32-bit integer. A
-higher epoch starts again at 0 (KIP-360). A producer that is not known here, for its records were deleted
-or it was idle for too long, may begin at any number.
+A producer numbers its records from 0 for each partition and epoch. A batch that continues the sequence is
+new; a batch equal to one of the last five is a retry after a lost reply and gets the same reply as the first
+time (KIP-98); anything else is refused. Numbers wrap to 0 after the largest 32-bit integer. A higher epoch
+starts again at 0 (KIP-360). An unknown producer, whose records were deleted or which was idle for too long,
+may begin at any number.
 
-Example: after batches with the sequences 0-9 and 10-14, the batch 15-15 is new, 0-9 is a repetition,
-10-12 and 20-20 are out of order.
+Example: after batches with the sequences 0-9 and 10-14, the batch 15-15 is new, 0-9 is a retry, 10-12 and
+20-20 are out of order.
 
-A transactional batch opens a transaction, if the coordinator is known to know of it (`verification`), and a
-marker ends it. A marker is refused that comes from an older coordinator, has an older epoch, or, from
-version 2 of the protocol on, has the epoch of a transaction that is open: it is about an earlier one
-(KIP-890, KIP-1228).
+A transactional batch opens a transaction, if the coordinator has confirmed it (`verification`), and a marker
+ends it. A marker is refused if it comes from an older coordinator, has an older epoch, or, from version 2 of
+the protocol on, has the epoch of an open transaction: it belongs to an earlier one (KIP-890, KIP-1228).
 
-Invariants: `check` changes nothing; `appended` and `ended` are told only of batches that are in the log, so
-a failed write leaves the state as it was. A producer has at most one open transaction; `ongoing` is in the
-order of first offsets. Byte format and crash behaviour are those of `producer_snapshot`: state is a function
-of the log's batches, a snapshot is a shortcut, and after a crash the batches behind the newest snapshot are
-told again. Never reads a clock and never looks into records.
+Invariants: `check` changes nothing; `appended` and `ended` are called only for batches that are in the log,
+so a failed write leaves the state unchanged. A producer has at most one open transaction; `ongoing` is
+ordered by first offset. Byte format and crash behaviour are those of `producer_snapshot`: the state is a
+function of the log's batches, a snapshot is a shortcut, and after a crash the batches after the newest
+snapshot are replayed. Never reads a clock and never looks into records.
 
 Who may call: the partition log that owns it, from one thread; API handlers read `active`.
 """
@@ -70,7 +69,7 @@ _KIND: Final = TRANSACTIONAL | CONTROL
 
 
 class ProducerState:
-    """The producers of one partition. `partition` (`topic-0`) is for the messages of errors."""
+    """The producers of one partition. `partition` (`topic-0`) is for error messages."""
 
     __slots__ = ("_producers", "_unsynced", "expiration_ms", "ongoing", "partition", "verifications")
 
@@ -78,17 +77,17 @@ class ProducerState:
         self.partition = partition
         self.expiration_ms = expiration_ms
         self.verifications: Final = Verifications()
-        # Where the open transaction of each producer begins.
+        # First offset of the open transaction of each producer.
         self.ongoing: dict[int, int] = {}
         self._producers: dict[int, Producer] = {}
-        # First offset and marker of transactions whose end is not known to be on the disk.
+        # First offset and marker of transactions whose marker may not be on the disk yet.
         self._unsynced: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
         return len(self._producers)
 
     def active(self) -> Iterator[Producer]:
-        """All producers that are known."""
+        """All known producers."""
         return iter(self._producers.values())
 
     def get(self, producer_id: int) -> Producer | None:
@@ -97,7 +96,7 @@ class ProducerState:
     def check(  # noqa: PLR0911, PLR0912
         self, header: BatchHeader, offset: int = -1, permission: Permission | None = None
     ) -> Duplicate | None:
-        """None for a batch that may be appended at `offset`, or where the same batch already is.
+        """Return None if a batch may be appended at `offset`, or its place in the log if it is a retry.
 
         Raises OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError,
         TransactionCoordinatorFencedError.
@@ -125,7 +124,7 @@ class ProducerState:
             if sequence == last + 1 or (sequence == 0 and last == LARGEST_SEQUENCE):
                 return None
             if sequence < 0:
-                return None  # offsets, which a coordinator writes
+                return None  # offsets, written by a coordinator
             last_sequence = header.last_sequence
             for batch in batches:
                 if batch.first_sequence == sequence and batch.last_sequence == last_sequence:
@@ -145,7 +144,7 @@ class ProducerState:
                 f"which is < the last seen epoch {producer.epoch} (TV-1)"
             )
         if kind and kind == producer.kind:
-            # The open transaction is one of an earlier epoch, and proves nothing for this one.
+            # The open transaction belongs to an earlier epoch and proves nothing for this one.
             self._check_beginning(header, None, offset, permission)
         if sequence > 0 and producer.epoch != NO_EPOCH:
             raise OutOfOrderSequenceError(
@@ -158,7 +157,7 @@ class ProducerState:
     def _check_kind(
         self, header: BatchHeader, producer: Producer, offset: int, permission: Permission | None
     ) -> None:
-        """Transactional records without an open transaction, or others with one."""
+        """Handle transactional records without an open transaction, or other records with one."""
         if header.base_sequence >= 0 and producer.has(header):
             return
         if header.attributes & TRANSACTIONAL:
@@ -172,7 +171,7 @@ class ProducerState:
     def _check_beginning(
         self, header: BatchHeader, producer: Producer | None, offset: int, permission: Permission | None
     ) -> None:
-        """Whether the first records of a transaction may be taken."""
+        """Check whether the first records of a transaction may be appended."""
         producer_id = header.producer_id
         if not self.verifications.holds(producer_id, permission):
             raise InvalidTransactionStateError("Record was not part of an ongoing transaction")
@@ -184,11 +183,11 @@ class ProducerState:
     def _check_end(
         self, header: BatchHeader, producer: Producer, offset: int, permission: Permission | None
     ) -> None:
-        """Whether a marker may end the transaction of a producer."""
+        """Check whether a marker may end the transaction of a producer."""
         end = _end_of(permission)
         epoch, current = header.producer_epoch, producer.epoch
         bumps = end.transaction_version >= EPOCH_BUMP
-        # One that is written again after a crash finds its transaction ended, and does no harm (KAFKA-19999).
+        # A marker that is repeated after a crash finds its transaction ended and does no harm (KAFKA-19999).
         again = bumps and epoch == current and producer.transaction_first_offset == NO_TRANSACTION
         if epoch < current or (bumps and epoch == current and not again):
             raise InvalidProducerEpochError(
@@ -206,9 +205,9 @@ class ProducerState:
     def begin_verification(
         self, producer_id: int, sequence: int, epoch: int, *, epoch_bump: bool, now_ms: int
     ) -> Guard | None:
-        """The guard to append with once the coordinator has said yes; None if it need not be asked.
+        """The guard for appending once the coordinator has agreed; None if it need not be asked.
 
-        `epoch_bump` for clients of version 2 of the protocol. Raises InvalidProducerEpochError.
+        `epoch_bump`: the client uses version 2 of the protocol. Raises InvalidProducerEpochError.
         """
         producer = self._producers.get(producer_id)
         if producer is not None:
@@ -224,7 +223,7 @@ class ProducerState:
     def appended(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
         """Remember a batch that is in the log now, at `base_offset` and with `timestamp` as its newest.
 
-        Of a control batch nothing: who has read its marker tells `ended`.
+        Control batches are ignored: whoever reads their marker calls `ended`.
         """
         producer_id = header.producer_id
         if producer_id < 0:
@@ -253,7 +252,7 @@ class ProducerState:
         producer.last_timestamp = timestamp
 
     def ended(self, header: BatchHeader, marker: EndMarker, base_offset: int, timestamp: int) -> Ended | None:
-        """Remember a marker that is in the log now; the transaction it has ended if there were records."""
+        """Remember a marker that is in the log now. Return the transaction it ended, if that had records."""
         producer_id = header.producer_id
         producer = self._producers.get(producer_id)
         epoch = header.producer_epoch
@@ -273,7 +272,7 @@ class ProducerState:
         return Ended(producer_id, first_offset, base_offset, stable, marker.committed)
 
     def first_unstable_offset(self, high_water_mark: int) -> int | None:
-        """Where the first transaction begins whose end cannot be read yet; None without one."""
+        """Where the first transaction begins whose end cannot be read yet; None if there is none."""
         first = next(iter(self.ongoing.values()), None)
         if self._unsynced:
             self._unsynced = [known for known in self._unsynced if known[1] >= high_water_mark]
@@ -282,15 +281,15 @@ class ProducerState:
         return first
 
     def await_sync(self, ended: Ended) -> None:
-        """The end of this transaction counts when its marker is before the high-water mark."""
+        """Treat this transaction as open until its marker is before the high-water mark."""
         self._unsynced.append((ended.first_offset, ended.last_offset))
 
     def expire_after(self, milliseconds: int) -> None:
-        """Set how long a producer is known that writes nothing."""
+        """Set how long an idle producer is remembered."""
         self.expiration_ms = milliseconds
 
     def remove_expired(self, now_ms: int) -> int:
-        """Forget producers whose newest record is older than the expiration; how many they were."""
+        """Forget producers whose newest record has expired. Return how many there were."""
         oldest = now_ms - self.expiration_ms
         expired = [
             producer.producer_id
@@ -303,14 +302,14 @@ class ProducerState:
         return len(expired)
 
     def clear(self, end_offset: int = 0) -> None:
-        """Forget everything but the ends of transactions that stay before `end_offset` and are not synced."""
+        """Forget everything except unsynced ends of transactions before `end_offset`."""
         self._producers.clear()
         self.ongoing.clear()
         self.verifications.clear()
         self._unsynced = [known for known in self._unsynced if known[1] < end_offset]
 
     def snapshot(self) -> bytes:
-        """The content of a snapshot file for the state as it is."""
+        """The content of a snapshot file for the current state."""
         producers = self._producers.values()
         return encode(
             [_newest_of(producer) for producer in producers],
@@ -322,9 +321,9 @@ class ProducerState:
         )
 
     def load(self, content: bytes, now_ms: int | None = None) -> None:
-        """Take over a snapshot in place of what is here, without producers that are expired at `now_ms`.
+        """Replace the state with a snapshot, without producers that have expired at `now_ms`.
 
-        Raises CorruptSnapshotError and then leaves the state as it was.
+        Raises CorruptSnapshotError and then leaves the state unchanged.
         """
         producers, batches = decode(content)
         loaded: dict[int, Producer] = {}
@@ -336,7 +335,7 @@ class ProducerState:
             loaded[entry.producer_id] = producer
         for batch in batches:
             if batch.producer_id not in loaded:
-                raise CorruptSnapshotError(f"a batch of producer {batch.producer_id}, which is not there")
+                raise CorruptSnapshotError(f"a batch of producer {batch.producer_id}, which has no entry")
             loaded[batch.producer_id].batches.append(_appended(*batch[1:]))
         for entry in producers:
             if entry.last_offset >= 0:

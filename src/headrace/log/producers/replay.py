@@ -1,8 +1,8 @@
-"""Telling the producers' state of batches that are in the log already, as appending them had done.
+"""Replays batches that are already in the log into a producer state, as appending them did.
 
-Byte format: `wire.record_batch`, and `wire.control_batches` for the one record that is read: the marker that
-ends a transaction. Crash behaviour: none, nothing is written. Who may call: recovery, `snapshots`,
-`aborted_transactions`. Never looks into the records of clients.
+Byte format: `wire.record_batch`, and `wire.control_batches` for the only record that is read: the marker that
+ends a transaction. Crash behaviour: nothing is written. Who may call: recovery, `snapshots`,
+`aborted_transactions`. Never looks into clients' records.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from headrace.log.segments.segment_list import SegmentList
 
 
-def tell(producers: ProducerState, segment: Segment, position: int, fields: Fields) -> Ended | None:
-    """Tell of one batch of a producer; the transaction that ends with it, if any. Raises StorageError."""
+def replay_batch(producers: ProducerState, segment: Segment, position: int, fields: Fields) -> Ended | None:
+    """Replay one batch of a producer. Return the transaction that it ends, if any. Raises StorageError."""
     header = header_of(fields)
     if not fields[5] & CONTROL:
         producers.appended(header, fields[0], fields[8])
@@ -35,8 +35,8 @@ def tell(producers: ProducerState, segment: Segment, position: int, fields: Fiel
     return None if marker is None else producers.ended(header, marker, fields[0], fields[8])
 
 
-def tell_all(segments: SegmentList, producers: ProducerState, offset: int, end_offset: int) -> int:
-    """Tell of all batches from the one with `offset` on, up to `end_offset`; how many they were.
+def replay_all(segments: SegmentList, producers: ProducerState, offset: int, end_offset: int) -> int:
+    """Replay all batches from the one with `offset` to before `end_offset`. Return how many there were.
 
     Raises StorageError.
     """
@@ -53,5 +53,5 @@ def tell_all(segments: SegmentList, producers: ProducerState, offset: int, end_o
                 return batches
             batches += 1
             if fields[9] >= 0:
-                tell(producers, segment, position, fields)
+                replay_batch(producers, segment, position, fields)
     return batches

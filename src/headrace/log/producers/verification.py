@@ -1,15 +1,15 @@
-"""Proof that the coordinator knows of a transaction, before the first of its records is taken (KIP-890).
+"""Proof that the coordinator knows a transaction, required before its first record is appended (KIP-890).
 
-A partition takes the records of a transaction only if the coordinator has the partition in it: otherwise no
-marker would ever come, and whoever reads committed records would wait for good. The order of things: the
-partition gives out a guard (`begin`), the broker asks the coordinator, and appends with the guard. A marker
-that is written in between takes the guard away, so an answer about a transaction that has ended meanwhile
-cannot open a new one. Once its first records are there, the open transaction is proof enough.
+A partition accepts the records of a transaction only if the coordinator has added the partition to it:
+otherwise no marker would ever arrive, and readers of committed records would wait forever. The partition
+hands out a guard (`begin`), the broker asks the coordinator, then appends with the guard. A marker written in
+between invalidates the guard, so a reply about a transaction that has ended meanwhile cannot open a new one.
+Once the first records are in the log, the open transaction is proof enough.
 
-Invariants: a guard is good for one producer and until the next transactional record or marker of it.
-While a producer is being verified, the lowest sequence number seen is remembered: batches behind it wait for
-it, as they would be out of order. Byte format: none, nothing of this survives a restart; a producer then
-begins its verification again. Crash behaviour: none. Who may call: `producer_state`. Never asks anybody.
+Invariants: a guard is valid for one producer, until its next transactional record or marker. While a producer
+is being verified, the lowest sequence number seen is remembered: batches after it have to wait for it, as
+they would be out of order. Byte format: none; after a restart producers are verified again. Crash behaviour:
+none. Who may call: `producer_state`. Never asks the coordinator itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace.wire.control_batches import EndMarker
 
 LEGACY: Final = 0
 EPOCH_BUMP: Final = 2
-"""The version of the transaction protocol from which on every transaction has an epoch of its own."""
+"""The first version of the transaction protocol in which every transaction has its own epoch."""
 
 
 class Guard:
@@ -32,7 +32,7 @@ class Guard:
 
 
 class TransactionEnd(NamedTuple):
-    """A marker that a coordinator writes, by which version of the transaction protocol."""
+    """A marker that a coordinator writes, and the version of the transaction protocol it uses."""
 
     marker: EndMarker
     transaction_version: int
@@ -40,9 +40,9 @@ class TransactionEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinator:
-    """Says that a coordinator appends, not a client: offsets in a transaction, or the end of one.
+    """Permission of a coordinator: it appends offsets in a transaction, or the end of one.
 
-    Offsets have no sequence numbers. `guard` as for clients.
+    Offsets have no sequence numbers. `guard` is used as for clients.
     """
 
     guard: Guard | None = None
@@ -75,13 +75,13 @@ class Verifications:
         return len(self._by_producer)
 
     def begin(self, producer_id: int, sequence: int, epoch: int, *, epoch_bump: bool, now_ms: int) -> Guard:
-        """The guard of the producer's verification, which begins unless it is under way."""
+        """The guard of the producer's verification; begin one if necessary."""
         verification = self._by_producer.get(producer_id)
         if verification is None:
             verification = _Verification(sequence, epoch, epoch_bump=epoch_bump, now_ms=now_ms)
             self._by_producer[producer_id] = verification
         elif epoch > verification.epoch:
-            # A new epoch counts from 0 again; what the old one waited for does not matter any more.
+            # A new epoch counts from 0 again; the lowest sequence of the old one no longer matters.
             verification.epoch, verification.lowest_sequence = epoch, sequence
         elif epoch == verification.epoch and sequence < verification.lowest_sequence:
             verification.lowest_sequence = sequence
@@ -94,7 +94,7 @@ class Verifications:
         return guard is not None and verification is not None and verification.guard is guard
 
     def check_sequence(self, producer_id: int, sequence: int, place: str, *, known: bool) -> None:
-        """Refuse a first batch that cannot be the first. `known` if there are batches of this epoch."""
+        """Refuse a batch that cannot be the first. `known`: there are batches of this epoch."""
         verification = self._by_producer.get(producer_id)
         if verification is None:
             return
@@ -113,7 +113,7 @@ class Verifications:
         self._by_producer.pop(producer_id, None)
 
     def remove_older(self, oldest_ms: int) -> None:
-        """Forget those that began at this time or before: nobody waits for them any more."""
+        """Forget verifications that began at this time or before: nobody waits for them any more."""
         for producer_id, verification in list(self._by_producer.items()):
             if verification.since_ms <= oldest_ms:
                 del self._by_producer[producer_id]

@@ -1,1 +1,1 @@
-"""One segment: its file of batches and its indexes."""
+"""The segments of a log: their files of batches, their indexes, their order."""

@@ -1,12 +1,12 @@
 """The file of batches of one segment: opening it, reading it, and finding a batch in it.
 
-Byte format: batches one behind the other (`wire.record_batch`). The file is named after the first offset that
-the segment may hold, in 20 digits, with `.log` behind it; the indexes have the same name with other endings.
+Byte format: batches, one after another (`wire.record_batch`). The file name is the first offset that the
+segment may contain, in 20 digits, plus `.log`; the indexes have the same name with other suffixes.
 
-Invariants: `size` bytes of the file are whole batches in the order of their offsets, and nothing reads behind
-them. `torn` says that bytes of a failed write may follow them; the next write cuts them off before it counts.
-Crash behaviour: what a crash leaves of a write is cut off by recovery. Who may call: `log/`, from one thread.
-Never knows of indexes.
+Invariants: the first `size` bytes of the file are complete batches in offset order, and nothing reads past
+them. `torn` means that bytes of a failed write may follow; the next write removes them before it counts.
+Crash behaviour: recovery cuts off incomplete writes. Who may call: `log/`, from one thread. Knows nothing
+about indexes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOOKUP_READ: Final = 8192
 
 
 class Place(NamedTuple):
-    """Where a batch stands in its segment."""
+    """The position of a batch in its segment."""
 
     position: int
     size: int
@@ -49,7 +49,7 @@ class BatchFile:
         self.base_offset: Final = base_offset
         self.files: Final = files
         self.size = size
-        # What stands behind the names of the files while they are not part of the log.
+        # Appended to the file names while the files are not part of the log.
         self.suffix = ""
         self.file: SegmentFile | None = None
         self.used = False
@@ -76,7 +76,7 @@ class BatchFile:
             self.used = True
             return file
         try:
-            # An empty segment may be one that was never written to.
+            # The file of an empty segment may not exist yet.
             return self.files.open(self, create=not self.size)
         except OSError as error:
             raise StorageError(f"{self.log_path} cannot be opened: {error}") from error
@@ -89,16 +89,16 @@ class BatchFile:
             raise StorageError(f"{self.log_path} cannot be read: {error}") from error
 
     def first_header(self) -> BatchHeader:
-        """The header of the first batch; there must be one. Raises StorageError."""
+        """The header of the first batch, which must exist. Raises StorageError."""
         try:
             return read_header(self.read(self.open_file(), HEADER_SIZE, 0))
         except WireError as error:
             raise StorageError(f"{self.log_path} is damaged at its beginning: {error}") from error
 
     def search(self, offset: int, position: int, first_ends: int | None) -> tuple[Place | None, bool]:
-        """Walk from a position to the first batch that ends at or behind an offset.
+        """Walk from a position to the first batch that ends at or after an offset.
 
-        Also says whether the batch at the position ends with `first_ends`, as an index claims.
+        Also return whether the batch at the position ends with `first_ends`, as an index claims.
         """
         file = self.open_file()
         unpack = _PLACE.unpack_from
@@ -124,17 +124,17 @@ class BatchFile:
         return None, first_ends is None
 
     def write_rest(self, file: SegmentFile, data: Data, written: int) -> None:
-        """Finish a write behind the last batch of which the system took `written` bytes. Raises OSError."""
+        """Finish a write after the last batch; the system accepted `written` bytes. Raises OSError."""
         behind = self.size + written
         if self.torn:
-            # What an earlier write left behind may be longer than this one.
+            # The remains of an earlier write may be longer than this one.
             file.filesystem.truncate(file.descriptor, behind)
             self.torn = False
         if written != len(data):
             write_fully(file.filesystem, file.descriptor, memoryview(data)[written:], behind)
 
     def take_back_write(self, file: SegmentFile) -> None:
-        """Cut off what a failed write has left, or remember that this has to be done."""
+        """Cut off the remains of a failed write, or remember to do so later."""
         try:
             file.filesystem.truncate(file.descriptor, self.size)
             self.torn = False
@@ -142,6 +142,6 @@ class BatchFile:
             self.torn = True
 
     def truncate_file(self, size: int) -> None:
-        """Let the file end here. Raises OSError, StorageError."""
+        """Cut the file to a size. Raises OSError, StorageError."""
         self.filesystem.truncate(self.open_file().descriptor, size)
         self.torn = False

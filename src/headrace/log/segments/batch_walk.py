@@ -1,9 +1,9 @@
-"""Walking over the batches of a segment's file, from header to header, in large reads.
+"""Walks over the batches of a segment's file, from header to header, in large reads.
 
-Byte format: `wire.record_batch`. Crash behaviour: the walk ends at the first bytes that cannot be a batch, or
-whose checksum is wrong when that is asked for; the end of the last batch given out is the end of what is
-good. Who may call: `log/`. Never changes anything, never looks into records, and spends as little as it
-can on each batch: recovery walks over millions of them.
+Byte format: `wire.record_batch`. Crash behaviour: the walk stops at the first bytes that cannot be a batch,
+or, with `verify`, at the first wrong checksum; everything up to the end of the last batch returned is good.
+Who may call: `log/`. Never changes anything, never looks into records, and does as little as possible per
+batch: recovery walks over millions of them.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from headrace.wire.record_batch import (
     BatchHeader,
 )
 
-# All fields in the order of BatchHeader, which takes longer to make than the batch takes to check.
+# All fields in the order of BatchHeader. Creating a BatchHeader takes longer than checking the batch.
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _VERIFIED_READ: Final = 1 << 20
-# Without verification most of a large batch is stepped over unread.
+# Without verification most of a large batch is skipped unread.
 _HEADERS_READ: Final = 16 << 10
 
 Fields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 
 
 def walk(file: SegmentFile, position: int, end: int, *, verify: bool) -> Iterator[tuple[int, Fields]]:
-    """Position and header fields of each whole batch between two positions of a file."""
+    """Position and header fields of each complete batch between two positions of a file."""
     read_size = _VERIFIED_READ if verify else _HEADERS_READ
     unpack = _HEADER.unpack_from
     start = position
@@ -64,5 +64,5 @@ def walk(file: SegmentFile, position: int, end: int, *, verify: bool) -> Iterato
 
 
 def header_of(fields: Fields) -> BatchHeader:
-    """The header as a value, with its position in a buffer left at 0."""
+    """The fields as a `BatchHeader`, with position 0."""
     return BatchHeader(*fields)

@@ -4,14 +4,14 @@ Byte format of `<base offset>.index`, as Kafka's: entries of 8 bytes, big-endian
 
     relative_offset i32 | position i32
 
-An entry says: the batch at `position` ends with offset `base offset + relative_offset`. There is one for
-about every `index.interval.bytes` of log. For example, in the segment with base offset 1000, `00000063
-00001040` says that the batch at byte 4160 has 1099 as its last offset.
+An entry means: the batch at `position` ends with offset `base offset + relative_offset`. There is one entry
+for about every `index.interval.bytes` of log. For example, in the segment with base offset 1000, `00000063
+00001040` means that the batch at byte 4160 has 1099 as its last offset.
 
-Invariants: offsets and positions both rise from entry to entry. The entries are kept in memory as two arrays;
-`saved` of them are in the file. Crash behaviour: the file may lack the last entries or hold anything at all;
-who uses an entry compares it with the batch it points to, and builds the index anew from the batches if they
-differ. Who may call: the segment that owns it. Never opens a file on its own account.
+Invariants: offsets and positions both increase from entry to entry. Memory holds the entries in two arrays;
+the first `saved` of them are also in the file. Crash behaviour: the file may lack the last entries or contain
+anything at all; users of an entry compare it with the batch it points to, and rebuild the index from the
+batches if they differ. Who may call: the segment that owns it. Never opens a file itself.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _SWAP: Final = sys.byteorder == "little"
 
 
 class CorruptIndexError(Exception):
-    """The file cannot be an index of this segment; it is to be built anew."""
+    """The file cannot be an index of this segment and has to be rebuilt."""
 
 
 class OffsetIndex:
-    """Entries of one segment; offsets are relative to its base offset."""
+    """The entries of one segment; offsets are relative to its base offset."""
 
     __slots__ = ("file_longer", "offsets", "positions", "saved")
 
@@ -38,7 +38,7 @@ class OffsetIndex:
         self.offsets: array[int] = array("i")
         self.positions: array[int] = array("i")
         self.saved = 0
-        # The file may hold entries that are no more.
+        # The file may contain entries that no longer exist.
         self.file_longer = False
 
     def __len__(self) -> int:
@@ -49,15 +49,15 @@ class OffsetIndex:
         self.positions.append(position)
 
     def floor(self, relative_offset: int) -> int:
-        """The number of the last entry at or before this offset; -1 if there is none."""
+        """The number of the last entry at or before an offset; -1 if there is none."""
         return bisect_right(self.offsets, relative_offset) - 1
 
     def last_position(self) -> int:
-        """Where the last indexed batch begins; 0 without one."""
+        """Where the last indexed batch begins; 0 if there is none."""
         return self.positions[-1] if self.positions else 0
 
     def keep(self, entries: int) -> None:
-        """Forget the entries from this number on."""
+        """Drop all entries from a number on."""
         if entries < len(self.offsets):
             del self.offsets[entries:]
             del self.positions[entries:]
@@ -66,16 +66,16 @@ class OffsetIndex:
                 self.file_longer = True
 
     def truncate(self, size: int) -> None:
-        """Forget the entries of batches that begin at this position of the file or behind."""
+        """Drop the entries of batches that begin at or after a position."""
         self.keep(bisect_right(self.positions, size - 1))
 
     def mark_saved(self) -> None:
-        """Every entry is in the file now, and nothing else."""
+        """Record that the file now contains all entries and nothing else."""
         self.saved = len(self)
         self.file_longer = False
 
     def to_bytes(self, first: int = 0) -> bytes:
-        """The entries from this number on, as in the file."""
+        """The entries from a number on, in the file's format."""
         entries = array("i", bytes(ENTRY_SIZE * (len(self.offsets) - first)))
         entries[0::2] = self.offsets[first:]
         entries[1::2] = self.positions[first:]
@@ -85,7 +85,7 @@ class OffsetIndex:
 
     @classmethod
     def parse(cls, content: bytes, size: int) -> OffsetIndex:
-        """The index of a segment of this size. Raises CorruptIndexError, though not for all faults."""
+        """Parse the index of a segment of this size. Raises CorruptIndexError, but not for every fault."""
         if len(content) % ENTRY_SIZE:
             raise CorruptIndexError(f"{len(content)} bytes are not a whole number of entries")
         entries = array("i", content)

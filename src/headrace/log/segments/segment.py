@@ -1,23 +1,23 @@
 """One segment of a partition log: its batches, its indexes, and the way from an offset to a batch.
 
-Files, named by the first offset that the segment may hold, in 20 digits: `.log` (`batch_file`), `.index`,
-`.timeindex`, and `.txnindex` if transactions were aborted in it. A segment that is no longer part of the log
-has `.deleted` behind these names until its files are removed.
+Files, named after the first offset that the segment may contain, in 20 digits: `.log` (`batch_file`),
+`.index`, `.timeindex`, and `.txnindex` if transactions were aborted in it. When a segment leaves the log, its
+files get the suffix `.deleted` until they are removed.
 
 Invariants: the segment covers the offsets from `base_offset` to before `end_offset`, where the next segment
-begins, or the log ends; not each of them needs to have a record. The indexes are loaded when they are first
-needed, and never point behind `size`; those of a closed segment may be dropped from memory at any time.
-`tail_offsets` and `tail_positions` say where the last batches begin, so that a reader at the end of the log
-needs neither index nor disk. Only methods of this class change a segment; others read its fields.
+begins or the log ends; not every offset needs to have a record. The indexes are loaded on first use and never
+point past `size`; those of a closed segment may be dropped from memory at any time. `tail_offsets` and
+`tail_positions` give the beginnings of the last batches, so that a reader at the end of the log needs neither
+index nor disk. Only methods of this class change a segment; others read its fields.
 
 When the next segment is due, the rules are Kafka's: the file would become larger than `segment.bytes`; a
 batch is newer than the first one by more than `segment.ms`, or `max.compaction.lag.ms` if that is less and
-the topic is compacted (by the clock since the segment was begun if its first batch has no timestamp); an
-index is full (`segment.index.bytes`); or an offset is too large to be relative. `PartitionLog.append` asks
-for each of them.
+the topic is compacted (if the first batch has no timestamp, the clock counts, from the segment's creation);
+an index is full (`segment.index.bytes`); or an offset is too large to be relative. `PartitionLog.append`
+checks each of them.
 
-Crash behaviour: the `.log` file is the truth, the indexes can be built from it; see `recovery`. Who may call:
-`log/`, from one thread. Never decides when to roll, to delete or to sync.
+Crash behaviour: the `.log` file is the truth, and the indexes can be rebuilt from it; see `recovery`. Who may
+call: `log/`, from one thread. Never decides when to roll, delete or sync.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ KINDS: Final = ("log", "index", "timeindex", "txnindex")
 DELETED: Final = ".deleted"
 LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
 NEVER: Final = 2**63 - 1
-# How many of the last batches are remembered with their positions, about.
+# Roughly how many of the last batches are remembered with their positions.
 _MOST_TAIL: Final = 256
 
 
 class Segment(BatchFile):
-    """Made by `SegmentList`."""
+    """Created by `SegmentList`."""
 
     __slots__ = (
         "active",
@@ -87,13 +87,13 @@ class Segment(BatchFile):
         self.interval = config.index_interval_bytes
         self.created_ms = now_ms
         self.end_offset = base_offset
-        # Batches may still come: the indexes stay in memory.
+        # Accepts appends: the indexes stay in memory.
         self.active = False
-        # Everything that an append goes by is known: a reader needs less, and may have opened the file.
+        # Everything that an append needs is loaded. Readers need less, and may have opened the file before.
         self.appendable = False
         self.index: OffsetIndex | None = None
         self.times: TimeIndex | None = None
-        # None if there is a file that was not read yet; `AbortedTransactions.of` reads it.
+        # None if there is a file that has not been read yet; `AbortedTransactions.of` reads it.
         self.transactions: TransactionIndex | None = TransactionIndex()
         self.indexed_position = 0
         self.max_timestamp = NO_TIMESTAMP
@@ -110,7 +110,7 @@ class Segment(BatchFile):
     # Appending
 
     def prepare_appends(self) -> SegmentFile:
-        """Find out all that an append goes by; the file to write to. Raises StorageError."""
+        """Load everything that appends need. Return the file to write to. Raises StorageError."""
         file = self.open_file()
         self.newest_timestamp(), self.offset_index(), self.time_index()
         if self.first_timestamp is None and self.size:
@@ -119,7 +119,7 @@ class Segment(BatchFile):
         return file
 
     def appended(self, last_offset: int, timestamp: int, size: int, now_ms: int) -> None:
-        """A batch was written at the end, from `end_offset` to `last_offset`. Runs for every batch."""
+        """Count a batch that was written at the end, up to `last_offset`. Runs for every batch."""
         position = self.size
         self.size = position + size
         self.used = True
@@ -135,13 +135,13 @@ class Segment(BatchFile):
         self.end_offset = last_offset + 1
 
     def _begin(self, timestamp: int, now_ms: int) -> None:
-        """The first batch of a segment decides when it is time for the next one."""
+        """The first batch of a segment determines when the next segment is due."""
         self.first_timestamp = timestamp
         self.created_ms = now_ms
         self._limit()
 
     def _add_to_indexes(self, last_offset: int, position: int) -> None:
-        """Index the batch at this position, and the newest timestamp so far."""
+        """Index the batch at a position, and the newest timestamp so far."""
         base_offset = self.base_offset
         self.offset_index().append(last_offset - base_offset, position)
         self.time_index().append_if_newer(self.max_timestamp, self.max_timestamp_offset - base_offset)
@@ -150,7 +150,7 @@ class Segment(BatchFile):
         self.full = self._indexes_full()
 
     def _indexes_full(self) -> bool:
-        """One entry of the time index is kept for the newest timestamp, which closing the segment adds."""
+        """One entry of the time index is reserved for the newest timestamp; closing the segment adds it."""
         most = self.config.segment_index_bytes
         return (
             len(self.offset_index()) >= most // OFFSET_ENTRY
@@ -158,20 +158,20 @@ class Segment(BatchFile):
         )
 
     def trim_tail(self) -> None:
-        """Forget the oldest of the remembered batches if they have become many."""
+        """Forget the oldest of the remembered batches if there are too many."""
         if len(self.tail_offsets) > _MOST_TAIL:
             del self.tail_offsets[: -_MOST_TAIL // 2]
             del self.tail_positions[: -_MOST_TAIL // 2]
 
     def configure(self, config: LogConfig) -> None:
-        """Other settings from now on."""
+        """Use other settings from now on."""
         self.config = config
         self.interval = config.index_interval_bytes
         if self.active:
             self._limit()
 
     def _limit(self) -> None:
-        """Work out, from the first batch and the settings, when the next segment is due."""
+        """Compute from the first batch and the settings when the next segment is due."""
         config = self.config
         wait = config.segment_ms
         if config.compact:
@@ -179,7 +179,7 @@ class Segment(BatchFile):
             wait = min(wait, config.max_compaction_lag_ms)
         most_jitter = min(config.segment_jitter_ms, config.segment_ms)
         if most_jitter > 0:
-            # So that not all partitions of a topic roll at once.
+            # Not all partitions of a topic should roll at once.
             wait -= random.randrange(most_jitter)
         self.roll_after_timestamp = self.roll_after_clock = NEVER
         first = self.first_timestamp
@@ -190,31 +190,31 @@ class Segment(BatchFile):
                 self.roll_after_clock = self.created_ms + wait
         self.full = self.index is not None and self._indexes_full()
 
-    # Its place in the log
+    # Place in the log
 
     def become_last(self, end_offset: int) -> None:
-        """The log ends with this segment, at this offset: batches may come."""
+        """Become the last segment of a log that ends at this offset, and accept appends."""
         self.active = True
         self.end_offset = end_offset
 
     def begin_appends(self) -> None:
-        """The segments behind this one were taken back: batches may come again. Raises StorageError."""
+        """Accept appends again after the following segments were removed. Raises StorageError."""
         self.offset_index(), self.time_index(), self.newest_timestamp()
         self.active = True
         self.files.index_pinned(self)
 
     def end_appends(self) -> None:
-        """No batch will come any more: what is only there for appending and for readers of the end goes."""
+        """Accept no more appends, and drop what only appends and readers of the end need."""
         self.active = False
         self.tail_offsets, self.tail_positions = [], []
         self._count_indexes()
 
     def ends_at(self, end_offset: int) -> None:
-        """The next segment begins at this offset."""
+        """Set the offset at which the next segment begins."""
         self.end_offset = end_offset
 
     def cut(self, size: int, end_offset: int) -> None:
-        """Let the segment end before the batch at a position and offset. Raises OSError, StorageError."""
+        """Cut the segment off before the batch at a position and offset. Raises OSError, StorageError."""
         self.truncate_file(size)
         index, times = self.offset_index(), self.time_index()
         self.size = size
@@ -230,7 +230,7 @@ class Segment(BatchFile):
         self.know_newest(segment_indexes.find_newest(self, index, times))
 
     def scanned(self, size: int, index: OffsetIndex, times: TimeIndex, newest: Newest) -> None:
-        """Recovery has looked at the batches: `size` bytes are good, and this is in them. Raises OSError."""
+        """Take over the result of a scan: `size` bytes are good, with these indexes. Raises OSError."""
         if size < self.size:
             self.truncate_file(size)
         self.size = size
@@ -242,7 +242,7 @@ class Segment(BatchFile):
     # Finding batches
 
     def locate(self, offset: int) -> Place | None:
-        """The first batch that ends at or behind this offset. Raises StorageError."""
+        """The first batch that ends at or after an offset. Raises StorageError."""
         tail = self.tail_offsets
         if tail and offset >= tail[0]:
             number = bisect_right(tail, offset)
@@ -259,9 +259,9 @@ class Segment(BatchFile):
             )
             if right:
                 return place
-            _log.warning("%s does not fit its log: building it anew", self.path("index"))
+            _log.warning("%s does not match its log, rebuilding it", self.path("index"))
             self.build_indexes()
-        raise StorageError(f"{self.log_path} does not hold offset {offset} where it should be")
+        raise StorageError(f"{self.log_path} does not contain offset {offset} where it should")
 
     def newest_timestamp(self) -> int:
         """The newest timestamp in the segment, -1 if it has none. Raises StorageError."""
@@ -271,7 +271,7 @@ class Segment(BatchFile):
                 self.know_newest(newest)
         if not self.timestamp_known:
             times = self.time_index()
-            # Building the indexes anew has found it out too.
+            # If the indexes had to be rebuilt, that has found the timestamp.
             if not self.timestamp_known and len(times):
                 self.max_timestamp = times.timestamps[-1]
                 self.max_timestamp_offset = self.base_offset + times.offsets[-1]
@@ -279,21 +279,21 @@ class Segment(BatchFile):
         return self.max_timestamp
 
     def know_newest(self, newest: Newest) -> None:
-        """Take it for granted that this is the newest timestamp."""
+        """Set the newest timestamp."""
         self.max_timestamp, self.max_timestamp_offset = newest
         self.timestamp_known = True
 
     # Indexes
 
     def offset_index(self) -> OffsetIndex:
-        """The index from memory, from its file, or built anew. Raises StorageError."""
+        """The index, from memory or its file, or rebuilt from the batches. Raises StorageError."""
         if self.index is None:
             self._load_indexes()
         assert self.index is not None
         return self.index
 
     def time_index(self) -> TimeIndex:
-        """As `offset_index`."""
+        """Like `offset_index`."""
         if self.times is None:
             self._load_indexes()
         assert self.times is not None
@@ -303,22 +303,22 @@ class Segment(BatchFile):
         try:
             self._take_indexes(*segment_indexes.load(self, self.interval))
         except CorruptIndexError as error:
-            _log.warning("building the indexes of %s anew: %s", self.log_path, error)
+            _log.warning("rebuilding the indexes of %s: %s", self.log_path, error)
             self.build_indexes()
 
     def build_indexes(self) -> None:
-        """Both indexes from the batches, to memory and files. Raises StorageError."""
+        """Rebuild both indexes from the batches, in memory and files. Raises StorageError."""
         index, times, newest = segment_indexes.build(self, self.interval)
         self.know_newest(newest)
         self._take_indexes(index, times)
         try:
             self.save_indexes(whole=True)
         except OSError as error:
-            # They are in memory, and will be built again if they are needed after a restart.
+            # They are in memory; a restart that needs them rebuilds them again.
             _log.warning("the indexes of %s cannot be written: %s", self.log_path, error)
 
     def time_entry_is_right(self, entry: int) -> bool:
-        """Whether an entry of the time index says what its batch says. Raises StorageError."""
+        """Whether an entry of the time index agrees with its batch. Raises StorageError."""
         return segment_indexes.is_right(self, self.offset_index(), self.time_index(), entry)
 
     def _take_indexes(self, index: OffsetIndex, times: TimeIndex) -> None:
@@ -332,15 +332,15 @@ class Segment(BatchFile):
         self.files.index_loaded(self, 8 * len(entries[0]) + 12 * len(entries[1]))
 
     def take_transactions(self, index: TransactionIndex | None) -> None:
-        """The transactions that were aborted in it; None if they are still to be read from their file."""
+        """Set the index of aborted transactions; None if its file is still to be read."""
         self.transactions = index
 
     def save_indexes(self, *, whole: bool = False) -> None:
-        """Write what is only in memory; with `whole` all files are there afterwards. Raises OSError."""
+        """Write what is only in memory; with `whole` make sure the files exist. Raises OSError."""
         segment_indexes.save(self, self.index, self.times, self.transactions, whole=whole)
 
     def complete_indexes(self) -> None:
-        """Save all, with the newest timestamp as the last entry. Raises OSError, StorageError."""
+        """Save everything, with the newest timestamp as the last entry. Raises OSError, StorageError."""
         newest = self.newest_timestamp()
         self.offset_index()
         self.time_index().append_if_newer(newest, self.max_timestamp_offset - self.base_offset)
@@ -351,27 +351,27 @@ class Segment(BatchFile):
         if self.transactions and self.transactions.saved == len(self.transactions):
             self.transactions = None
 
-    # Its files
+    # Files
 
     def forget(self) -> None:
-        """Close the file and drop the indexes from memory, without writing anything."""
+        """Close the file and drop the indexes from memory without writing anything."""
         self.files.forget(self)
         self.drop_indexes()
         self.tail_offsets, self.tail_positions = [], []
 
     def rename(self, suffix: str) -> None:
-        """The files have other names by now."""
+        """Record that the files were given another suffix."""
         self.suffix = suffix
 
     def mark_deleted(self) -> list[str]:
-        """Give the files their names of files to be removed; what they are called now.
+        """Rename the files for deletion. Return their new paths.
 
-        Raises OSError, and then the segment is as it was. An index that keeps its name has no log any more,
-        and goes when the log is opened next.
+        Raises OSError and then leaves the segment unchanged. An index that could not be renamed no longer has
+        a log file; the next opening of the log removes it.
         """
         rename = self.filesystem.rename
         paths = [self.path(kind) for kind in KINDS]
-        # Compacted twice within the delay: what the new name replaces would be freed on the spot.
+        # If it was compacted twice within the delay, renaming over the old file would free it on the spot.
         remove_file(self.filesystem, paths[0] + DELETED)
         rename(paths[0], paths[0] + DELETED)
         self.suffix = DELETED
@@ -386,7 +386,7 @@ class Segment(BatchFile):
         return [path + DELETED for path in paths]
 
     def remove(self) -> None:
-        """Remove the files at once. Raises OSError."""
+        """Remove the files immediately. Raises OSError."""
         self.forget()
         for kind in KINDS:
             remove_file(self.filesystem, self.path(kind))

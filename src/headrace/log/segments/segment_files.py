@@ -1,13 +1,13 @@
-"""Open files of segments: how many there may be, and who keeps one open.
+"""Open segment files: how many may be open, and who keeps one open.
 
-A `SegmentFile` is closed when nobody refers to it any more, so a range of a file that is on its way to a
-socket stays readable when its segment is deleted, rolled or put aside. `SegmentFiles` keeps the files of the
-segments that were used lately and lets go of others, so that thousands of segments do not use up the
-descriptors of the process; it does the same for the indexes of closed segments and the process's memory.
+A `SegmentFile` closes when the last reference to it goes, so a range of a file on its way to a socket stays
+readable after its segment was deleted, rolled or evicted. `SegmentFiles` keeps the files of recently used
+segments open and releases the others, so that thousands of segments do not exhaust the process's descriptors;
+it limits the memory for indexes of closed segments in the same way.
 
-Byte format: none. Crash behaviour: nothing is buffered here. Who may call: `log/`, from one thread; a
-`FileRange` may be read from, and a `SegmentFile` be synced, in any thread. Invariant: a file is in use by a
-segment (`segment.file`) exactly if it is counted here.
+Byte format: none. Crash behaviour: nothing is buffered here. Who may call: `log/`, from one thread; any
+thread may read a `FileRange` or sync a `SegmentFile`. Invariant: a segment has a `file` exactly if it is
+counted here.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Final, NamedTuple, Protocol
 
 from headrace.log.filesystem import FileSystem
 
-# Room for connections and everything else that needs descriptors.
+# Leave the rest for connections and everything else that needs descriptors.
 _SHARE_OF_DESCRIPTORS: Final = 2
 _MOST_FILES: Final = 4096
 _FEWEST_FILES: Final = 16
-# Indexes of closed segments; one of a full segment with default settings has up to 5 MB.
+# For indexes of closed segments; a full segment with default settings has up to 5 MB of them.
 _MOST_INDEX_BYTES: Final = 16 << 20
 
 
@@ -52,7 +52,7 @@ class SegmentFile:
 
 
 class FileRange(NamedTuple):
-    """Bytes of a segment that stay readable as long as this value is kept."""
+    """Bytes of a segment; they stay readable as long as this value exists."""
 
     file: SegmentFile
     position: int
@@ -63,7 +63,7 @@ class FileRange(NamedTuple):
 
 
 class HoldsFile(Protocol):
-    """What `SegmentFiles` needs of a segment. It alone sets and removes `file`."""
+    """What `SegmentFiles` needs from a segment. Only `SegmentFiles` sets `file`."""
 
     file: SegmentFile | None
     used: bool
@@ -73,13 +73,13 @@ class HoldsFile(Protocol):
 
 
 class HoldsIndexes(HoldsFile, Protocol):
-    """A segment that may have its indexes in memory."""
+    """A segment that may hold its indexes in memory."""
 
     def drop_indexes(self) -> None: ...
 
 
 class SegmentFiles:
-    """The segments whose files are open, oldest first; those used since the last look get a second chance."""
+    """The segments with open files, oldest first; those used since the last check get a second chance."""
 
     def __init__(self, filesystem: FileSystem, limit: int | None = None) -> None:
         self.filesystem: Final = filesystem
@@ -92,7 +92,7 @@ class SegmentFiles:
         return len(self._open)
 
     def open(self, segment: HoldsFile, *, create: bool = False) -> SegmentFile:
-        """The file of the segment, opened if it is not. Raises OSError."""
+        """The file of a segment; open it if necessary. Raises OSError."""
         file = segment.file
         segment.used = True
         if file is None:
@@ -104,17 +104,17 @@ class SegmentFiles:
         return file
 
     def forget(self, segment: HoldsIndexes) -> None:
-        """The segment is gone or closed: the file closes with its last reader."""
+        """The segment is gone or closed: its file closes with the last reader."""
         segment.file = None
         self._open.pop(segment, None)
         self._index_bytes -= self._index_sizes.pop(segment, 0)
 
     def index_pinned(self, segment: HoldsIndexes) -> None:
-        """The segment is written to again: its indexes stay."""
+        """The segment accepts appends again: keep its indexes."""
         self._index_bytes -= self._index_sizes.pop(segment, 0)
 
     def index_loaded(self, segment: HoldsIndexes, size: int) -> None:
-        """A closed segment has its indexes in memory now: drop those loaded first if that is too much."""
+        """A closed segment has loaded its indexes: drop the oldest ones if memory exceeds the limit."""
         self._index_bytes += size - self._index_sizes.pop(segment, 0)
         self._index_sizes[segment] = size
         while self._index_bytes > _MOST_INDEX_BYTES and len(self._index_sizes) > 1:
@@ -133,7 +133,7 @@ class SegmentFiles:
 
 
 def default_limit() -> int:
-    """Half of the descriptors that the process may have."""
+    """Half of the descriptors that the process may open."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
         return _MOST_FILES

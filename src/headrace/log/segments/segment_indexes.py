@@ -1,10 +1,9 @@
-"""The indexes of a segment, between their files and the batches that they can be built from.
+"""Loads, builds and saves the indexes of a segment.
 
-Byte formats: `offset_index`, `time_index`, `transaction_index` (which is only saved here: building it takes
-what is known of producers, see `producers/aborted_transactions`). Crash behaviour: a file that is missing, or
-whose last entries do not say what their batches say, is built anew from the batches, with the same entries
-that appending them had given. Who may call: `segment`. Never changes a segment: it gives values, which the
-segment keeps.
+Byte formats: `offset_index`, `time_index`, `transaction_index` (only saved here: building it requires the
+state of producers, see `producers/aborted_transactions`). Crash behaviour: a missing index, or one whose last
+entries disagree with their batches, is rebuilt from the batches, with the same entries that appending them
+created. Who may call: `segment`. Never changes a segment: functions return values, which the segment keeps.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from headrace.log.segments.transaction_index import ENTRY_SIZE as TRANSACTION_EN
 from headrace.log.segments.transaction_index import TransactionIndex
 
 NO_TIMESTAMP: Final = -1
-# Enough of an offset index to find a batch near the end of a segment, where its newest record mostly is.
+# Enough of an offset index to find a batch near the end of a segment, where the newest record usually is.
 _INDEX_END: Final = 512 * OFFSET_ENTRY
 
 
 class Newest(NamedTuple):
-    """The newest timestamp of a segment, -1 without one, and the last offset of the batch that has it."""
+    """The newest timestamp of a segment, -1 if it has none, and the last offset of the batch with it."""
 
     timestamp: int
     offset: int
 
 
 def load(batches: BatchFile, interval: int) -> tuple[OffsetIndex, TimeIndex]:
-    """Both indexes from their files. Raises CorruptIndexError if they have to be built, StorageError."""
+    """Read both indexes from their files. Raises CorruptIndexError if they must be rebuilt, StorageError."""
     if not batches.size:
         return OffsetIndex(), TimeIndex()
     filesystem = batches.filesystem
@@ -54,7 +53,7 @@ def load(batches: BatchFile, interval: int) -> tuple[OffsetIndex, TimeIndex]:
 
 
 def newest_from_ends(batches: BatchFile) -> Newest | None:
-    """The newest timestamp, from the last bytes of both files; None if they cannot tell.
+    """The newest timestamp, from the last bytes of both files; None if these do not suffice.
 
     Retention asks every log for it, and an index may have megabytes. Raises StorageError.
     """
@@ -77,7 +76,7 @@ def newest_from_ends(batches: BatchFile) -> Newest | None:
 
 
 def _last_bytes(batches: BatchFile, kind: str, most: int) -> tuple[bytes, int]:
-    """The end of a file, and how much there is before it. Raises OSError, CorruptIndexError."""
+    """The end of a file, and the number of bytes before it. Raises OSError, CorruptIndexError."""
     filesystem = batches.filesystem
     descriptor = filesystem.open(batches.path(kind))
     try:
@@ -91,7 +90,7 @@ def _last_bytes(batches: BatchFile, kind: str, most: int) -> tuple[bytes, int]:
 
 
 def _needs_entries(batches: BatchFile, interval: int) -> bool:
-    """Whether there is a batch that begins behind the interval of the index."""
+    """Whether a batch begins after the index interval."""
     if batches.size <= interval:
         return False
     found = walk(batches.open_file(), 0, batches.size, verify=False)
@@ -99,14 +98,14 @@ def _needs_entries(batches: BatchFile, interval: int) -> bool:
 
 
 def is_right(batches: BatchFile, index: OffsetIndex, times: TimeIndex, entry: int) -> bool:
-    """Whether an entry of the time index says what its batch says. Raises StorageError."""
+    """Whether an entry of the time index agrees with its batch. Raises StorageError."""
     last_offset = batches.base_offset + times.offsets[entry]
     place = _find(batches, index, last_offset)
     return place is not None and _says(batches, place.position, last_offset, times.timestamps[entry])
 
 
 def _find(batches: BatchFile, index: OffsetIndex, offset: int) -> Place | None:
-    """The first batch that ends at or behind an offset; None also if the index is wrong."""
+    """The first batch that ends at or after an offset; None if there is none or the index is wrong."""
     entry = index.floor(offset - batches.base_offset)
     if entry < 0:
         return batches.search(offset, 0, None)[0]
@@ -114,14 +113,14 @@ def _find(batches: BatchFile, index: OffsetIndex, offset: int) -> Place | None:
 
 
 def _says(batches: BatchFile, position: int, last_offset: int, timestamp: int) -> bool:
-    """Whether the batch at a position ends with this offset and has this as its newest timestamp."""
+    """Whether the batch at a position has this last offset and this newest timestamp."""
     for _position, fields in walk(batches.open_file(), position, batches.size, verify=False):
         return fields[0] + fields[6] == last_offset and fields[8] == timestamp
     return False
 
 
 def build(batches: BatchFile, interval: int) -> tuple[OffsetIndex, TimeIndex, Newest]:
-    """Both indexes and the newest timestamp, from the batches. Raises StorageError."""
+    """Build both indexes, and find the newest timestamp, from the batches. Raises StorageError."""
     index, times = OffsetIndex(), TimeIndex()
     base_offset = batches.base_offset
     newest, newest_offset, indexed = NO_TIMESTAMP, base_offset, 0
@@ -138,7 +137,10 @@ def build(batches: BatchFile, interval: int) -> tuple[OffsetIndex, TimeIndex, Ne
 
 
 def find_newest(batches: BatchFile, index: OffsetIndex, times: TimeIndex) -> Newest:
-    """The newest timestamp, from the time index and the batches behind it. Raises StorageError."""
+    """Find the newest timestamp from the time index and the batches after its last entry.
+
+    Raises StorageError.
+    """
     newest, newest_offset, position = NO_TIMESTAMP, batches.base_offset, 0
     if len(times):
         newest, newest_offset = times.timestamps[-1], batches.base_offset + times.offsets[-1]
@@ -160,8 +162,8 @@ def save(
 ) -> None:
     """Write the entries that are only in memory to the files. Raises OSError.
 
-    With `whole` also if there are none: the files are there afterwards, and hold nothing else. Only that of
-    the transactions need not be there.
+    With `whole`, make sure that the offset and time index files exist and contain nothing else. The
+    transaction index is only written if it has entries.
     """
     filesystem = batches.filesystem
     for each, kind, entry_size, always in (

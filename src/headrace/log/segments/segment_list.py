@@ -1,12 +1,12 @@
-"""The segments of one partition log in their order, and the offsets that they span.
+"""The segments of one partition log in order, and the offsets that they span.
 
-Invariants: there is at least one segment; the last one, `active`, is the one that is written to. Each segment
-covers the offsets up to where the next begins. Records before `start_offset` do not count, even if the first
-segment still has them; `start_offset` never goes back. `bases` are the segments' base offsets, for bisecting.
-Only methods here change the list; others read it.
+Invariants: there is at least one segment; the last one, `active`, receives all appends. Each segment covers
+the offsets up to the beginning of the next. Records before `start_offset` do not count, even if the first
+segment still contains them; `start_offset` never goes back. `bases` are the segments' base offsets, for
+bisecting. Only methods here change the list; others read it.
 
 Byte format and crash behaviour: those of `segment`; nothing is written here. Who may call: the partition log
-and its parts, from one thread. Never decides what goes or comes.
+and its parts, from one thread. Never decides which segments to add or remove.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class SegmentList:
-    """`path` is the folder of the partition, its last part the `name` of the log: `<topic>-<partition>`."""
+    """`path` is the partition's folder; its last part, `<topic>-<partition>`, is the `name` of the log."""
 
     __slots__ = ("_all", "active", "bases", "config", "files", "filesystem", "name", "path", "start_offset")
 
     def __init__(self, path: str, files: SegmentFiles, config: LogConfig) -> None:
-        """Empty: `fill` it."""
+        """Create an empty list; `fill` it before use."""
         self.path: Final = path
         self.name: Final = path.rpartition("/")[2]
         self.files: Final = files
@@ -51,7 +51,7 @@ class SegmentList:
 
     @property
     def closed(self) -> list[Segment]:
-        """All but the last."""
+        """All segments except the last."""
         return self._all[:-1]
 
     @property
@@ -64,23 +64,23 @@ class SegmentList:
         return sum([segment.size for segment in self._all])
 
     def number_of(self, offset: int) -> int:
-        """The number of the segment that covers an offset, or the last; -1 if it lies before all."""
+        """The number of the segment that covers an offset; -1 for an offset before the first segment."""
         return bisect_right(self.bases, offset) - 1
 
     def configure(self, config: LogConfig) -> None:
-        """Other settings from now on."""
+        """Use other settings from now on."""
         self.config = config
         for segment in self._all:
             segment.configure(config)
 
     def new(self, base_offset: int, *, now_ms: int, size: int = 0) -> Segment:
-        """A segment that is not part of the list yet."""
+        """Create a segment that is not part of the list yet."""
         return Segment(self.path, base_offset, self.files, self.config, size=size, now_ms=now_ms)
 
     def fill(self, sizes: Mapping[int, int], start_offset: int, now_ms: int) -> None:
-        """Begin with the segments that were found: sizes by base offset. An empty one if there are none.
+        """Fill the list with existing segments, given as sizes by base offset, or with one empty segment.
 
-        Where the last one ends is not known yet; `end_at` says it.
+        The end of the last segment is not known yet; `end_at` sets it.
         """
         self.bases = sorted(sizes) or [start_offset]
         self._all = [self.new(base, now_ms=now_ms, size=sizes.get(base, 0)) for base in self.bases]
@@ -89,12 +89,12 @@ class SegmentList:
         self.start_offset = max(start_offset, self.bases[0])
 
     def end_at(self, end_offset: int) -> None:
-        """The log ends with the last segment, at this offset or at its start."""
+        """Let the log end at this offset in its last segment, but not before its start."""
         self.active = self._all[-1]
         self.active.become_last(max(end_offset, self.start_offset))
 
     def append(self, segment: Segment) -> None:
-        """Begin a segment at the end of the log: the last one so far is closed."""
+        """Add an empty segment at the end; the one before it is closed."""
         self.active.end_appends()
         self._all.append(segment)
         self.bases.append(segment.base_offset)
@@ -102,28 +102,28 @@ class SegmentList:
         segment.become_last(segment.base_offset)
 
     def move_start(self, offset: int) -> bool:
-        """Let records before an offset not count any more; whether that changed anything."""
+        """Exclude the records before an offset. Return whether that changed anything."""
         if offset <= self.start_offset:
             return False
         self.start_offset = offset
         return True
 
     def drop_first(self) -> None:
-        """Take the first segment out; another one must follow."""
+        """Remove the first segment; it must not be the last."""
         del self._all[0], self.bases[0]
 
     def drop_from(self, number: int) -> None:
-        """Take out the segments from this number on; `end_at` has to follow."""
+        """Remove all segments from a number on; call `end_at` next."""
         del self._all[number:], self.bases[number:]
 
     def drop_last(self) -> None:
-        """Take the last segment out: the log ends with the one before it. Raises StorageError."""
+        """Remove the last segment; the one before it accepts appends again. Raises StorageError."""
         self.drop_from(len(self._all) - 1)
         self.active = self._all[-1]
         self.active.begin_appends()
 
     def replace(self, first: int, last: int, segment: Segment) -> list[Segment]:
-        """Put a segment in the place of those from number `first` to before `last`, which it gives back."""
+        """Replace the segments from `first` to before `last`. Return the replaced ones."""
         replaced = self._all[first:last]
         segment.ends_at(replaced[-1].end_offset)
         self._all[first:last] = [segment]

@@ -1,20 +1,20 @@
-"""The names that files of cleaned segments go through until they are part of the log.
+"""The renames by which the files of a cleaned segment become part of the log.
 
-Steps, as Apache Kafka's, each a rename:
+Steps, as in Apache Kafka, each a rename:
 
 1. `<base>.index.cleaned`, `.timeindex.cleaned`, `.txnindex.cleaned`, then `<base>.log.cleaned` become
-   `….swap`. With the last of these the swap counts.
-2. The files of the segments that are replaced get `.deleted` behind their names (`partition/segment_swap`).
-3. The `.swap` files get their names as parts of the log, `.log` last.
+   `….swap`. The last of these renames commits the swap.
+2. The files of the replaced segments get the suffix `.deleted` (`partition/segment_swap`).
+3. The `.swap` files get their final names, `.log` last.
 
-Crash behaviour: a start removes `.cleaned` files, and `.swap` files without a `<base>.log.swap`: nothing has
-happened then. Where there is one, it removes what is left of the segments whose offsets the new one covers,
-and does step 3. A segment that lies behind the last record that was kept is then left as it was: its records
-are superseded, and the round, which has not been noted as done, is done again.
+Crash behaviour: a start removes `.cleaned` files, and `.swap` files without a `<base>.log.swap`: the swap had
+not been committed. If there is one, the start removes what is left of the segments whose offsets the new one
+covers, and does step 3. A segment after the last retained record then stays as it was: its records are
+superseded, and the round, which was not recorded as done, is repeated.
 
-Invariants: renames reach the disk in their order; contents were synced before step 1. Byte format: that of
-segments. Who may call: `partition/segment_swap`; recovery, while a log is opened; compaction, for the names.
-Never touches a file of the log that is not replaced.
+Invariants: renames reach the disk in order; contents were synced before step 1. Byte format: that of
+segments. Who may call: `partition/segment_swap`; `opening`; compaction, for the names. Never touches a file
+of the log that is not being replaced.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 _DIGITS: Final = 20
 _LOG_SWAP: Final = f".log{SWAP}"
-# The log is what counts: it is renamed last.
+# The log file decides, so it is renamed last.
 _IN_ORDER: Final = (*KINDS[1:], KINDS[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanedSegment:
-    """A finished `.cleaned` segment, which takes the place of the segments with these base offsets."""
+    """A finished `.cleaned` segment, which replaces the segments with these base offsets."""
 
     bases: tuple[int, ...]
     size: int
@@ -69,7 +69,7 @@ def _rename_all(filesystem: FileSystem, stem: str, source: str, target: str) -> 
 
 
 def discard(filesystem: FileSystem, folder: str, cleaned: CleanedSegment) -> None:
-    """Remove the files of a cleaned segment that is not wanted, as far as that can be done."""
+    """Remove the files of an unwanted cleaned segment. Failures are only logged."""
     for kind in KINDS:
         for suffix in (CLEANED, SWAP):
             path = f"{folder}/{cleaned.bases[0]:020d}.{kind}{suffix}"
@@ -80,14 +80,14 @@ def discard(filesystem: FileSystem, folder: str, cleaned: CleanedSegment) -> Non
 
 
 def recover(filesystem: FileSystem, folder: str, found: dict[str, int]) -> None:
-    """Finish or undo what a crash broke off. `found` are the files of the folder. Raises OSError."""
+    """Finish or undo swaps that a crash interrupted. `found`: the files of the folder. Raises OSError."""
     swapped = sorted(name for name in found if name.endswith(_LOG_SWAP))
     stems = {name[:_DIGITS] for name in swapped}
     for name in list(found):
         if name.endswith(CLEANED) or (name.endswith(SWAP) and name[:_DIGITS] not in stems):
             _remove(filesystem, folder, found, name)
     for name in swapped:
-        _log.warning("%s/%s: a crash came between, putting it in place", folder, name)
+        _log.warning("finishing the interrupted swap of %s/%s", folder, name)
         stem = name[:_DIGITS]
         behind = _next_offset(filesystem, f"{folder}/{name}", found[name], int(stem))
         for other in [other for other in found if _is_between(other, int(stem), behind)]:
@@ -100,13 +100,13 @@ def recover(filesystem: FileSystem, folder: str, found: dict[str, int]) -> None:
 
 
 def _is_between(name: str, base_offset: int, next_offset: int) -> bool:
-    """Whether a file belongs to a segment that is behind the first replaced one and was replaced too."""
+    """Whether a file belongs to a replaced segment other than the first."""
     stem, _, kind = name.partition(".")
     return kind in KINDS and len(stem) == _DIGITS and stem.isdigit() and base_offset < int(stem) < next_offset
 
 
 def _next_offset(filesystem: FileSystem, path: str, size: int, base_offset: int) -> int:
-    """The offset behind the last batch of a segment."""
+    """The offset after the last batch of a segment."""
     following = base_offset
     file = SegmentFile(filesystem, path, write=False)
     for _position, fields in walk(file, 0, size, verify=False):

@@ -4,14 +4,15 @@ Byte format of `<base offset>.timeindex`, as Kafka's: entries of 12 bytes, big-e
 
     timestamp i64 | relative_offset i32
 
-An entry says: up to and including the batch that ends with offset `base offset + relative_offset`, no record
-is newer than `timestamp`, and that batch is the first that has a record of this timestamp. When a segment is
-closed, its newest timestamp is added, so that the last entry of a closed segment says how old the segment is.
+An entry means: up to and including the batch that ends with offset `base offset + relative_offset`, no record
+is newer than `timestamp`, and that batch is the first with a record of this timestamp. Closing a segment adds
+its newest timestamp, so the last entry of a closed segment gives the segment's age.
 For example `00000193e5a0c000 00000063`, in the segment with base offset 1000: the first record of that
 millisecond is in the batch that ends with offset 1099.
 
-Invariants: timestamps and offsets both rise from entry to entry. The entries are kept in memory as arrays;
-`saved` of them are in the file. Crash behaviour: as the offset index. Who may call: the segment that owns it.
+Invariants: timestamps and offsets both increase from entry to entry. Memory holds the entries in two arrays;
+the first `saved` of them are also in the file. Crash behaviour: as for the offset index. Who may call: the
+segment that owns it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _SWAP: Final = sys.byteorder == "little"
 
 
 class TimeIndex:
-    """Entries of one segment; offsets are relative to its base offset."""
+    """The entries of one segment; offsets are relative to its base offset."""
 
     __slots__ = ("file_longer", "offsets", "saved", "timestamps")
 
@@ -38,24 +39,24 @@ class TimeIndex:
         self.timestamps: array[int] = array("q")
         self.offsets: array[int] = array("i")
         self.saved = 0
-        # The file may hold entries that are no more.
+        # The file may contain entries that no longer exist.
         self.file_longer = False
 
     def __len__(self) -> int:
         return len(self.timestamps)
 
     def append_if_newer(self, timestamp: int, relative_offset: int) -> None:
-        """Add an entry, unless the last one says as much."""
+        """Add an entry, unless the last one is as new."""
         if timestamp > (self.timestamps[-1] if self.timestamps else -1):
             self.timestamps.append(timestamp)
             self.offsets.append(relative_offset)
 
     def floor(self, timestamp: int) -> int:
-        """The number of the last entry that is not newer than this timestamp; -1 if there is none."""
+        """The number of the last entry that is not newer than a timestamp; -1 if there is none."""
         return bisect_right(self.timestamps, timestamp) - 1
 
     def keep(self, entries: int) -> None:
-        """Forget the entries from this number on."""
+        """Drop all entries from a number on."""
         if entries < len(self.timestamps):
             del self.timestamps[entries:]
             del self.offsets[entries:]
@@ -64,29 +65,29 @@ class TimeIndex:
                 self.file_longer = True
 
     def truncate(self, relative_offset: int) -> None:
-        """Forget the entries of batches that end with this offset or behind it."""
+        """Drop the entries of batches that end at or after an offset."""
         self.keep(bisect_left(self.offsets, relative_offset))
 
     def mark_saved(self) -> None:
-        """Every entry is in the file now, and nothing else."""
+        """Record that the file now contains all entries and nothing else."""
         self.saved = len(self)
         self.file_longer = False
 
     def to_bytes(self, first: int = 0) -> bytes:
-        """The entries from this number on, as in the file."""
+        """The entries from a number on, in the file's format."""
         pack = _ENTRY.pack
         entries = zip(self.timestamps[first:], self.offsets[first:], strict=True)
         return b"".join([pack(timestamp, offset) for timestamp, offset in entries])
 
     @classmethod
     def parse(cls, content: bytes) -> TimeIndex:
-        """The index in a file. Raises CorruptIndexError, though not for all faults."""
+        """Parse an index file. Raises CorruptIndexError, but not for every fault."""
         if len(content) % ENTRY_SIZE:
             raise CorruptIndexError(f"{len(content)} bytes are not a whole number of entries")
         words = array("i", content)
         if _SWAP:
             words.byteswap()
-        # Two words of a timestamp, then the offset; the words of a timestamp are put in the machine's order.
+        # Two words of timestamp, then the offset; put the timestamp's words in the machine's order.
         pairs = array("i", bytes(8 * (len(words) // 3)))
         pairs[0::2], pairs[1::2] = (words[1::3], words[0::3]) if _SWAP else (words[0::3], words[1::3])
         index = cls()

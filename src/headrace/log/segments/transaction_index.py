@@ -1,19 +1,19 @@
-"""The index of the transactions that were aborted by a marker in one segment.
+"""The index of the transactions that a marker in one segment aborted.
 
 Byte format of `<base offset>.txnindex`, as Kafka's: entries of 34 bytes, big-endian, without a header:
 
     version i16 (0) | producer_id i64 | first_offset i64 | last_offset i64 | last_stable_offset i64
 
-An entry says: the records that the producer wrote from `first_offset` to its abort marker at `last_offset`
-do not count; once the marker was there, the log was decided up to `last_stable_offset`. The transaction may
-have begun in an earlier segment. For example, producer 7 writes offsets 10 and 12, producer 8 opens a
-transaction at 11, and the marker at 13 aborts producer 7: `7, 10, 13, 11`.
+An entry means: the records that the producer wrote from `first_offset` to its abort marker at `last_offset`
+do not count; once the marker was written, all transactions before `last_stable_offset` were decided. The
+transaction may have begun in an earlier segment. For example, producer 7 writes offsets 10 and 12, producer 8
+opens a transaction at 11, and the marker at 13 aborts producer 7: `7, 10, 13, 11`.
 
-Invariants: `last_offset` rises from entry to entry and lies in the segment. `saved` entries are in the file;
-a segment without aborted transactions has none. Crash behaviour: the file is brought up to date before a
-point that a start would trust is noted (`checkpoints`) and when the segment is closed; behind that point a
-start finds the markers in the log again. There is no checksum: a file that cannot be the index of its
-segment is built anew from the batches (`transactions`). Who may call: `log/`. Never opens a file.
+Invariants: `last_offset` increases from entry to entry and lies in the segment. The first `saved` entries are
+in the file; a segment without aborted transactions has no file. Crash behaviour: the file is updated before a
+written point is recorded (`checkpoints`) and when the segment is closed; a start finds later markers in the
+log again. There is no checksum: a file that cannot be the index of its segment is rebuilt from the batches
+(`aborted_transactions`). Who may call: `log/`. Never opens a file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VERSION: Final = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """What a producer wrote between two offsets, and readers of committed records must not see."""
+    """Records of one producer, between two offsets, that readers of committed records must not see."""
 
     producer_id: int
     first_offset: int
@@ -38,14 +38,14 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The entries of one segment, in the order of their markers."""
+    """The entries of one segment, in marker order."""
 
     __slots__ = ("entries", "file_longer", "saved")
 
     def __init__(
         self, entries: list[AbortedTransaction] | None = None, *, saved: int = 0, file_longer: bool = False
     ) -> None:
-        """`file_longer` if the file may hold other entries than the `saved` ones."""
+        """`file_longer`: the file may contain more than the `saved` entries."""
         self.entries: list[AbortedTransaction] = entries or []
         self.saved = saved
         self.file_longer = file_longer
@@ -57,7 +57,7 @@ class TransactionIndex:
         self.entries.append(entry)
 
     def truncate(self, offset: int) -> None:
-        """Forget the transactions whose marker stands at this offset or behind."""
+        """Drop the transactions whose marker is at or after an offset."""
         kept = len(self.entries)
         while kept and self.entries[kept - 1].last_offset >= offset:
             kept -= 1
@@ -67,7 +67,7 @@ class TransactionIndex:
             self.file_longer = True
 
     def overlapping(self, start: int, end: int) -> tuple[list[AbortedTransaction], bool]:
-        """Those with an offset from `start` to before `end`; whether no later segment can have more."""
+        """Entries with an offset from `start` to before `end`, and whether no later segment can have more."""
         found = []
         for entry in self.entries:
             if entry.last_offset >= start and entry.first_offset < end:
@@ -77,17 +77,17 @@ class TransactionIndex:
         return found, False
 
     def mark_saved(self) -> None:
-        """Every entry is in the file now, and nothing else."""
+        """Record that the file now contains all entries and nothing else."""
         self.saved = len(self)
         self.file_longer = False
 
     def to_bytes(self, first: int = 0) -> bytes:
-        """The entries from this number on, as in the file."""
+        """The entries from a number on, in the file's format."""
         return b"".join(_ENTRY.pack(_VERSION, *entry) for entry in self.entries[first:])
 
     @classmethod
     def parse(cls, content: bytes, base_offset: int, end_offset: int) -> TransactionIndex:
-        """The index of a segment with these offsets. Raises CorruptIndexError, though not for all faults."""
+        """Parse the index of a segment. Raises CorruptIndexError, but not for every fault."""
         if len(content) % ENTRY_SIZE:
             raise CorruptIndexError(f"{len(content)} bytes are not a whole number of entries")
         entries = []
