@@ -115,21 +115,21 @@ def test_a_topic_that_is_not_there(letters: Letters, command: list[str]) -> None
 
 @pytest.mark.parametrize("command", [["list"], ["show", "0:0"], ["repair"]])
 def test_a_topic_of_another_kind(letters: Letters, command: list[str]) -> None:
-    with pytest.raises(HeadraceError, match=f"`{letters.source}` is no dead-letter topic") as raised:
+    with pytest.raises(HeadraceError, match=f"`{letters.source}` is not a dead-letter topic") as raised:
         letters.run(command[0], letters.source, *command[1:])
     assert letters.topic in raised.value.remedy
 
 
 def test_a_topic_of_another_kind_without_dead_letters(broker: EmbeddedBroker, topic_name: str) -> None:
     create_topic(broker.bootstrap, topic_name)
-    with pytest.raises(HeadraceError, match="`headrace dlq list` shows those there are"):
+    with pytest.raises(HeadraceError, match="`headrace dlq list` lists the dead-letter topics"):
         Letters(broker=broker, source=topic_name).run("list", topic_name)
 
 
 @pytest.mark.parametrize(
     ("at", "expected"),
     [
-        ("0:9", "no entry at 0:9: partition 0 holds offsets 0 to 0"),
+        ("0:9", "no entry at 0:9: partition 0 has offsets 0 to 0"),
         ("1:0", "no entry at 1:0: partition 1 is empty"),
         ("7:0", "has no partition 7. Its partitions are 0 to 1"),
     ],

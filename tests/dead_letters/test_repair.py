@@ -66,7 +66,7 @@ def test_a_record_that_several_queries_could_not_read_goes_back_once(letters: Le
     letters.add(b"x", offset=1, query="CTAS_B_2")
     letters.add(b"y", offset=2, query="CSAS_A_1")
     result = letters.run("repair", letters.topic)
-    assert "0:1: same record, 0:0 is of the same record" in result.stdout
+    assert "0:1: same record, 0:0 is for the same record" in result.stdout
     assert letters.sent_values() == [b"x", b"y"]
     letters.run("repair", letters.topic, "--at", "0:1")
     assert letters.sent_values() == [b"x", b"y"]
@@ -83,7 +83,7 @@ def test_one_wrong_place_among_right_ones_sends_nothing(letters: Letters) -> Non
     letters.add(b"x", offset=1)
     with pytest.raises(HeadraceError, match="no entry at 0:5"):
         letters.run("repair", letters.topic, "--at", "0:0", "--at", "0:5")
-    with pytest.raises(HeadraceError, match="`first` is no place"):
+    with pytest.raises(HeadraceError, match="`first` is not the place"):
         letters.run("repair", letters.topic, "--at", "0:0", "--at", "first")
     assert letters.sent() == []
 
@@ -120,7 +120,7 @@ def test_what_replacing_leaves_as_it_was_is_not_sent(letters: Letters) -> None:
     assert "0:1: unchanged" in result.stdout
     assert result.stdout.endswith("2 unchanged, 1 sent\n")
     assert result.exit_code == 0
-    with pytest.raises(HeadraceError, match="nothing to look for"):
+    with pytest.raises(HeadraceError, match="nothing to search for"):
         letters.run("repair", letters.topic, "--replace", "", "x")
 
 
@@ -132,7 +132,7 @@ def test_a_command_filters_each_value_and_one_that_fails_stops_no_other(letters:
     assert letters.sent_values() == [b"ONE", b"TWO"]
     assert result.exit_code == 1
     assert "0:1: failed" in result.stdout
-    assert "ended with code 3: no good" in result.stdout
+    assert "exited with code 3: no good" in result.stdout
     letters.run("repair", letters.topic, "--command", "cat; echo")
     assert letters.sent_values() == [b"ONE", b"TWO", b"bad\n"], "what failed can be tried again"
 
@@ -152,11 +152,11 @@ def test_an_editor_that_fails_sends_nothing(letters: Letters, tmp_path: Path) ->
     letters.add(b"one", offset=1)
     letters.add(b"two", offset=2)
     chosen = script(tmp_path, 'grep -q two "$1" && exit 1; echo more >> "$1"')
-    with pytest.raises(HeadraceError, match=r"editor.sh` ended with code 1. Nothing was sent"):
+    with pytest.raises(HeadraceError, match=r"editor.sh` exited with code 1. Nothing was sent"):
         letters.run("repair", letters.topic, "--edit", env={"VISUAL": chosen})
     with pytest.raises(HeadraceError, match=r"`no-such-editor` cannot be started: No such file"):
         letters.run("repair", letters.topic, "--edit", env={"VISUAL": "no-such-editor"})
-    with pytest.raises(HeadraceError, match="neither VISUAL nor EDITOR is set"):
+    with pytest.raises(HeadraceError, match="neither VISUAL nor EDITOR has a value"):
         letters.run("repair", letters.topic, "--edit", env={"VISUAL": "", "EDITOR": ""})
     assert letters.sent() == []
 
@@ -225,14 +225,14 @@ def test_somebody_elses_record_cannot_go_back(letters: Letters) -> None:
     letters.add(b"x", offset=1)
     result = letters.run("repair", letters.topic)
     assert result.exit_code == 1
-    assert "0:0: failed, it does not say which record it is of" in result.stdout
+    assert "0:0: failed, it does not say which record it came from" in result.stdout
     assert letters.sent_values() == [b"x"]
 
 
 def test_a_source_that_is_gone_is_named(letters: Letters) -> None:
     letters.add(b"x", offset=1)
     delete_topic(letters.broker.bootstrap, letters.source)
-    with pytest.raises(HeadraceError, match=f"no topic `{letters.source}`, from which dead letters came"):
+    with pytest.raises(HeadraceError, match=f"no topic `{letters.source}`, which these dead letters came from"):
         letters.run("repair", letters.topic)
     assert letters.source not in topic_names(letters.broker.bootstrap)
 
@@ -252,7 +252,7 @@ def test_what_the_source_does_not_take_is_said_and_can_be_repaired_later(letters
     large = "head -c 3000000 /dev/zero | tr '\\0' x"
     result = letters.run("repair", letters.topic, "--at", "0:0", "--command", large)
     assert result.exit_code == 1
-    assert f"failed, {letters.source} did not take it: " in result.stdout
+    assert f"failed, {letters.source} did not accept it: " in result.stdout
     assert letters.run("repair", letters.topic).stdout.endswith("2 sent\n")
 
 
@@ -271,7 +271,7 @@ def test_a_note_that_is_none_is_not_passed_over_until_it_is_removed(
     letters.add(b"x", offset=1)
     letters.run("repair", letters.topic)
     produce(broker_of_its_own.bootstrap, NOTES_TOPIC, [{"key": b"k", "value": b"?"}])
-    with pytest.raises(HeadraceError, match=rf"{NOTES_TOPIC} 0:1 is no note of a repair"):
+    with pytest.raises(HeadraceError, match=rf"{NOTES_TOPIC} 0:1 is not a note of a repair"):
         letters.run("repair", letters.topic)
     produce(broker_of_its_own.bootstrap, NOTES_TOPIC, [{"key": b"k", "value": None}])
     assert "1 repaired before" in letters.run("repair", letters.topic).stdout

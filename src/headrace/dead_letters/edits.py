@@ -1,7 +1,7 @@
-"""Ways to make a good value of a bad one. Each takes a dead letter and gives the new value.
+"""Ways to edit the value of a dead letter. Each takes a dead letter and returns the new value.
 
-`EditFailed` says that one letter could not be edited; others may be. A HeadraceError ends the whole repair:
-an editor that fails is a user who wants to stop. Values are bytes, and what is not touched stays as it is.
+`EditFailed` means that this letter could not be edited; others may be. A HeadraceError ends the whole repair:
+if the editor fails, the user wants to stop. Values are bytes; what an edit does not touch stays as it is.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Edit = Callable[[DeadLetter], bytes | None]
 _LONGEST_COMPLAINT: Final = 200
 
 
-class EditFailed(Exception):  # noqa: N818 - says what happened to a letter, ends nothing
+class EditFailed(Exception):  # noqa: N818 - concerns one letter and ends nothing
     """Why this letter could not be edited."""
 
 
 def set_value(file: Path) -> Edit:
-    """The value is what the file holds. Raises HeadraceError bad_request where it cannot be read."""
+    """The value becomes the content of the file. Raises bad_request if the file cannot be read."""
     try:
         content = file.read_bytes()
     except OSError as error:
         raise HeadraceError(
             "bad_request",
             f"The file {file} with the new value cannot be read: {error.strerror}.",
-            remedy="--set-value wants a file that holds the value alone.",
+            remedy="--set-value takes a file that contains only the value.",
         ) from error
     return lambda _letter: content
 
@@ -43,7 +43,7 @@ def replace(old: str, new: str) -> Edit:
     """Every `old` in the value becomes `new`."""
     if not old:
         raise HeadraceError(
-            "bad_request", "--replace has nothing to look for.", remedy="Write --replace OLD NEW."
+            "bad_request", "--replace has nothing to search for.", remedy="Write --replace OLD NEW."
         )
 
     def edit(letter: DeadLetter) -> bytes | None:
@@ -53,9 +53,7 @@ def replace(old: str, new: str) -> Edit:
 
 
 def command(text: str) -> Edit:
-    """What the shell's command makes of the value: on standard input it has it, on standard output it gives
-    the new one.
-    """
+    """The value becomes the output of a shell command that reads the old one on standard input."""
 
     def edit(letter: DeadLetter) -> bytes:
         done = subprocess.run(
@@ -63,19 +61,19 @@ def command(text: str) -> Edit:
         )
         if done.returncode != 0:
             complaint = done.stderr.decode("utf-8", errors="replace").strip()[-_LONGEST_COMPLAINT:]
-            raise EditFailed(f"`{text}` ended with code {done.returncode}: {complaint or 'it said nothing'}")
+            raise EditFailed(f"`{text}` exited with code {done.returncode}: {complaint or 'no error output'}")
         return done.stdout
 
     return edit
 
 
 def editor(environ: Mapping[str, str] = os.environ) -> Edit:
-    """The user's editor, on a file with the value. Raises HeadraceError bad_request where none is set."""
+    """Open the value in the user's editor. Raises bad_request if no editor is set."""
     chosen = environ.get("VISUAL") or environ.get("EDITOR")
     if not chosen:
         raise HeadraceError(
             "bad_request",
-            "There is no editor: neither VISUAL nor EDITOR is set.",
+            "No editor is set: neither VISUAL nor EDITOR has a value.",
             remedy="Set one, for example EDITOR=nano, or use --set-value, --replace or --command.",
         )
 
@@ -96,18 +94,18 @@ def _open_editor(chosen: str, file: Path) -> None:
         raise HeadraceError(
             "bad_request",
             f"The editor `{chosen}` cannot be started: {error.strerror}. Nothing was sent.",
-            remedy="Set VISUAL or EDITOR to one that is there.",
+            remedy="Set VISUAL or EDITOR to an installed editor.",
         ) from error
     if code != 0:
         raise HeadraceError(
             "bad_request",
-            f"The editor `{chosen}` ended with code {code}. Nothing was sent.",
-            remedy="Leave it in the usual way to send what you have edited.",
+            f"The editor `{chosen}` exited with code {code}. Nothing was sent.",
+            remedy="Quit the editor without an error to send what you have edited.",
         )
 
 
 def _edited(before: bytes | None, after: bytes) -> bytes | None:
-    """Editors end the last line; that is no part of a value that had no such end."""
+    """Remove the newline that editors add at the end, unless the value had one before."""
     if after.endswith(b"\n") and not (before or b"").endswith(b"\n"):
         after = after[:-1]
     return None if before is None and not after else after

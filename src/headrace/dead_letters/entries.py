@@ -1,7 +1,8 @@
-"""One dead letter, as it stands in its topic: what could not be read, why, by which query, and from where.
+"""One dead letter: what could not be read, why, by which query, and from where.
 
-Pure: made of a record's parts. A record that somebody else wrote into a dead-letter topic becomes an entry
-too, with what it has; without the place it came from (`read_from`) it can be looked at but not sent back.
+Pure: made from the parts of a record. A record that somebody else wrote to a dead-letter topic becomes an
+entry too, with whatever it has; without the place it came from (`read_from`) it can be shown but not sent
+back.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def parse_at(text: str) -> At:
     if matched is None:
         raise HeadraceError(
             "bad_request",
-            f"`{text}` is no place of a dead letter.",
+            f"`{text}` is not the place of a dead letter.",
             remedy="Write PARTITION:OFFSET, for example 0:17; `headrace dlq list TOPIC` shows the places.",
         )
     return At(partition=int(matched[1]), offset=int(matched[2]))
@@ -53,7 +54,7 @@ def parse_at(text: str) -> At:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """`headers` are all of the entry; `original_headers` those that the record had where it came from."""
+    """`headers` are all headers of the entry; `original_headers` those of the original record."""
 
     topic: str
     at: At
@@ -84,12 +85,12 @@ class DeadLetter:
 
     @property
     def attempts(self) -> int:
-        """How often the record has failed so far."""
+        """How often the record has failed."""
         return max(1, self._number(ATTEMPTS_HEADER) or 1)
 
     @property
     def posted_at_ms(self) -> int | None:
-        """When the record was written where it came from."""
+        """When the original record was written."""
         return self._number(POSTED_AT_HEADER)
 
     @property
@@ -110,7 +111,7 @@ class DeadLetter:
 
 
 def dead_letter(record: Any) -> DeadLetter:
-    """The entry that a record of a consumer is."""
+    """Make an entry from a record as it was read."""
     given: Sequence[tuple[str, bytes | str | None]] = record.headers() or ()
     return DeadLetter(
         topic=record.topic(),

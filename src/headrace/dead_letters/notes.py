@@ -1,13 +1,13 @@
-"""What has been repaired: the compacted topic `_repaired_dead_letters`.
+"""Which records have been repaired: the compacted topic `_repaired_dead_letters`.
 
-Key: the place of the record that could not be read (`<topic>/<topic id>/<partition>/<offset>`), not that of
-its dead letter. For a record has a dead letter from each query that could not read it, and another where a
-query repeated itself after a crash, and is sent back once all the same. Value: JSON, a `Note`.
+Key: the place of the record that could not be read (`<topic>/<topic id>/<partition>/<offset>`), not the place
+of its dead letter. A record has a dead letter from each query that could not read it, and more if a query
+repeated work after a crash, yet it is sent back only once. Value: JSON, a `Note`.
 
-Crash behaviour: a note is written after the log has acknowledged the repaired record, so a crash between the
-two leaves a record that was sent and not noted; the next run sends it again (at least once). One transaction
-over both would close that gap, but its marker takes an offset in the source topic, and the platform counts
-the events of a topic by its offsets: accepted events would never again add up with those that came through.
+Crash behaviour: a note is written after the log has acknowledged the repaired record. A crash in between
+leaves a record that was sent but not noted, and the next run sends it again (at least once). A transaction
+over both would close that gap, but its marker takes an offset in the source topic. The platform counts the
+events of a topic by its offsets, so accepted and processed events would never match again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOTES_TOPIC: Final = "_repaired_dead_letters"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Which dead letter was repaired, where to it was sent, and when (milliseconds)."""
+    """Which dead letter was repaired, where the record was sent, and when (in milliseconds)."""
 
     dead_letter_topic: str
     dead_letter: str
@@ -41,7 +41,7 @@ Notes = Mapping[str, Note]
 
 
 def read_notes(cluster: Cluster) -> Notes:
-    """All notes by the key of their record. Raises HeadraceError log_unavailable, or storage_failed."""
+    """All notes, by the key of their record. Raises log_unavailable, storage_failed."""
     stretches = cluster.stretches(cluster.lookup([NOTES_TOPIC]).values()).get(NOTES_TOPIC, {})
     newest = {record.key(): record for record in records_between(cluster.bootstrap, NOTES_TOPIC, stretches)}
     return {
@@ -55,11 +55,11 @@ def _note(record: Any) -> Note:
     try:
         return msgspec.json.decode(record.value(), type=Note)
     except msgspec.DecodeError as error:
-        # Left out, a repaired record could be taken for one that waits, and be sent twice.
+        # If it were skipped, a repaired record would look unrepaired and be sent twice.
         raise HeadraceError(
             "storage_failed",
-            f"{NOTES_TOPIC} {record.partition()}:{record.offset()} is no note of a repair: {error}.",
-            remedy=f"Somebody else wrote it; a record with its key {record.key()!r} and no value removes it.",
+            f"{NOTES_TOPIC} {record.partition()}:{record.offset()} is not a note of a repair: {error}.",
+            remedy=f"Another program wrote it. A record with key {record.key()!r} and no value removes it.",
         ) from error
 
 

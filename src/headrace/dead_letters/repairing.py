@@ -1,9 +1,9 @@
-"""Repairing dead letters: which ones, what each becomes, and what came of it.
+"""Repairs dead letters: chooses them, edits them, sends them back, and reports the outcomes.
 
-Invariants: a record is sent back once, however many dead letters it has and however often this is run, but
-for a crash (`notes.py`); only entries that were there at the start are looked at, so what fails again waits
-for the next run; what an edit leaves as it was is not sent, since it would only fail again. Without an edit
-records are sent as they are: the statement, or the registry, is what was repaired.
+Invariants: a record is sent back once, however many dead letters it has and however often this runs, except
+after a crash (`notes.py`). Only entries that exist at the start are considered, so a record that fails again
+waits for the next run. A value that an edit leaves unchanged is not sent, since it would only fail again.
+Without an edit, records are sent unchanged: the statement or the schema was at fault.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from headrace.dead_letters.notes import Note, Notes, note_key, read_notes
 from headrace.dead_letters.sending import Repaired, Sender
 from headrace.dead_letters.topics import DeadLetterTopics
 
-# A crash repeats so many at most.
+# A crash repeats at most this many.
 _BATCH: Final = 100
 
 
 class Result(StrEnum):
-    """What came of one dead letter."""
+    """The outcome for one dead letter."""
 
     SENT = "sent"
     WOULD_SEND = "would be sent"
@@ -39,7 +39,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """`detail` says where to, or why not. `value` is the repaired one, where there is one."""
+    """`detail` says where the record went, or why not. `value` is the repaired value, if there is one."""
 
     letter: DeadLetter
     result: Result
@@ -66,13 +66,13 @@ class Repair:
         self._seen: dict[str, At] = {}
 
     def run(self, topic: str, places: Sequence[At], *, edits_first: bool) -> Iterator[Outcome]:
-        """What comes of each letter, as it is known. `edits_first`: nothing is sent before all are edited.
+        """Yield each outcome as it is known. `edits_first`: nothing is sent before all letters are edited.
 
-        Raises HeadraceError: the topic or a place is wrong, or the log does not answer.
+        Raises HeadraceError if the topic or a place is wrong, or if the log does not answer.
         """
         found = self._topics.named(topic)
         notes = read_notes(self._cluster)
-        # Every place is looked up before anything is sent: one that is wrong stops all.
+        # Every place is looked up before anything is sent: a wrong one stops the repair.
         chosen: Iterable[DeadLetter] = (
             [self._topics.entry(found, at) for at in dict.fromkeys(places)]
             if places
@@ -89,7 +89,7 @@ class Repair:
     def _decided(self, letter: DeadLetter, notes: Notes) -> Outcome | Repaired:
         source = letter.read_from
         if source is None:
-            detail = "it does not say which record it is of (no header headrace-read-from)"
+            detail = "it does not say which record it came from (no header headrace-read-from)"
             return Outcome(letter=letter, result=Result.FAILED, detail=detail)
         key = note_key(source)
         note = notes.get(key)
@@ -99,7 +99,7 @@ class Repair:
                 letter=letter, result=Result.REPAIRED_BEFORE, detail=f"sent to {note.sent_to} at {when}"
             )
         if key in self._seen:
-            detail = f"{self._seen[key]} is of the same record, which is sent once"
+            detail = f"{self._seen[key]} is for the same record, which is sent only once"
             return Outcome(letter=letter, result=Result.SAME_RECORD, detail=detail)
         self._seen[key] = letter.at
         self._sender.source(source.topic)
@@ -115,7 +115,7 @@ class Repair:
             return Outcome(letter=letter, result=Result.FAILED, detail=str(error))
         if value == letter.value:
             return Outcome(
-                letter=letter, result=Result.UNCHANGED, detail="the edit left the value as it was: not sent"
+                letter=letter, result=Result.UNCHANGED, detail="the edit did not change the value: not sent"
             )
         return Repaired(letter=letter, source=given.source, value=value)
 

@@ -1,14 +1,15 @@
-"""Sends repaired records back to where they came from, and notes it.
+"""Sends repaired records back to where they came from, and notes each one.
 
-A repaired record has the key of the old one and goes into its partition, so that the order of a key's records
-is that of one partition; where the topic has fewer partitions now, the key decides. It has the headers of the
-old one but for those in `_LEFT_OUT`, and:
+A repaired record has the key of the original and goes to the same partition, so that all records of a key
+stay in one partition; if the topic has fewer partitions now, the key decides. It has the headers of the
+original except those in `_LEFT_OUT`, and:
 
 - `headrace-repaired-from` and `headrace-attempts` (see `lake/dead_letter_headers.py`);
-- `headrace-rowtime`, the time of the old record: windows count the new one where the old one belongs. The
-  record's own timestamp is that of the repair, by which the log keeps it and by which latency is measured.
+- `headrace-rowtime`, the time of the original: windows count the repaired record where the original belongs.
+  The record's own timestamp is the time of the repair, which determines retention and latency.
 
-Order: records, acknowledged by all replicas, then their notes; `notes.py` says what a crash in between does.
+Order: first the records, acknowledged by all replicas, then their notes. For a crash in between see
+`notes.py`.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from headrace.dead_letters.notes import NOTES_TOPIC, Note, make_notes_topic, not
 from headrace.lake.coordinates import POSTED_AT_HEADER, ROWTIME_HEADER, SOURCE_HEADER
 from headrace.lake.dead_letter_headers import ATTEMPTS_HEADER, REPAIRED_FROM_HEADER, RecordPlace
 
-# The lake would take a record with coordinates that it knows for a repetition; the others are given anew.
+# The lake would take a record with known coordinates for a repetition; the other headers are set anew.
 _LEFT_OUT: Final = frozenset({SOURCE_HEADER, POSTED_AT_HEADER, ATTEMPTS_HEADER, REPAIRED_FROM_HEADER})
 _PATIENCE_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
-    """A dead letter, the place of its record, and the value that the record is to have."""
+    """A dead letter, the place of its record, and the repaired value."""
 
     letter: DeadLetter
     source: RecordPlace
@@ -45,7 +46,7 @@ class Repaired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What became of one: where it is now, or why it is not."""
+    """The outcome for one record: where it is now, or why it was not written."""
 
     repaired: Repaired
     sent_to: str = ""
@@ -53,7 +54,7 @@ class Delivery:
 
 
 class Sender:
-    """Sends, in batches. `largest_message` is the most bytes that the client takes for one."""
+    """Sends in batches. `largest_message` is the client's limit for one message, in bytes."""
 
     def __init__(self, cluster: Cluster, *, largest_message: int) -> None:
         self._cluster = cluster
@@ -64,24 +65,24 @@ class Sender:
         )
 
     def source(self, name: str) -> TopicIdentity:
-        """The topic that a record goes back to, as it is now. Raises HeadraceError no_such_topic."""
+        """The topic that a record goes back to, as it is now. Raises no_such_topic, log_unavailable."""
         if name not in self._sources:
             found = self._cluster.topic(name)
             if found is None:
                 raise HeadraceError(
                     "no_such_topic",
-                    f"There is no topic `{name}`, from which dead letters came: nothing can go back to it.",
-                    remedy="Make the topic again, or leave the dead letters as they are.",
+                    f"There is no topic `{name}`, which these dead letters came from.",
+                    remedy="Create the topic again, or leave the dead letters as they are.",
                 )
             self._sources[name] = found
         return self._sources[name]
 
     def send(self, batch: Sequence[Repaired]) -> list[Delivery]:
-        """Send all, then note those that arrived. Raises HeadraceError where that cannot be noted."""
+        """Send all, then note those that arrived. Raises log_unavailable if they cannot be noted."""
         if not batch:
             return []
         if not self._has_notes_topic:
-            # Before anything is sent: without it nothing would be remembered.
+            # Before anything is sent: without it, no repair could be noted.
             make_notes_topic(self._cluster)
             self._has_notes_topic = True
         outcomes = self._writer.write_all([self._record(repaired) for repaired in batch])
@@ -109,8 +110,8 @@ class Sender:
             places = ", ".join(f"{each.repaired.letter.at} to {each.sent_to}" for each in unnoted)
             raise HeadraceError(
                 "log_unavailable",
-                f"These were sent, but that could not be noted in {NOTES_TOPIC}: {places}.",
-                remedy="The next repair would send them again: name others with --at.",
+                f"These were sent but could not be noted in {NOTES_TOPIC}: {places}.",
+                remedy="The next repair would send them again: use --at to choose others.",
             )
 
 
@@ -118,7 +119,7 @@ def _delivery(repaired: Repaired, outcome: Outcome) -> Delivery:
     topic = repaired.source.topic
     if isinstance(outcome, Written):
         return Delivery(repaired=repaired, sent_to=f"{topic} {outcome.partition}:{outcome.offset}")
-    return Delivery(repaired=repaired, failure=f"{topic} did not take it: {outcome.str()}")
+    return Delivery(repaired=repaired, failure=f"{topic} did not accept it: {outcome.str()}")
 
 
 def _note_record(delivery: Delivery, now_ms: int) -> Outgoing:

@@ -1,6 +1,6 @@
-"""Dead-letter topics and their entries: which there are, how many entries each has, the entries themselves.
+"""Looks up dead-letter topics and their entries. A dead-letter topic is one whose name ends in `_dlq`.
 
-A dead-letter topic is one whose name ends in `_dlq`. Never changes anything.
+Never changes anything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.lake.dead_letter_headers import DEAD_LETTER_SUFFIX, dead_letter_to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterTopic:
-    """`stretches`: of each partition the first offset that is there, and the one that comes next."""
+    """`stretches` has the first and the next offset of each partition."""
 
     name: str
     stretches: dict[int, tuple[int, int]]
@@ -29,17 +29,17 @@ class DeadLetterTopic:
 
 
 class DeadLetterTopics:
-    """Looks at them."""
+    """The dead-letter topics of one cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def all(self) -> list[DeadLetterTopic]:
-        """Raises HeadraceError log_unavailable."""
+        """Raises log_unavailable."""
         return self._described(self._names())
 
     def named(self, name: str) -> DeadLetterTopic:
-        """Raises HeadraceError: bad_request for a topic of another kind, no_such_topic, log_unavailable."""
+        """Raises bad_request for a topic of another kind, no_such_topic, log_unavailable."""
         if not name.endswith(DEAD_LETTER_SUFFIX):
             self._refuse_other_kind(name)
         found = self._described([name])
@@ -50,7 +50,7 @@ class DeadLetterTopics:
                 f"There is no topic `{name}`.",
                 remedy=f"The dead-letter topics are: {known}."
                 if known
-                else "There is no dead-letter topic yet: a query makes that of its source when it starts.",
+                else "There is no dead-letter topic yet: a query creates them when it starts.",
             )
         return found[0]
 
@@ -65,12 +65,12 @@ class DeadLetterTopics:
         return found[-limit:]
 
     def every(self, topic: DeadLetterTopic) -> Iterator[DeadLetter]:
-        """All entries that were there when the topic was looked up, in the order of each partition."""
+        """All entries that existed when the topic was looked up, partition by partition."""
         for record in records_between(self._cluster.bootstrap, topic.name, topic.stretches):
             yield dead_letter(record)
 
     def entry(self, topic: DeadLetterTopic, at: At) -> DeadLetter:
-        """Raises HeadraceError bad_request where there is none."""
+        """Raises bad_request if there is no such entry."""
         if at.partition not in topic.stretches:
             raise HeadraceError(
                 "bad_request",
@@ -82,7 +82,7 @@ class DeadLetterTopics:
         if first <= at.offset < end:
             for record in records_between(self._cluster.bootstrap, topic.name, stretch):
                 return dead_letter(record)
-        holds = f"holds offsets {first} to {end - 1}" if first < end else "is empty"
+        holds = f"has offsets {first} to {end - 1}" if first < end else "is empty"
         raise HeadraceError(
             "bad_request",
             f"{topic.name} has no entry at {at}: partition {at.partition} {holds}.",
@@ -101,10 +101,10 @@ class DeadLetterTopics:
         there = self._cluster.topic(own) is not None
         raise HeadraceError(
             "bad_request",
-            f"`{name}` is no dead-letter topic: the name of one ends in {DEAD_LETTER_SUFFIX}.",
+            f"`{name}` is not a dead-letter topic: those end in {DEAD_LETTER_SUFFIX}.",
             remedy=f"Its dead letters are in `{own}`."
             if there
-            else "`headrace dlq list` shows those there are.",
+            else "`headrace dlq list` lists the dead-letter topics.",
         )
 
 

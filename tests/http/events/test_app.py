@@ -210,7 +210,7 @@ def test_a_log_that_stops_answering_leaves_events_unknown_and_says_so(
     assert unanswered.status == 503
     assert unanswered.body["accepted"] == []
     assert [each["index"] for each in unanswered.body["unknown"]] == [0, 1]
-    assert "may be in the log" in unanswered.body["unknown"][0]["message"]
+    assert "may still be in the log" in unanswered.body["unknown"][0]["message"]
     assert unanswered.body["message"] == "0 of 2 events accepted, 0 rejected, 2 unknown."
     assert taken.status == 200
 

@@ -45,7 +45,7 @@ def test_the_key_is_the_user_id(event: bytes, expected: bytes | None) -> None:
     [
         (b"", "byte 0"),
         (b"[]", "this is an array"),
-        (b'"text"', "this is a text"),
+        (b'"text"', "this is a string"),
         (b"12", "this is a number"),
         (b"-1", "this is a number"),
         (b"null", "this is null"),
@@ -119,6 +119,6 @@ def test_what_only_looks_like_too_much_is_taken(event: bytes) -> None:
 def test_the_limit_on_bytes_is_exact() -> None:
     event = b'{"User_ID":"u"}'
     assert event_key(event, max_event_bytes=len(event)) == b"u"
-    with pytest.raises(HeadraceError, match="15 bytes, more than the 14") as caught:
+    with pytest.raises(HeadraceError, match="15 bytes; at most 14") as caught:
         event_key(event, max_event_bytes=len(event) - 1)
     assert caught.value.code == "event_too_large"

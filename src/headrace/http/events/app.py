@@ -1,8 +1,8 @@
-"""The ASGI application behind `POST /events` and `GET /health`; no framework: microseconds count here.
+"""The ASGI application behind `POST /events` and `GET /health`. No framework: microseconds count here.
 
-Invariants: a request is answered after the log has acknowledged its events; a body that did not arrive
-whole is never written; one larger than the setting allows is refused while it streams in, not after it was
-read. Never changes the bytes of an event.
+Invariants: a response is sent after the log has acknowledged the events; a body that did not arrive whole is
+never written; a body larger than the setting allows is rejected while it streams in, not after it was read.
+Never changes the bytes of an event.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LINE_TYPES: Final = frozenset(
     }
 )
 _HEALTH_SECONDS: Final = 2.0
-# A larger body is split in a thread, so that other requests go on meanwhile.
+# A larger body is split in a thread, so that other requests can continue.
 _BYTES_PER_TURN: Final = 1_048_576
 _EVENTS_PER_TURN: Final = 500
 
@@ -57,7 +57,7 @@ class _Response:
 
 @dataclass(slots=True, kw_only=True)
 class Counters:
-    """What this process has done since it started."""
+    """Events counted since this process started."""
 
     accepted: int = 0
     rejected: int = 0
@@ -99,7 +99,7 @@ class EventsApplication:
             )
         if method != allowed:
             raise HeadraceError(
-                "method_not_allowed", f"{path} does not answer {method}.", remedy=f"Use {allowed} {path}."
+                "method_not_allowed", f"{path} does not support {method}.", remedy=f"Use {allowed} {path}."
             )
         if path == "/health":
             await self._log_writer.check(_HEALTH_SECONDS)
@@ -137,7 +137,7 @@ class EventsApplication:
         return _Response(status=reply.status, body=reply.encode())
 
     async def _examine(self, pieces: Iterable[Piece], reply: Reply) -> tuple[list[int], list[OutgoingEvent]]:
-        """The good events with their indexes; the bad ones are written into the reply."""
+        """The valid events with their indexes; the others are put into the reply."""
         indexes: list[int] = []
         events: list[OutgoingEvent] = []
         for index, piece in enumerate(pieces):
@@ -156,7 +156,7 @@ class EventsApplication:
     @property
     def _log_writer(self) -> LogWriter:
         if self._writer is None:
-            raise RuntimeError("the application was not started: it needs a server that speaks lifespan")
+            raise RuntimeError("the application was not started: it needs a server that supports lifespan")
         return self._writer
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -179,7 +179,7 @@ class EventsApplication:
 
 
 def create_events_app(settings: Settings) -> EventsApplication:
-    """The application for an ASGI server that speaks lifespan."""
+    """The application, for an ASGI server that supports lifespan."""
     return EventsApplication(settings)
 
 
@@ -207,24 +207,22 @@ async def _read_body(headers: dict[bytes, bytes], receive: Receive, limit: int) 
 
 
 def _is_lines(headers: dict[bytes, bytes]) -> bool:
-    """Whether the client says that it sends one event per line. Raises unsupported_media_type."""
+    """Whether the client declares one event per line. Raises unsupported_media_type."""
     encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
     if encoding not in {"", "identity"}:
-        raise _unsupported(
-            f"Bodies with content encoding {encoding!r} are not read.", "Send it uncompressed."
-        )
+        raise _unsupported(f"The content encoding {encoding!r} is not supported.", "Send it uncompressed.")
     media_type, *parameters = headers.get(b"content-type", b"").decode("latin-1").lower().split(";")
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         if name.strip() == "charset" and value.strip(' "') not in {"utf-8", "utf8", "us-ascii"}:
-            raise _unsupported(f"JSON in charset {value.strip()} is not read.", "Send UTF-8.")
+            raise _unsupported(f"The charset {value.strip()} is not supported.", "Send UTF-8.")
     media_type = media_type.strip()
     if media_type in LINE_TYPES:
         return True
     if media_type in JSON_TYPES or not media_type or media_type.endswith("+json"):
         return False
     raise _unsupported(
-        f"The content type {media_type} is not known here.",
+        f"The content type {media_type} is not supported.",
         "Send JSON as application/json, or one event per line as application/x-ndjson.",
     )
 
@@ -244,7 +242,7 @@ def _request_too_large(limit: int) -> HeadraceError:
 def _incomplete() -> HeadraceError:
     return HeadraceError(
         "bad_request",
-        "The connection ended before the whole body had arrived. No event of this request was accepted.",
+        "The connection ended before the whole body arrived. No event of this request was accepted.",
         remedy="Send the request again.",
     )
 
@@ -253,18 +251,18 @@ def _unknown(index: int, error: HeadraceError) -> Problem:
     return Problem(
         index,
         error.code,
-        f"{error.message} It may be in the log all the same.",
-        "Look before you send it again, or send it again if a second copy does no harm.",
+        f"{error.message} It may still be in the log.",
+        "Look for it before you send it again, or send it again if duplicates are acceptable.",
     )
 
 
 def _error(error: HeadraceError, *, rejected: tuple[Problem, ...] = (), allow: str = "") -> _Response:
-    """An answer to a request none of whose events was taken."""
+    """The response to a request none of whose events was accepted."""
     body = {**error.as_json(), "accepted": (), "rejected": rejected, "unknown": ()}
     return _Response(status=error.http_status, body=msgspec.json.encode(body), allow=allow)
 
 
 def _end_this_worker(reason: str) -> None:
-    """The producer cannot write any more: drain, end, and let the server start a new worker."""
-    _log.error("the producer failed for good, this worker ends: %s", reason)
+    """The producer can no longer write: drain, end, and let the server start a new worker."""
+    _log.error("the producer failed for good; this worker ends: %s", reason)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,11 +1,11 @@
-"""Writes events to the log and says of each what became of it.
+"""Writes events to the log and reports the outcome of each.
 
-Owns one idempotent producer of this process, the thread that polls it, and the topic: it is created before
-the first event, and again if somebody deletes it. Invariants: an event has a place in the log or a
-`Failure` that says whether it can be there; all state belongs to the event loop's thread, the polling
-thread only collects what librdkafka reports and hands it over once per poll; a full queue makes the writer
-wait, it is no error. Never sends an event a second time unless the log has said that the topic was not
-there for the first.
+Owns this process's idempotent producer, the thread that polls it, and the topic, which is created before the
+first event and again if somebody deletes it. Invariants: an event gets a place in the log, or a `Failure`
+that says whether it may be there; all state belongs to the event loop's thread, and the polling thread only
+collects librdkafka's reports and hands them over once per poll; a full queue makes the writer wait and is
+not an error. Never sends an event a second time unless the log has said that the topic did not exist the
+first time.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from headrace.http.events.topic import EventsTopic
 
 _log = logging.getLogger(__name__)
 
-# Between two looks for a topic that was just created and is not known to every broker yet.
+# Between two lookups of a topic that was just created and that some brokers do not know yet.
 _TOPIC_PAUSE_SECONDS: Final = 0.05
 _POLL_SECONDS: Final = 0.2
-# After so many events the event loop gets its turn, so that a large batch does not stop all other requests.
+# After so many events the event loop gets a turn, so that a large batch does not block other requests.
 _EVENTS_PER_TURN: Final = 500
 
 
@@ -64,7 +64,7 @@ class OutgoingEvent:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an event stands in the log."""
+    """Where an event is in the log."""
 
     partition: int
     offset: int
@@ -74,7 +74,7 @@ Outcome = Place | Failure
 
 
 class _Delivery:
-    """The events of one attempt that the log still owes an answer for."""
+    """The events of one attempt that the log has not answered yet."""
 
     __slots__ = ("done", "errors", "outcomes", "remaining")
 
@@ -89,7 +89,7 @@ class _Delivery:
         self._count_down()
 
     def fail(self, position: int, failure: KafkaError | Failure) -> None:
-        """A `KafkaError` still has to be judged, a `Failure` is final."""
+        """A `KafkaError` still has to be judged; a `Failure` is final."""
         if isinstance(failure, Failure):
             self.outcomes[position] = failure
         else:
@@ -107,10 +107,10 @@ _Report = tuple[_Delivery, int, KafkaError | None, int, int | None]
 
 
 class LogWriter:
-    """The way into one topic. Made, used and closed in one event loop."""
+    """Writes to one topic. Created, used and closed in one event loop."""
 
     def __init__(self, options: LogWriterOptions, *, on_fatal: Callable[[str], None]) -> None:
-        """`on_fatal` is told when the producer can never write again: this process had better be replaced."""
+        """`on_fatal` is called when the producer can never write again and this process must be replaced."""
         self._options = options
         self._on_fatal = on_fatal
         self._loop = asyncio.get_running_loop()
@@ -141,7 +141,7 @@ class LogWriter:
         self._poller.start()
 
     async def write(self, events: Sequence[OutgoingEvent], *, timestamp_ms: int) -> list[Outcome]:
-        """Write all and wait for the log's word on each; the outcomes stand in the order of the events."""
+        """Write all events and wait for each outcome; outcomes are in the order of the events."""
         outcomes: list[Outcome | None] = [None] * len(events)
         deadline = self._loop.time() + self._timeout
         waiting: Sequence[int] = range(len(events))
@@ -165,7 +165,7 @@ class LogWriter:
         await asyncio.to_thread(self._look_for_topic, timeout)
 
     async def close(self) -> None:
-        """Wait for what is under way, as long as a request would, and let go of the producer."""
+        """Wait for events in flight, as long as a request would, and release the producer."""
         try:
             await asyncio.wait_for(self._idle.wait(), self._timeout)
         except TimeoutError:
@@ -183,7 +183,7 @@ class LogWriter:
         timestamp_ms: int,
         deadline: float,
     ) -> list[int]:
-        """Write these events once; the positions that come back found no topic."""
+        """Write these events once; returns the positions of those that found no topic."""
         topic_id = self._topic_id
         delivery = _Delivery(outcomes, len(positions), self._loop.create_future())
         for count, position in enumerate(positions):
@@ -214,7 +214,7 @@ class LogWriter:
         return await self._judge(delivery, topic_id) if delivery.errors else []
 
     async def _judge(self, delivery: _Delivery, topic_id: str) -> list[int]:
-        """Turn errors into outcomes; the positions that come back can be written again without harm."""
+        """Turn errors into outcomes; returns the positions that can safely be written again."""
         again: list[int] = []
         dropped: list[int] = []
         for position, error in delivery.errors.items():
@@ -235,14 +235,14 @@ class LogWriter:
         return failure_of(error, topic=self._options.topic, bootstrap=self._options.bootstrap)
 
     async def _is_gone(self, topic_id: str) -> bool:
-        """Whether the topic with that id is no more: librdkafka then drops what it had queued for it."""
+        """Whether the topic with that id is gone: librdkafka then drops what it had queued for it."""
         try:
             return await asyncio.to_thread(self._topic.identity) != topic_id
         except HeadraceError:
             return False
 
     def _not_queued(self, error: KafkaError) -> KafkaError | Failure:
-        """Whatever the reason, such an event is not in the log."""
+        """Whatever the reason, the event is not in the log."""
         if error.code() in TOPIC_GONE:
             return error
         return Failure(self._failure(error).error, certain=True)
@@ -272,7 +272,7 @@ class LogWriter:
             if error is not None:
                 delivery.fail(position, error)
             elif offset is None:
-                # librdkafka concludes that it was written, but the log has not said where: no receipt.
+                # librdkafka concludes that it was written, but the log did not say where: no receipt.
                 delivery.fail(position, Failure(no_offset(), certain=False))
             else:
                 delivery.succeed(position, Place(partition, offset))
@@ -282,12 +282,12 @@ class LogWriter:
             self._idle.set()
 
     def _on_error(self, error: KafkaError) -> None:
-        """Called by librdkafka in the polling thread; what is not fatal it mends itself."""
+        """Called by librdkafka in the polling thread; it recovers by itself unless the error is fatal."""
         if error.fatal():
             self._loop.call_soon_threadsafe(self._on_fatal, error.str())
 
     async def _prepare_topic(self) -> None:
-        """Make sure that the topic is there; requests that wait for that share one attempt."""
+        """Make sure that the topic exists; requests that wait for it share one attempt."""
         if self._topic_ready:
             return
         if self._preparing is None:
@@ -297,14 +297,14 @@ class LogWriter:
 
     def _prepared(self, task: asyncio.Task[str]) -> None:
         self._preparing = None
-        # Asked for here, so that a failure counts as seen even if every request that waited for it is gone.
+        # Retrieved here, so that a failure counts as seen even if every waiting request is gone.
         self._topic_ready = not task.cancelled() and task.exception() is None
         if self._topic_ready:
             self._topic_id = task.result()
 
     def _ensure_topic(self) -> str:
         identity = self._topic.ensure()
-        # The producer remembers a topic that it once found missing, until it looks again.
+        # The producer remembers that a topic was missing until it looks again.
         self._look_for_topic(self._timeout)
         return identity
 
@@ -316,25 +316,24 @@ class LogWriter:
 
 
 def _configuration(options: LogWriterOptions) -> dict[str, Any]:
-    """What this producer has beyond the common configuration."""
+    """What this producer sets beyond the common configuration."""
     largest = event_message_bytes(options.max_event_bytes)
     return {
         "client.id": "headrace-ingest",
-        # A partition that knows nothing of this producer yet takes whatever batch comes first. With several
-        # under way, a first one that fails and a second one that does not make librdkafka take the first
-        # for written ("implicitly acked"), which it is not.
+        # A partition that does not know this producer yet accepts whatever batch arrives first. With several
+        # in flight, if the first fails and the second succeeds, librdkafka takes the first for written
+        # ("implicitly acked"), which it is not.
         "max.in.flight.requests.per.connection": 1,
-        # Events of a batch are much alike.
+        # The events of a batch are similar.
         "compression.type": "lz4",
         "request.timeout.ms": options.timeout_ms,
         "message.max.bytes": largest,
         "queue.buffering.max.messages": options.queue_messages,
         "queue.buffering.max.kbytes": max(65_536, 4 * largest // 1024),
         "socket.nagle.disable": True,
-        # A missing topic is reported at once and created here, with the partitions of the settings,
-        # whatever the cluster would have done.
+        # A missing topic is reported at once and created here, with the partitions of the settings.
         "topic.metadata.propagation.max.ms": 1,
-        # Informational: what happens to the connection is of interest beside the events it fails.
+        # Informational: log what happens to the connection.
         "log_level": 6,
     }
 

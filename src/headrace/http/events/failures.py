@@ -1,7 +1,7 @@
 """What an error of the log means for an event.
 
-Invariants: `certain` is said only where the log, or the way to it, cannot have taken the event; every error
-has a remedy that fits that. Never decides whether an event is sent again: that is `delivery`.
+Invariants: a failure is `certain` only if the log cannot have written the event; every error has a remedy to
+match. Never decides whether an event is sent again: that is `delivery`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from headrace.client.errors import KafkaError, is_not_allowed, log_unavailable
 from headrace.core.errors import HeadraceError
 
-# The topic was not there, so nothing was written: sending again cannot make a second copy.
+# The topic did not exist, so nothing was written: sending again cannot create a second copy.
 TOPIC_GONE: Final = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -21,7 +21,7 @@ TOPIC_GONE: Final = frozenset(
         KafkaError._UNKNOWN_PARTITION,
     }
 )
-# The log looked at the batch and refused it: it is surely not there. Any other error leaves that open.
+# The log rejected the batch, so it is certainly not written. Any other error leaves that open.
 _REFUSED: Final = frozenset(
     {
         KafkaError.INVALID_RECORD,
@@ -33,7 +33,7 @@ _REFUSED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an event has no place; `certain` if it is surely not in the log."""
+    """Why an event has no place; `certain` if it is certainly not in the log."""
 
     error: HeadraceError
     certain: bool
@@ -52,7 +52,7 @@ def failure_of(error: KafkaError, *, topic: str, bootstrap: str) -> Failure:
 def _too_large_for_the_log(topic: str) -> HeadraceError:
     return HeadraceError(
         "event_too_large",
-        f"The topic {topic} takes no message of this size.",
+        f"The topic {topic} does not accept messages of this size.",
         remedy="Send a smaller event, or raise `max.message.bytes` of the topic.",
     )
 
@@ -60,7 +60,7 @@ def _too_large_for_the_log(topic: str) -> HeadraceError:
 def queue_full() -> HeadraceError:
     return HeadraceError(
         "log_unavailable",
-        "The event was not sent: the log takes events more slowly than they come.",
+        "The event was not sent: events arrive faster than the log accepts them.",
         remedy="Send it again later.",
     )
 
@@ -68,7 +68,7 @@ def queue_full() -> HeadraceError:
 def no_offset() -> HeadraceError:
     return HeadraceError(
         "log_unavailable",
-        "The log did not say where it put the event.",
+        "The log did not say where it wrote the event.",
         remedy="Look for it in the topic before you send it again.",
     )
 
@@ -76,6 +76,6 @@ def no_offset() -> HeadraceError:
 def no_topic(topic: str) -> HeadraceError:
     return HeadraceError(
         "log_unavailable",
-        f"The topic {topic} is not there and could not be created.",
-        remedy="Create it, or allow this user of the log to create it.",
+        f"The topic {topic} does not exist and could not be created.",
+        remedy="Create it, or give this client permission to create it.",
     )

@@ -1,9 +1,9 @@
-"""What `POST /events` answers: one shape for every outcome, and the status that follows from it.
+"""The response of `POST /events`: one format for every outcome, and the status that follows from it.
 
-Invariants: every event of a request stands in exactly one of `accepted` (in the log, with its place),
-`rejected` (surely not in the log, with the reason) and `unknown` (the log did not say in time: it may be
-there). An answer that is not 200 also has `error`, `message` and `remedy`, as every error of the platform
-has. Never decides the fate of an event.
+Invariants: every event of a request is in exactly one of `accepted` (in the log, with its place), `rejected`
+(certainly not in the log, with the reason) and `unknown` (the log did not answer in time: it may be there).
+A response other than 200 also has `error`, `message` and `remedy`, like every error of the platform. Never
+decides what becomes of an event.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Problem(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True, kw_only=True)
 class Reply:
-    """The answer to one request while it comes together."""
+    """The response to one request, while it is being assembled."""
 
     accepted: list[Receipt] = field(default_factory=list)
     rejected: list[Problem] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Reply:
         return msgspec.json.encode(body)
 
     def _code(self) -> str:
-        """The most severe code: the log's trouble, then bad events, then large ones; else empty."""
+        """The most severe code: a failure of the log, then bad events, then large ones; else empty."""
         if self.unknown:
             return "log_unavailable"
         codes = {each.error for each in self.rejected}

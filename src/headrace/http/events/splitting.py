@@ -1,10 +1,10 @@
-"""Takes a request body apart into the bytes of its events, as they were posted.
+"""Splits a request body into the bytes of its events, as they were posted.
 
-Owns the three layouts: one JSON value, a JSON array, one JSON value per line. Invariants: what comes out is
-a slice of what came in, without the white space around it and never encoded anew; positions in messages are
-bytes of the body as posted; memory stays bounded by the body's size and `MAX_EVENTS`. An array that is no
-JSON is refused as a whole, because where one element is broken the borders of the next are a guess; a
-broken line harms only itself. Never judges whether a piece is a good event: that is `examination`.
+Owns the three layouts: one JSON value, a JSON array, one JSON value per line. Invariants: each piece is a
+slice of the body, without surrounding white space and never re-encoded; positions in messages are byte
+offsets in the body as posted; memory is bounded by the body's size and `MAX_EVENTS`. An array that is not
+JSON is rejected as a whole, because after a broken element the next boundary would be a guess; a broken line
+affects only itself. Never judges whether a piece is a valid event: that is `examination`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import msgspec
 from headrace.core.errors import HeadraceError
 
 JSON_SPACE: Final = b" \t\r\n"
-# Bounds what a request of tiny events costs: a receipt is larger than an event such as `{}`.
+# Limits the cost of a request with tiny events: a receipt is larger than an event such as `{}`.
 MAX_EVENTS: Final = 100_000
-# Arrays with more commas may have more elements than `MAX_EVENTS`: they are counted while they are read.
+# Arrays with more commas may have more than `MAX_EVENTS` elements: they are counted while being read.
 _COMMAS_OF_A_COMMON_ARRAY: Final = 10 * MAX_EVENTS
 
 _VALUE: Final = msgspec.json.Decoder(msgspec.Raw)
 _ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
-# Numbers stay text: they are skipped, not read, and Python refuses to convert very long ones.
+# Numbers stay text: they are skipped, and Python refuses to convert very long ones.
 _ELEMENT: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
@@ -35,7 +35,7 @@ Piece = bytes | msgspec.Raw
 
 
 class UnreadableArrayError(HeadraceError):
-    """The array is no JSON; `index` is the element where reading ended."""
+    """The array is not JSON; `index` is the element where parsing stopped."""
 
     def __init__(self, reason: str, *, index: int, position: int) -> None:
         super().__init__(
@@ -43,13 +43,13 @@ class UnreadableArrayError(HeadraceError):
             f"The array is not valid JSON at byte {position}, in or after element {index}: {reason}. "
             "No event of this request was accepted.",
             remedy="Correct the array, or send one event per line as application/x-ndjson: "
-            "there a bad line harms no other.",
+            "there a bad line does not affect others.",
         )
         self.index = index
 
 
 def split_body(body: bytes, *, lines: bool) -> Sequence[Piece]:
-    """The events of a body: one per line if `lines`, else whatever the body turns out to hold."""
+    """The events of a body: one per line if `lines`, otherwise by what the body contains."""
     trimmed = body.strip(JSON_SPACE)
     if not trimmed:
         raise HeadraceError(
@@ -65,9 +65,9 @@ def split_body(body: bytes, *, lines: bool) -> Sequence[Piece]:
 
 
 def _starts_with_a_line(trimmed: bytes) -> bool:
-    """Whether these are lines of objects that were sent as plain JSON.
+    """Whether these are lines of objects, sent as plain JSON.
 
-    A body whose first line is a whole object and that goes on after it cannot be one JSON value.
+    A body whose first line is a complete object, with more after it, cannot be one JSON value.
     """
     first, line_break, _ = trimmed.partition(b"\n")
     if not line_break or not first.startswith(b"{"):
@@ -94,8 +94,8 @@ def _split_array(body: bytes) -> Sequence[Piece]:
         try:
             pieces = _ARRAY.decode(body)
         except (msgspec.DecodeError, RecursionError):
-            # Read again below, element by element: that knows where it broke, and what is only unfit (such
-            # as half a surrogate pair or NaN) does not harm the other elements.
+            # Parsed again below, element by element: that finds the place of the error, and an element that
+            # is merely invalid (an unpaired surrogate, NaN) does not affect the others.
             pass
         else:
             _check_count(pieces)
@@ -104,7 +104,7 @@ def _split_array(body: bytes) -> Sequence[Piece]:
 
 
 def _split_array_by_element(body: bytes) -> list[Piece]:
-    # Bytes that are no UTF-8 pass through as lone surrogates and come back as they were.
+    # Bytes that are not UTF-8 pass through as lone surrogates and come back unchanged.
     text = body.decode("utf-8", "surrogateescape")
     pieces: list[Piece] = []
     position = _after_space(text, _after_space(text, 0) + 1)
@@ -148,7 +148,7 @@ def _check_count(pieces: Sequence[Piece]) -> None:
     if len(pieces) > MAX_EVENTS:
         raise HeadraceError(
             "request_too_large",
-            f"The request holds more than {MAX_EVENTS} events.",
+            f"The request has more than {MAX_EVENTS} events.",
             remedy="Send them in several requests.",
         )
 
