@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import http.client
 import logging
 import signal
 import time
@@ -25,6 +24,7 @@ from hypercorn.config import Config
 
 from headrace.assembly.announcements import announce
 from headrace.assembly.process_logging import configure_logging
+from headrace.assembly.processes.probing import trouble
 from headrace.client.cluster import Cluster
 from headrace.client.readiness import wait_until_serving
 from headrace.console.app import create_console_app
@@ -50,7 +50,6 @@ ANSWER_PATIENCE_SECONDS: Final = 30.0
 # Shorter than the supervisor's grace period for the whole process.
 DRAIN_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.1
-_WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 _log = logging.getLogger(__name__)
 
@@ -210,7 +209,7 @@ async def _say_ready(settings: Settings, doors: tuple[Door, ...]) -> None:
     """Announce `ready` once every door has answered."""
     deadline = time.monotonic() + ANSWER_PATIENCE_SECONDS
     for door in doors:
-        while (failure := await asyncio.to_thread(_probe, door)) is not None:
+        while failure := await asyncio.to_thread(trouble, door.host, door.port, door.probe):
             if time.monotonic() > deadline:
                 raise HeadraceError(
                     "process_failed", f"The {door.name} does not answer on port {door.port}: {failure}."
@@ -219,19 +218,6 @@ async def _say_ready(settings: Settings, doors: tuple[Door, ...]) -> None:
     where = ", ".join(f"{door.name} on port {door.port}" for door in doors)
     announce(settings, PROCESS, state="ready", detail=where)
     _log.info("Ready: %s.", where)
-
-
-def _probe(door: Door) -> str | None:
-    """Why the door does not answer properly; None if it does."""
-    connection = http.client.HTTPConnection(_WILDCARDS.get(door.host, door.host), door.port, timeout=5)
-    try:
-        connection.request("GET", door.probe)
-        status = connection.getresponse().status
-    except (OSError, http.client.HTTPException) as error:
-        return str(error)
-    finally:
-        connection.close()
-    return None if status == http.HTTPStatus.OK else f"GET {door.probe} returned {status}"
 
 
 class _StopAskedError(Exception):

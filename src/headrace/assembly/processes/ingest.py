@@ -11,13 +11,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import http.client
-import ipaddress
-import json
 import logging
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -29,6 +25,7 @@ from granian.server import Server
 from headrace.assembly.announcements import announce
 from headrace.assembly.ports import check_ports
 from headrace.assembly.process_specs import PROCESSES
+from headrace.assembly.processes.probing import address_of, trouble
 from headrace.core.settings import Settings
 from headrace.http.events.app import EventsApplication, create_events_app
 
@@ -57,7 +54,8 @@ def run(settings: Settings) -> int:
     server = Server(
         # Only a name: the loader below creates the application.
         f"{create_events_app.__module__}:{create_events_app.__name__}",
-        address=_address(settings.host),
+        # granian accepts only addresses, no host names.
+        address=address_of(settings.host),
         port=settings.ingest_port,
         interface=Interfaces.ASGI,
         workers=settings.ingest_workers or max(1, (os.cpu_count() or 1) // 2),
@@ -115,44 +113,11 @@ def _announce_when_ready(settings: Settings, server: Any, stopping: threading.Ev
             return
     said = ""
     while not stopping.is_set():
-        trouble = _trouble(settings)
-        if not trouble:
+        failure = trouble(settings.host, settings.ingest_port, "/health")
+        if not failure:
             announce(settings, NAME, state="ready", detail=f"http://{settings.host}:{settings.ingest_port}")
             return
-        if trouble != said:
-            announce(settings, NAME, state="starting", detail=trouble)
-            said = trouble
+        if failure != said:
+            announce(settings, NAME, state="starting", detail=failure)
+            said = failure
         stopping.wait(_PROBE_SECONDS)
-
-
-def _trouble(settings: Settings) -> str:
-    """Why `/health` does not report success; empty if it does."""
-    connection = http.client.HTTPConnection(_reachable(settings.host), settings.ingest_port, timeout=10)
-    try:
-        connection.request("GET", "/health")
-        answer = connection.getresponse()
-        body = answer.read()
-    except (OSError, http.client.HTTPException) as error:
-        return f"no answer yet: {error}"
-    finally:
-        connection.close()
-    if answer.status == 200:
-        return ""
-    try:
-        return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"/health answered {answer.status}"
-
-
-def _address(host: str) -> str:
-    """The address of a host name: granian accepts only addresses."""
-    family_and_address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
-    return str(family_and_address[4][0])
-
-
-def _reachable(host: str) -> str:
-    """An address at which a server listening on `host` can be reached."""
-    address = ipaddress.ip_address(_address(host))
-    if not address.is_unspecified:
-        return str(address)
-    return "127.0.0.1" if address.version == 4 else "::1"
