@@ -15,17 +15,15 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from confluent_kafka import Message
-
 from headrace.client.cluster import Cluster
 from headrace.client.errors import NotAcknowledgedError, log_late
-from headrace.client.reading import TopicReader
+from headrace.client.reading import Record, TopicReader
 from headrace.client.writing import Outgoing, RecordWriter
 from headrace.core.errors import HeadraceError
 
 _log = logging.getLogger(__name__)
 
-Fold = Callable[[Message], None]
+Fold = Callable[[Record], None]
 
 _POLL_SECONDS: Final = 0.2
 # A committed record becomes visible when the broker looks at a waiting fetch again, at the latest.

@@ -17,6 +17,9 @@ from headrace.client.topics import Partition
 
 _log = logging.getLogger(__name__)
 
+# A record as it was read, or in a `PartitionReader` the end of a partition or an error.
+Record = Message
+
 BEGINNING: Final = OFFSET_BEGINNING
 FETCH_WAIT_MS: Final = 50
 PATIENCE_SECONDS: Final = 15.0
@@ -36,9 +39,9 @@ class PartitionReader:
         """Read these partitions, and no others, each from its offset on."""
         self._consumer.assign([TopicPartition(*place, start) for place, start in starts.items()])
 
-    def poll(self, timeout: float) -> list[Message]:
+    def poll(self, timeout: float) -> list[Record]:
         """Messages that have arrived. Waits for the first one only."""
-        first: Message | None = self._consumer.poll(timeout)
+        first: Record | None = self._consumer.poll(timeout)
         # With a timeout `consume` would wait for a whole batch.
         return [] if first is None else [first, *self._consumer.consume(_BATCH, 0)]
 
@@ -81,11 +84,11 @@ class TopicReader:
         if starts:
             self._partitions.assign({(self._topic, number): start for number, start in starts.items()})
 
-    def poll(self, timeout: float) -> list[Message]:
+    def poll(self, timeout: float) -> list[Record]:
         """Records that have arrived, in the order of their partitions; none if none arrives in time."""
         return self._taken(self._partitions.poll(timeout))
 
-    def until(self, ends: Mapping[int, int], patience: float = PATIENCE_SECONDS) -> Iterator[Message]:
+    def until(self, ends: Mapping[int, int], patience: float = PATIENCE_SECONDS) -> Iterator[Record]:
         """The records before the given end of each partition. Raises log_unavailable.
 
         `patience` is how long to wait for the next record, in seconds.
@@ -104,8 +107,8 @@ class TopicReader:
     def close(self) -> None:
         self._partitions.close()
 
-    def _taken(self, messages: list[Message]) -> list[Message]:
-        records: list[Message] = []
+    def _taken(self, messages: list[Record]) -> list[Record]:
+        records: list[Record] = []
         for message in messages:
             error = message.error()
             partition, offset = message.partition() or 0, message.offset() or 0
@@ -129,7 +132,7 @@ def records_between(
     topic: str,
     stretches: Mapping[int, tuple[int, int]],
     patience: float = PATIENCE_SECONDS,
-) -> Iterator[Message]:
+) -> Iterator[Record]:
     """The records from the first offset up to, but without, the second, partition by partition.
 
     `patience` is how long to wait for the next record, in seconds. Raises log_unavailable.
@@ -144,12 +147,3 @@ def records_between(
             yield from reader.until({partition: end}, patience)
     finally:
         reader.close()
-
-
-def row_position(message: Message) -> dict[str, Any]:
-    """The pseudo-columns of a record."""
-    return {
-        "ROWTIME": message.timestamp()[1],
-        "ROWPARTITION": message.partition(),
-        "ROWOFFSET": message.offset(),
-    }

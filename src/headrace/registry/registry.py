@@ -14,9 +14,10 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from headrace.client.followed import KeptLog
+from headrace.client.reading import Record
 from headrace.core.errors import HeadraceError
 from headrace.registry.avro import AvroSchema, read_avro
 from headrace.registry.compatibility import Incompatibility, incompatibility, refusal
@@ -253,7 +254,7 @@ class Registry:
             raise missing
         return found
 
-    def _replay(self, message: Any) -> None:
+    def _replay(self, message: Record) -> None:
         """Runs in the reading thread, with `_progress` held."""
         record = decode_record(message.key(), message.value())
         if isinstance(record, OtherRecord) and record.reason:

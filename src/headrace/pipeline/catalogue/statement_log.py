@@ -16,9 +16,10 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from headrace.client.followed import KeptLog
+from headrace.client.reading import Record
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.catalogue.log_state import LogState
@@ -177,9 +178,9 @@ class StatementLog:
         for key in superfluous:
             self._log.append_later(*encode(RetiredRecord(key=key)))
 
-    def _replay(self, message: Any) -> None:
+    def _replay(self, message: Record) -> None:
         """Runs in the reading thread, with `_progress` held."""
         record = decode(message.key(), message.value())
         if isinstance(record, OtherRecord):
             _log.warning("a record of %s makes no sense: %s", message.topic(), record.reason)
-        self._state.replay(message.offset(), record)
+        self._state.replay(message.offset() or 0, record)

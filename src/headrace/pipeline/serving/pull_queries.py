@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from headrace.client.cluster import Cluster
 from headrace.client.errors import log_late
-from headrace.client.reading import TopicReader, row_position
+from headrace.client.reading import TopicReader
 from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Format, Source
 from headrace.pipeline.expressions.compiling import typed
 from headrace.pipeline.expressions.computed import Computed, Evaluate, Row
@@ -25,7 +25,7 @@ from headrace.pipeline.expressions.values import ValueProblemError, coerced
 from headrace.pipeline.formats import Schemas, Serializer
 from headrace.pipeline.plan import Aggregate, Explode, Filter, Project, Read, Step, reads_of
 from headrace.pipeline.rules.planning import plan_query
-from headrace.pipeline.serving.table_views import HEADERS, TableViews
+from headrace.pipeline.serving.table_views import HEADERS, TableViews, row_position
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expressions import (
     ColumnReference,
@@ -107,7 +107,7 @@ class PullQueries:
                     row = {**serializer.read_key(record.key()), **serializer.read_value(record.value())}
                 except ValueProblemError:
                     continue
-                yield {**row, **row_position(record), HEADERS: record.headers() or []}
+                yield {**row, **row_position(record)}
         finally:
             reader.close()
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from headrace.client.cluster import Cluster
 from headrace.client.errors import log_late
 from headrace.client.followed import FollowedTopic
-from headrace.client.reading import row_position
+from headrace.client.reading import Record
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.expressions.values import ValueProblemError
@@ -63,22 +63,29 @@ class TableView:
     def close(self) -> None:
         self._followed.stop()
 
-    def _take(self, record: Any) -> None:
-        key = record.key()
+    def _take(self, record: Record) -> None:
+        key, value = record.key(), record.value()
         if key is None:
             return
         cut = len(key) - self._window_bytes
         bare, window = key[:cut], key[cut:]
-        if record.value() is None:
+        if value is None:
             windows = self._rows.get(bare, {})
             windows.pop(window, None)
             if not windows:
                 self._rows.pop(bare, None)
         else:
-            self._rows.setdefault(bare, {})[window] = (
-                record.value(),
-                {**row_position(record), HEADERS: record.headers() or []},
-            )
+            self._rows.setdefault(bare, {})[window] = (value, row_position(record))
+
+
+def row_position(record: Record) -> Row:
+    """The pseudo-columns of a record, and its headers."""
+    return {
+        "ROWTIME": record.timestamp()[1],
+        "ROWPARTITION": record.partition(),
+        "ROWOFFSET": record.offset(),
+        HEADERS: record.headers() or [],
+    }
 
 
 class TableViews:
