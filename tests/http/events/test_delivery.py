@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from headrace.client.connections import open_producer
 from headrace.http.events import delivery
 from headrace.http.events.delivery import LogWriter, LogWriterOptions, OutgoingEvent, Place
 from headrace.http.events.failures import Failure, failure_of
@@ -42,11 +43,14 @@ def test_a_full_queue_makes_requests_wait_and_loses_nothing(broker: EmbeddedBrok
 
 
 def test_a_queue_that_stays_full_fails_what_was_not_sent_and_says_that_it_was_not(
-    broker: EmbeddedBroker, topic_name: str, monkeypatch: Any
+    broker: EmbeddedBroker, topic_name: str
 ) -> None:
     async def scenario() -> list[Place | Failure]:
-        writer = LogWriter(options(broker.bootstrap, topic_name, timeout_ms=300), on_fatal=never)
-        monkeypatch.setattr(writer, "_producer", _FullProducer(writer._producer))
+        writer = LogWriter(
+            options(broker.bootstrap, topic_name, timeout_ms=300),
+            on_fatal=never,
+            open_producer=lambda *given, **more: _FullProducer(open_producer(*given, **more)),
+        )
         try:
             return await writer.write([OutgoingEvent(b"{}", None)] * 2, timestamp_ms=1_000)
         finally:

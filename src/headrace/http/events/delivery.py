@@ -109,7 +109,13 @@ _Report = tuple[_Delivery, int, KafkaError | None, int, int | None]
 class LogWriter:
     """Writes to one topic. Created, used and closed in one event loop."""
 
-    def __init__(self, options: LogWriterOptions, *, on_fatal: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        options: LogWriterOptions,
+        *,
+        on_fatal: Callable[[str], None],
+        open_producer: Callable[..., Any] = open_producer,
+    ) -> None:
         """`on_fatal` is called when the producer can never write again and this process must be replaced."""
         self._options = options
         self._on_fatal = on_fatal
