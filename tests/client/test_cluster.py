@@ -76,10 +76,10 @@ def test_a_log_that_is_not_there_is_one_error_for_all() -> None:
 def test_a_topic_that_cannot_keep_what_it_is_for_is_refused(cluster: Cluster, topic_name: str) -> None:
     cluster.create_topic(topic_name, partitions=2, config=COMPACTED)
     with pytest.raises(HeadraceError, match=r"cannot hold plans: .* 2 partitions") as caught:
-        cluster.ensure_kept_topic(topic_name, holds="plans")
+        cluster.ensure_compacted_topic(topic_name, holds="plans")
     assert caught.value.code == "invalid_setting"
-    cluster.ensure_kept_topic(f"{topic_name}_2", holds="plans")
-    cluster.ensure_kept_topic(f"{topic_name}_2", holds="plans")
+    cluster.ensure_compacted_topic(f"{topic_name}_2", holds="plans")
+    cluster.ensure_compacted_topic(f"{topic_name}_2", holds="plans")
 
 
 def test_a_derived_topic_takes_a_whole_event_with_its_key_and_headers(

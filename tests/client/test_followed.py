@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 
 from headrace.client.cluster import Cluster
 from headrace.client.errors import NotAcknowledgedError
-from headrace.client.followed import FollowedTopic, KeptLog
+from headrace.client.followed import CompactedLog, FollowedTopic
 from headrace.client.reading import TopicReader, records_between
 from headrace.client.writing import Outgoing, RecordWriter, Written
 from headrace.core.errors import HeadraceError
@@ -47,7 +47,7 @@ def test_an_append_returns_once_its_record_was_folded(broker: EmbeddedBroker, to
     def fold(record: Any) -> None:
         state[record.key()] = record.value()
 
-    log = KeptLog(broker.bootstrap, topic_name, fold, holds="things", timeout=15)
+    log = CompactedLog(broker.bootstrap, topic_name, fold, holds="things", timeout=15)
     log.start()
     try:
         assert log.append(b"a", b"1")
@@ -61,7 +61,7 @@ def test_an_append_returns_once_its_record_was_folded(broker: EmbeddedBroker, to
     with pytest.raises(HeadraceError, match="is not followed any more"):
         log.read_to_end()
     again: list[bytes] = []
-    follower = KeptLog(
+    follower = CompactedLog(
         broker.bootstrap,
         topic_name,
         lambda record: again.append(record.key() or b""),
@@ -74,7 +74,7 @@ def test_an_append_returns_once_its_record_was_folded(broker: EmbeddedBroker, to
 
 
 def test_a_record_without_an_acknowledgement_is_no_success(broker: EmbeddedBroker, topic_name: str) -> None:
-    class Losing(KeptLog):
+    class Losing(CompactedLog):
         def write(self, key: bytes, value: bytes | None) -> int:
             super().write(key, value)
             raise NotAcknowledgedError(KafkaError(KafkaError._MSG_TIMED_OUT))

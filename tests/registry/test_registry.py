@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from headrace.client.followed import KeptLog
+from headrace.client.followed import CompactedLog
 from headrace.client.reading import TopicReader
 from headrace.core.errors import HeadraceError
 from headrace.engines.apache_kafka import ApacheKafka
@@ -173,7 +173,7 @@ def test_two_registries_on_one_log_give_one_id_to_one_schema_and_never_one_to_tw
         reader.stop()
 
 
-class _LaggingLog(KeptLog):
+class _LaggingLog(CompactedLog):
     """Reads nothing more, once told to lag, until somebody asks where the log ends."""
 
     may_read: threading.Event
@@ -196,7 +196,7 @@ def test_a_registry_that_lags_behind_decides_on_what_is_in_the_log_not_on_what_i
     bootstrap: str, topic_name: str
 ) -> None:
     ahead = Registry(bootstrap, topic=topic_name)
-    behind = Registry(bootstrap, topic=topic_name, kept_log=_LaggingLog)
+    behind = Registry(bootstrap, topic=topic_name, log_type=_LaggingLog)
     ahead.start()
     behind.start()
     ahead.set_level(None, Level.NONE)
@@ -252,7 +252,7 @@ class _DeathError(Exception):
     """Stands for the end of the process."""
 
 
-class _DyingLog(KeptLog):
+class _DyingLog(CompactedLog):
     """Dies once the log has so many more records, before anybody reads it back."""
 
     records_left = 0
@@ -269,7 +269,7 @@ class _DyingLog(KeptLog):
 def test_a_registry_that_dies_before_it_reads_back_what_it_wrote_leaves_nothing_half_done(
     bootstrap: str, topic_name: str, records: int
 ) -> None:
-    dying = Registry(bootstrap, topic=topic_name, kept_log=_DyingLog)
+    dying = Registry(bootstrap, topic=topic_name, log_type=_DyingLog)
     dying.start()
     assert dying.register("a", '"int"') == 1
     assert isinstance(dying._log, _DyingLog)

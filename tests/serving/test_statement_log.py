@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from headrace.client.errors import NotAcknowledgedError
-from headrace.client.followed import KeptLog
+from headrace.client.followed import CompactedLog
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.catalogue.records import PutType
@@ -92,7 +92,7 @@ def test_writers_that_race_all_decide_on_what_is_there(broker: EmbeddedBroker, s
             log.stop()
 
 
-class _LosingLog(KeptLog):
+class _LosingLog(CompactedLog):
     """Loses the first acknowledgement, and the record with it unless `is_written`."""
 
     is_written = False
@@ -111,11 +111,11 @@ class _LosingWrittenLog(_LosingLog):
     is_written = True
 
 
-@pytest.mark.parametrize("kept_log", [_LosingLog, _LosingWrittenLog])
+@pytest.mark.parametrize("log_type", [_LosingLog, _LosingWrittenLog])
 def test_a_lost_acknowledgement_makes_one_statement(
-    broker: EmbeddedBroker, statement_topic: str, kept_log: type[KeptLog]
+    broker: EmbeddedBroker, statement_topic: str, log_type: type[CompactedLog]
 ) -> None:
-    log = StatementLog(broker.bootstrap, topic=statement_topic, kept_log=kept_log)
+    log = StatementLog(broker.bootstrap, topic=statement_topic, log_type=log_type)
     log.start()
     try:
         outcome = log.commit(adding("A"))
@@ -126,7 +126,7 @@ def test_a_lost_acknowledgement_makes_one_statement(
         log.stop()
 
 
-class _RefusingLog(KeptLog):
+class _RefusingLog(CompactedLog):
     """Takes no snapshot as long as it refuses them."""
 
     refuses = True
@@ -140,7 +140,7 @@ class _RefusingLog(KeptLog):
 def test_a_snapshot_that_cannot_be_written_fails_no_statement(
     broker: EmbeddedBroker, statement_topic: str
 ) -> None:
-    log = StatementLog(broker.bootstrap, topic=statement_topic, snapshot_every=1, kept_log=_RefusingLog)
+    log = StatementLog(broker.bootstrap, topic=statement_topic, snapshot_every=1, log_type=_RefusingLog)
     log.start()
     try:
         assert isinstance(log._log, _RefusingLog)

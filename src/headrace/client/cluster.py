@@ -128,7 +128,7 @@ class Cluster:
         deleted = self._admin.delete_topics([name], request_timeout=self._timeout)
         return self._done(deleted[name], f"delete topic `{name}`", KafkaError.UNKNOWN_TOPIC_OR_PART)
 
-    def ensure_kept_topic(self, name: str, *, holds: str) -> None:
+    def ensure_compacted_topic(self, name: str, *, holds: str) -> None:
         """Create a compacted topic with one partition, which keeps the newest record of each key for ever.
 
         If the topic exists, check that it is such a topic. Raises log_unavailable, invalid_setting.

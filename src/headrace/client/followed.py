@@ -1,11 +1,11 @@
-"""Followed topics: a thread reads a topic from its beginning, goes on as records arrive, and folds them.
+"""Followed topics: a thread reads a topic from its beginning, continues as records arrive, and folds them.
 
-Invariants: state changes only in the reading thread, by the `fold` that the owner gives, with `progress`
-held; `progress` is notified whenever more has been read. Whoever reads the state holds `progress`, too.
+Invariants: only the reading thread changes the state, by calling the owner's `fold` while it holds
+`progress`, which it notifies whenever it has read more. Anybody who reads the state holds `progress` too.
 
-A `KeptLog` is a followed topic with one compacted partition that its owner also appends to: the source of
-truth for a part of the platform. Needs no transactions; any number of processes may append at once. Crash
-behaviour: see `writing.py`. Never interprets a record.
+A `CompactedLog` is a followed topic with one compacted partition, to which its owner also appends: the source
+of truth for a part of the platform. It needs no transactions, and any number of processes may append at once.
+Crash behaviour: see `writing.py`. Never interprets a record.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ class FollowedTopic:
         )
 
     def _follow(self) -> None:
-        """Runs in the reading thread."""
         reader = TopicReader(self.bootstrap, self.topic, self._partitions, fetch_wait_ms=_FETCH_WAIT_MS)
         try:
             while not self.is_stopping:
@@ -86,7 +85,7 @@ class FollowedTopic:
             reader.close()
 
     def read_on(self, reader: TopicReader, timeout: float) -> None:
-        """Fold what arrives next. For tests to override."""
+        """Fold the records that arrive next. Runs in the reading thread."""
         records = reader.poll(timeout)
         with self.progress:
             for record in records:
@@ -95,7 +94,7 @@ class FollowedTopic:
             self.progress.notify_all()
 
 
-class KeptLog(FollowedTopic):
+class CompactedLog(FollowedTopic):
     """A followed topic that its owner appends to; an append returns once its record was read back."""
 
     def __init__(self, bootstrap: str, topic: str, fold: Fold, *, holds: str, timeout: float) -> None:
@@ -108,7 +107,7 @@ class KeptLog(FollowedTopic):
 
     def start(self) -> None:
         """Create the topic if it is missing, and read all of it. Raises log_unavailable, invalid_setting."""
-        self._cluster.ensure_kept_topic(self.topic, holds=self._holds)
+        self._cluster.ensure_compacted_topic(self.topic, holds=self._holds)
         # While this connects, the records are read.
         self._writer.open()
         super().start()

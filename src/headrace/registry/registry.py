@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from headrace.client.followed import KeptLog
+from headrace.client.followed import CompactedLog
 from headrace.client.reading import Record
 from headrace.core.errors import HeadraceError
 from headrace.registry.avro import AvroSchema, read_avro
@@ -52,12 +52,12 @@ class Registry:
         *,
         topic: str = TOPIC,
         timeout: float = 15.0,
-        kept_log: type[KeptLog] = KeptLog,
+        log_type: type[CompactedLog] = CompactedLog,
     ) -> None:
         """`timeout` is how long a call waits for the log, in seconds."""
         self._timeout = timeout
         self._state = RegistryState()
-        self._log = kept_log(bootstrap, topic, self._replay, holds="schemas", timeout=timeout)
+        self._log = log_type(bootstrap, topic, self._replay, holds="schemas", timeout=timeout)
         # Guards the state.
         self._progress = self._log.progress
         self._looked_for_leftovers = False

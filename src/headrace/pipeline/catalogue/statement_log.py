@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.client.followed import KeptLog
+from headrace.client.followed import CompactedLog
 from headrace.client.reading import Record
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Catalogue
@@ -62,13 +62,13 @@ class StatementLog:
         topic: str = TOPIC,
         timeout: float = 15.0,
         snapshot_every: int = SNAPSHOT_EVERY,
-        kept_log: type[KeptLog] = KeptLog,
+        log_type: type[CompactedLog] = CompactedLog,
     ) -> None:
         """`timeout` is how long a call waits for the log, in seconds."""
         self._timeout = timeout
         self._snapshot_every = snapshot_every
         self._state = LogState()
-        self._log = kept_log(bootstrap, topic, self._replay, holds="statements", timeout=timeout)
+        self._log = log_type(bootstrap, topic, self._replay, holds="statements", timeout=timeout)
         # Guards the state; is notified whenever more has been read.
         self._progress = self._log.progress
         # Held during a statement: those of one process come one after the other.
