@@ -17,9 +17,9 @@ import pytest
 from headrace.broker.connection import (
     CHUNK_BYTES,
     MOST_OPEN,
-    CloseConnectionError,
     Connection,
 )
+from headrace.broker.errors import CloseConnectionError
 
 LIMIT = 1024 * 1024
 pytestmark = pytest.mark.anyio

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Generic
 
-from headrace.broker.connection import CloseConnectionError
 from headrace.broker.coordinators.shard import Carried, Shard, SomeMachines, subject
 from headrace.broker.coordinators.shards import load
+from headrace.broker.errors import CloseConnectionError
 from headrace.coordination.decision import Decision, Record, Reply, TimerKey, WaitingId
 from headrace.log.errors import StorageError
 from headrace.log.partition.partition_log import Appended

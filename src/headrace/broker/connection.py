@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from headrace.broker.errors import CloseConnectionError
 from headrace.wire.errors import WireError
 from headrace.wire.framing import FrameBuffer
 from headrace.wire.pieces import FilePart, Pieces
@@ -42,10 +43,6 @@ GATHERED_BYTES: Final = 1024
 
 Reply = Pieces | asyncio.Future[Pieces]
 Dispatch = Callable[[memoryview, "Connection"], Reply]
-
-
-class CloseConnectionError(Exception):
-    """The request cannot be answered other than by hanging up, as Kafka does."""
 
 
 class _Place:

@@ -14,7 +14,8 @@ from kio.schema.errors import ErrorCode
 
 from headrace.broker.api import Api, Body, Context, Served
 from headrace.broker.broker import Broker
-from headrace.broker.connection import CloseConnectionError, Connection, Reply
+from headrace.broker.connection import Connection, Reply
+from headrace.broker.errors import CloseConnectionError
 from headrace.wire.messages import written
 from headrace.wire.pieces import Pieces
 from headrace.wire.request_header import RequestHeader, body_of, read_request_header, reply_header

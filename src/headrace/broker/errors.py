@@ -24,6 +24,10 @@ class ApiError(Exception):
         self.message: Final = message
 
 
+class CloseConnectionError(Exception):
+    """The request cannot be answered other than by hanging up, as Kafka does."""
+
+
 KAFKA_CODE: Final[dict[type[Exception], ErrorCode]] = {
     log.OffsetOutOfRangeError: ErrorCode.offset_out_of_range,
     log.StorageError: ErrorCode.kafka_storage_error,

@@ -15,7 +15,7 @@ from headrace.broker.errors import ApiError
 from headrace.broker.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE, check_name, colliding
 
 if TYPE_CHECKING:
-    from headrace.broker.broker import Broker
+    from headrace.broker.node import Node
     from headrace.log.folder.data_folder import Topic
 
 # As many as Kafka makes with one request; each is a folder with files.
@@ -60,18 +60,18 @@ def check_replicas(node_id: int, replicas: Sequence[int], *, expected: int | Non
         raise ApiError(ErrorCode.invalid_replica_assignment, wrong)
 
 
-def create_automatically(broker: Broker, name: str) -> Topic:
+def create_automatically(node: Node, name: str) -> Topic:
     """Make a topic that is used without having been made. Raises ApiError, LogError."""
     check_name(name)
-    if (other := colliding(name, broker.logs.topics)) is not None:
+    if (other := colliding(name, node.logs.topics)) is not None:
         message = f"Topic '{name}' collides with existing topic: {other}"
         raise ApiError(ErrorCode.invalid_topic_exception, message)
-    partitions, overrides = _automatic(broker, name)
-    return broker.create_topic(name, partitions, overrides)
+    partitions, overrides = _automatic(node, name)
+    return node.create_topic(name, partitions, overrides)
 
 
-def _automatic(broker: Broker, name: str) -> tuple[int, Mapping[str, str]]:
-    configs = broker.configs
+def _automatic(node: Node, name: str) -> tuple[int, Mapping[str, str]]:
+    configs = node.configs
     if name == CONSUMER_OFFSETS:
         overrides = {
             "cleanup.policy": "compact",

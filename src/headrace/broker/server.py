@@ -103,7 +103,7 @@ class BrokerServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._broker is not None:
             self._broker.waiting.complete_all()
-            for shards in self._broker.coordinators_in_use():
+            for shards in self._broker.shards_in_use:
                 shards.close()
         for connection in tuple(self._connections):
             connection.close()
@@ -113,7 +113,7 @@ class BrokerServer:
         for connection in tuple(self._connections):
             connection.abort()
         if self._broker is not None:
-            for shards in self._broker.coordinators_in_use():
+            for shards in self._broker.shards_in_use:
                 shards.end()
         if self._group_commit is not None:
             await self._group_commit.stop()
@@ -127,7 +127,7 @@ class BrokerServer:
         for task in self._tasks:
             task.cancel()
         if self._broker is not None:
-            for shards in self._broker.coordinators_in_use():
+            for shards in self._broker.shards_in_use:
                 shards.close()
                 shards.end()
         for connection in tuple(self._connections):

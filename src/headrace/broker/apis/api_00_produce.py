@@ -22,8 +22,7 @@ from kio.schema.errors import ErrorCode
 
 from headrace.broker.api import Context, Raw
 from headrace.broker.broker import Broker
-from headrace.broker.connection import CloseConnectionError
-from headrace.broker.errors import ApiError, kafka_code, unknown_partition
+from headrace.broker.errors import ApiError, CloseConnectionError, kafka_code, unknown_partition
 from headrace.broker.topic_names import is_internal
 from headrace.broker.transaction_admission import Refusal, SeveralProducersError, Verdicts, admit
 from headrace.coordination.transactions.records import TopicPartition

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
@@ -55,14 +55,14 @@ from headrace.coordination.requests import (
     SyncRequest,
 )
 from headrace.coordination.transactions.records import TopicPartition
-from headrace.coordination.transactions.requests import AddPartitions
+from headrace.coordination.transactions.requests import AddPartitions, AddPartitionsReply
 from headrace.coordination.transactions.states import EPOCH_BUMP_VERSION
 from headrace.log.errors import LogError
 from headrace.log.folder.topic_catalogue import encode_id
 from headrace.log.producers.verification import Guard
 
 if TYPE_CHECKING:
-    from headrace.broker.broker import Broker
+    from headrace.broker.node import Node
 
 _Said = TypeVar("_Said")
 
@@ -70,13 +70,17 @@ _Said = TypeVar("_Said")
 class GroupCoordinator:
     """Coordinates all groups, since there is one node."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker: Final = broker
-        topics = BrokerTopics(broker)
+    def __init__(
+        self, node: Node, add_partitions: Callable[[AddPartitions], Answer[AddPartitionsReply]]
+    ) -> None:
+        """`add_partitions` asks the coordinator of transactions."""
+        self._node: Final = node
+        self._add_partitions: Final = add_partitions
+        topics = BrokerTopics(node)
         self.shards: Final = Shards(
-            broker,
+            node,
             CONSUMER_OFFSETS,
-            lambda number: GroupMachines(group_settings(broker.configs), topics, number),
+            lambda number: GroupMachines(group_settings(node.configs), topics, number),
         )
 
     def partition_of(self, group_id: str) -> int:
@@ -88,7 +92,7 @@ class GroupCoordinator:
     def join(self, request: JoinRequest) -> Answer[JoinReply]:
         """JoinGroup."""
         shard = self.shards.of(request.group_id)
-        unique, now_ms = uuid.uuid4(), self._broker.now_ms()
+        unique, now_ms = uuid.uuid4(), self._node.now_ms()
         return shard.ask(
             lambda waiting_id: shard.machines.decide_join(
                 request, waiting_id=waiting_id, unique=unique, now_ms=now_ms
@@ -99,7 +103,7 @@ class GroupCoordinator:
     def sync(self, request: SyncRequest) -> Answer[SyncReply]:
         """SyncGroup."""
         shard = self.shards.of(request.group_id)
-        now_ms = self._broker.now_ms()
+        now_ms = self._node.now_ms()
         return shard.ask(
             lambda waiting_id: shard.machines.decide_sync(request, waiting_id=waiting_id, now_ms=now_ms),
             request.group_id,
@@ -108,20 +112,20 @@ class GroupCoordinator:
     def heartbeat(self, request: HeartbeatRequest) -> Answer[HeartbeatReply]:
         """Heartbeat of the classic protocol."""
         shard = self.shards.of(request.group_id)
-        decision = shard.machines.decide_heartbeat(request, now_ms=self._broker.now_ms())
+        decision = shard.machines.decide_heartbeat(request, now_ms=self._node.now_ms())
         return _now(shard.carry_out(decision, request.group_id))
 
     def leave(self, request: LeaveRequest) -> Answer[LeaveReply]:
         """LeaveGroup."""
         shard = self.shards.of(request.group_id)
-        decision = shard.machines.decide_leave(request, now_ms=self._broker.now_ms())
+        decision = shard.machines.decide_leave(request, now_ms=self._node.now_ms())
         return _now(shard.carry_out(decision, request.group_id))
 
     def consumer_heartbeat(self, request: ConsumerHeartbeatRequest) -> Answer[ConsumerHeartbeatReply]:
         """ConsumerGroupHeartbeat (KIP-848)."""
         shard = self.shards.of(request.group_id)
         decision = shard.machines.consumer.decide_consumer_heartbeat(
-            request, unique=encode_id(uuid.uuid4()), now_ms=self._broker.now_ms()
+            request, unique=encode_id(uuid.uuid4()), now_ms=self._node.now_ms()
         )
         return _now(shard.carry_out(decision, request.group_id))
 
@@ -130,7 +134,7 @@ class GroupCoordinator:
     def commit(self, request: CommitRequest) -> Answer[CommitReply]:
         """OffsetCommit."""
         shard = self.shards.of(request.group_id)
-        decision = shard.machines.offsets.decide_commit(request, now_ms=self._broker.now_ms())
+        decision = shard.machines.offsets.decide_commit(request, now_ms=self._node.now_ms())
         return _now(shard.carry_out(decision))
 
     def commit_in_transaction(
@@ -146,7 +150,7 @@ class GroupCoordinator:
             if error is not ErrorCode.none:
                 return _refused(request, error)
             # Decide only now: the state may have changed while the coordinator of transactions was asked.
-            decision = shard.machines.offsets.decide_commit(request, now_ms=self._broker.now_ms())
+            decision = shard.machines.offsets.decide_commit(request, now_ms=self._node.now_ms())
             return _now(shard.carry_out(decision, guard=guard))
 
         if not request.group_id:
@@ -158,13 +162,13 @@ class GroupCoordinator:
                 -1,
                 producer.producer_epoch,
                 epoch_bump=bumps,
-                now_ms=self._broker.now_ms(),
+                now_ms=self._node.now_ms(),
             )
         except LogError as error:
             return _refused(request, kafka_code(error))
         if guard is None:
             return write(ErrorCode.none, None)
-        answer = self._broker.transactions.add_partitions(
+        answer = self._add_partitions(
             AddPartitions(
                 transactional_id=transactional_id,
                 producer_id=producer.producer_id,

@@ -21,8 +21,8 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from headrace.broker.connection import CloseConnectionError
 from headrace.broker.coordinators.timers import Clock, Timers
+from headrace.broker.errors import CloseConnectionError
 from headrace.coordination.decision import Decision, Reply, TimerKey, WaitingId
 from headrace.log.errors import BatchTooLargeError, LogError, RecordTooLargeError
 from headrace.log.partition.partition_log import Appended

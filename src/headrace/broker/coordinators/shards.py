@@ -30,7 +30,7 @@ from headrace.wire.record_batch import HEADER_SIZE, NO_PRODUCER, BatchHeader, re
 from headrace.wire.records import read_records
 
 if TYPE_CHECKING:
-    from headrace.broker.broker import Broker
+    from headrace.broker.node import Node
     from headrace.log.partition.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
@@ -43,12 +43,12 @@ class Shards(Generic[SomeMachines]):
 
     def __init__(
         self,
-        broker: Broker,
+        node: Node,
         topic: str,
         make: Callable[[int], SomeMachines],
         due: Due[SomeMachines] | None = None,
     ) -> None:
-        self._broker: Final = broker
+        self._node: Final = node
         self.topic: Final = topic
         self._make: Final = make
         self._due: Final = due
@@ -67,17 +67,17 @@ class Shards(Generic[SomeMachines]):
 
     def start(self) -> None:
         """Begin to load the topic, if it exists."""
-        topic = self._broker.logs.topics.get(self.topic)
+        topic = self._node.logs.topics.get(self.topic)
         if topic is None or self._shards:
             return
-        clock = EventLoopClock(self._broker.now_ms)
+        clock = EventLoopClock(self._node.now_ms)
         self._shards = [
             Shard(
                 number,
                 log,
                 self._make(number),
                 clock=clock,
-                confirmation=functools.partial(self._broker.appended, log),
+                confirmation=functools.partial(self._node.appended, log),
                 due=self._due,
             )
             for number, log in enumerate(topic.partitions)
@@ -120,8 +120,8 @@ class Shards(Generic[SomeMachines]):
         if self._shards:
             return
         try:
-            if self.topic not in self._broker.logs.topics:
-                create_automatically(self._broker, self.topic)
+            if self.topic not in self._node.logs.topics:
+                create_automatically(self._node, self.topic)
         except (ApiError, LogError) as error:
             _log.warning("%s cannot be created: %s", self.topic, error)
             raise ApiError(ErrorCode.coordinator_not_available, str(error)) from error

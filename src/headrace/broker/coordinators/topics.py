@@ -9,28 +9,28 @@ from uuid import UUID
 from headrace.coordination.topics import TopicInfo
 
 if TYPE_CHECKING:
-    from headrace.broker.broker import Broker
+    from headrace.broker.node import Node
     from headrace.log.folder.data_folder import Topic
 
 
 class BrokerTopics:
     """A view, not a copy."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker: Final = broker
+    def __init__(self, node: Node) -> None:
+        self._node: Final = node
 
     @property
     def version(self) -> int:
-        return self._broker.topic_changes
+        return self._node.topic_changes
 
     def names(self) -> Iterable[str]:
-        return self._broker.logs.topics
+        return self._node.logs.topics
 
     def by_name(self, name: str) -> TopicInfo | None:
-        return _info(self._broker.logs.topics.get(name))
+        return _info(self._node.logs.topics.get(name))
 
     def by_id(self, topic_id: UUID) -> TopicInfo | None:
-        return _info(self._broker.logs.topics_by_id.get(topic_id))
+        return _info(self._node.logs.topics_by_id.get(topic_id))
 
 
 def _info(topic: Topic | None) -> TopicInfo | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.topic_names import CONSUMER_OFFSETS
@@ -22,18 +23,24 @@ from headrace.log.producers.verification import TransactionEnd
 from headrace.wire.control_batches import EndMarker
 
 if TYPE_CHECKING:
-    from headrace.broker.broker import Broker
+    from headrace.broker.node import Node
     from headrace.coordination.transactions.requests import Markers
     from headrace.log.partition.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
 
 
+# Tells the group coordinator that a marker was written to a partition of `__consumer_offsets`: the partition,
+# the producer's id, and whether its offsets are committed.
+OffsetsEnded = Callable[[int, int, bool], None]
+
+
 class MarkerWriter:
     """Writes the markers of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker: Final = broker
+    def __init__(self, node: Node, offsets_ended: OffsetsEnded) -> None:
+        self._node: Final = node
+        self._offsets_ended: Final = offsets_ended
 
     def write(self, markers: Markers, *, coordinator_epoch: int) -> list[asyncio.Future[None]] | None:
         """Write all markers. Returns futures until they are durable, or None if one could not be written."""
@@ -56,7 +63,7 @@ class MarkerWriter:
     ) -> asyncio.Future[None] | None:
         """Raises LogError."""
         place = TopicPartition(topic, partition)
-        log = self._broker.partition(self._broker.logs.topics.get(topic), partition)
+        log = self._node.partition(self._node.logs.topics.get(topic), partition)
         if log is None:
             return None
         try:
@@ -77,10 +84,10 @@ class MarkerWriter:
         producer_epoch: int,
     ) -> asyncio.Future[None] | None:
         """Write one marker. Returns a future until it is durable, or None if it is. Raises LogError."""
-        broker = self._broker
+        node = self._node
         appended = log.append_marker(
-            end, producer_id=producer_id, producer_epoch=producer_epoch, now_ms=broker.now_ms()
+            end, producer_id=producer_id, producer_epoch=producer_epoch, now_ms=node.now_ms()
         )
         if place.topic == CONSUMER_OFFSETS:
-            broker.groups.transaction_ended(place.partition, producer_id, committed=end.marker.committed)
-        return broker.appended(log, appended.last_offset)
+            self._offsets_ended(place.partition, producer_id, end.marker.committed)
+        return node.appended(log, appended.last_offset)

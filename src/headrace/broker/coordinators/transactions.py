@@ -23,7 +23,7 @@ from headrace.broker.answers import Answer
 from headrace.broker.coordinators.shard import Carried, Shard, subject
 from headrace.broker.coordinators.shards import Shards
 from headrace.broker.coordinators.transaction_machines import TransactionMachines, transaction_settings
-from headrace.broker.coordinators.transaction_markers import MarkerWriter
+from headrace.broker.coordinators.transaction_markers import MarkerWriter, OffsetsEnded
 from headrace.broker.errors import ApiError
 from headrace.broker.topic_names import TRANSACTION_STATE
 from headrace.coordination.decision import TimerKey
@@ -41,7 +41,7 @@ from headrace.coordination.transactions.requests import (
 from headrace.log.errors import LogError
 
 if TYPE_CHECKING:
-    from headrace.broker.broker import Broker
+    from headrace.broker.node import Node
 
 _log = logging.getLogger(__name__)
 
@@ -52,13 +52,13 @@ _TransactionShard = Shard[TransactionMachines]
 class TransactionCoordinator:
     """Coordinates all transactional ids, since there is one node."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker: Final = broker
-        self.markers: Final = MarkerWriter(broker)
+    def __init__(self, node: Node, offsets_ended: OffsetsEnded) -> None:
+        self._node: Final = node
+        self.markers: Final = MarkerWriter(node, offsets_ended)
         self.shards: Final = Shards(
-            broker,
+            node,
             TRANSACTION_STATE,
-            lambda number: TransactionMachines(transaction_settings(broker.configs), number),
+            lambda number: TransactionMachines(transaction_settings(node.configs), number),
             self._due,
         )
         # Ids whose transactions are being completed.
@@ -88,7 +88,7 @@ class TransactionCoordinator:
         """The result, and a task if aborting an open transaction takes longer."""
         machine = shard.machines.transactions
         new_id = self._new_producer_id() if machine.init_needs_producer_id(request) else None
-        decision = machine.decide_init(request, now_ms=self._broker.now_ms(), new_producer_id=new_id)
+        decision = machine.decide_init(request, now_ms=self._node.now_ms(), new_producer_id=new_id)
         carried = shard.commit(decision, request.transactional_id)
         return carried, self._end(shard, request.transactional_id, carried.written)
 
@@ -96,7 +96,7 @@ class TransactionCoordinator:
         """AddPartitionsToTxn, AddOffsetsToTxn, and the same for Produce and TxnOffsetCommit."""
         shard = self.shards.of(request.transactional_id)
         machine = shard.machines.transactions
-        decision = machine.decide_add_partitions(request, now_ms=self._broker.now_ms())
+        decision = machine.decide_add_partitions(request, now_ms=self._node.now_ms())
         carried = shard.commit(decision, request.transactional_id)
         return _answer(shard, carried, None)
 
@@ -105,7 +105,7 @@ class TransactionCoordinator:
         shard = self.shards.of(request.transactional_id)
         machine = shard.machines.transactions
         new_id = self._new_producer_id() if machine.end_needs_producer_id(request) else None
-        decision = machine.decide_end(request, now_ms=self._broker.now_ms(), new_producer_id=new_id)
+        decision = machine.decide_end(request, now_ms=self._node.now_ms(), new_producer_id=new_id)
         carried = shard.commit(decision, request.transactional_id)
         if carried.written is None and not shard.log.durable:
             # This runs after the reply is sent and before the next request is read.
@@ -121,21 +121,21 @@ class TransactionCoordinator:
         """ListTransactions. Raises ApiError while transactions are being loaded."""
         if self.shards.loading:
             raise ApiError(ErrorCode.coordinator_load_in_progress)
-        now_ms = self._broker.now_ms()
+        now_ms = self._node.now_ms()
         found: ListedTransactions | None = None
         for shard in self.shards:
             listed = shard.machines.transactions.list_transactions(request, now_ms=now_ms)
             found = listed if found is None else found.with_more(listed)
         if found is None:
             # There are no transactions yet, but the request may have errors.
-            settings = transaction_settings(self._broker.configs)
+            settings = transaction_settings(self._node.configs)
             found = TransactionMachines(settings, 0).transactions.list_transactions(request, now_ms=now_ms)
         return found
 
     def _new_producer_id(self) -> int:
         """Raises ApiError."""
         try:
-            return self._broker.producer_ids.take()
+            return self._node.producer_ids.take()
         except LogError as error:
             raise ApiError(ErrorCode.coordinator_not_available, str(error)) from error
 
@@ -159,7 +159,7 @@ class TransactionCoordinator:
         if decided is None and not shard.log.durable:
             written = self.markers.write(markers, coordinator_epoch=shard.log.leader_epoch)
             if written == []:
-                shard.carry_out(machine.decide_complete(markers, now_ms=self._broker.now_ms()))
+                shard.carry_out(machine.decide_complete(markers, now_ms=self._node.now_ms()))
                 if machine.markers(transactional_id) is None:
                     return None
         task = shard.own(self._end_later(shard, transactional_id, decided))
@@ -179,7 +179,7 @@ class TransactionCoordinator:
             if settled is None or await _succeeds(settled):
                 written = self.markers.write(markers, coordinator_epoch=shard.log.leader_epoch)
                 if written is not None and all([await _succeeds(each) for each in written]):
-                    shard.carry_out(machine.decide_complete(markers, now_ms=self._broker.now_ms()))
+                    shard.carry_out(machine.decide_complete(markers, now_ms=self._node.now_ms()))
                     if machine.markers(transactional_id) is None:
                         return
             await asyncio.sleep(RETRY_SECONDS)
