@@ -29,6 +29,7 @@ from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.running_query import RunningQuery
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateAs, CreateSource, CreateType, InsertSelect, Parsed
+from tests.pipeline.case_pull_queries import compare_with_pull_queries
 from tests.pipeline.case_records import expected_text, raw_text, to_bytes, to_text
 from tests.pipeline.plans.harness import MemoryRegistry
 from tests.statements.case_files import DEAD_LETTERS, Case, Expect, Line, Schema, Settle, Write
@@ -135,6 +136,9 @@ class _RunningCase:
                         self._settle()
                     case Expect():
                         self._check(action)
+            if not self._case.is_real_time:
+                statements = [parsed.statement for parsed in parse(self._case.statements)]
+                compare_with_pull_queries(statements, self._catalogue, self._cluster, self._around.registry)
         finally:
             for running in self._running:
                 running.stop()

@@ -64,8 +64,8 @@ DIFFERENCES: Final = (
     ),
     (
         "Pull queries",
-        "Of tables made by a query; all functions.",
-        "Of all tables; 22 functions, others are refused by name.",
+        "Of tables made by a query.",
+        "Of all tables. Moments outside of the years 1 to 9999 are null.",
     ),
     ("Delivery of aggregates and joins after a crash", "At least once by default.", "At least once."),
     (

@@ -1,9 +1,13 @@
-"""Scalar and table functions on a real Spark: what they give, and that nothing makes them fail."""
+"""Scalar and table functions on a real Spark: what they give, and that nothing makes them fail.
+
+The Python forms have the same examples; `test_both_forms.py` compares the forms on more values.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import math
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from headrace.pipeline.expressions.functions.function import FunctionKind
 from headrace.pipeline.expressions.functions.table import ALL
+from headrace.pipeline.expressions.values import milliseconds_of_day
 from headrace.pipeline.statements.errors import UnsupportedError
 
 from . import examples_of_collections, examples_of_numbers, examples_of_texts, examples_of_times
@@ -27,7 +32,7 @@ from .evaluating import (
     looks_at_constants,
 )
 from .odd_values import nothing_of, odd_constants, odd_forms, ordinary_columns
-from .values import Example
+from .values import UNKNOWN, Example, Value
 
 ANYWHERE = (
     *examples_of_numbers.EXAMPLES,
@@ -99,6 +104,41 @@ def test_examples_in_columns(spark: SparkSession) -> None:
             if not same(value, example.expected):
                 wrong.append(f"{example} gives {value!r}, not {example.expected!r}")
     assert not wrong, f"{len(wrong)} wrong:\n" + "\n".join(wrong)
+
+
+def test_examples_in_python() -> None:
+    """Without those with lambdas, whose bodies are Spark SQL."""
+    wrong = []
+    chosen = [example for example in EXAMPLES if all(map(is_known, example.arguments))]
+    assert len(chosen) > len(EXAMPLES) * 0.9
+    for example in chosen:
+        resolution = ALL[example.name].resolve(tuple(each.argument for each in example.arguments))
+        assert resolution is not None
+        found = as_in_spark(resolution.python(*(each.python for each in example.arguments)))
+        if not same(found, example.expected):
+            wrong.append(f"{example} gives {found!r}, not {example.expected!r}")
+    assert not wrong, f"{len(wrong)} wrong:\n" + "\n".join(wrong)
+
+
+def is_known(value: Value) -> bool:
+    return value.python is not UNKNOWN
+
+
+def as_in_spark(value: Any) -> Any:
+    """Times as the examples have them: a text where Spark has a type for it, otherwise a number."""
+    match value:
+        case datetime():
+            return value.strftime("%Y-%m-%d %H:%M:%S.%f").rstrip("0").rstrip(".")
+        case date():
+            return value.isoformat()
+        case time():
+            return milliseconds_of_day(value)
+        case list():
+            return [as_in_spark(each) for each in value]
+        case dict():
+            return {key: as_in_spark(each) for key, each in value.items()}
+        case _:
+            return value
 
 
 def test_odd_values_never_fail(spark: SparkSession) -> None:

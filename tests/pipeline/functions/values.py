@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from datetime import date as day
+from decimal import Context, Decimal
 from typing import Any
 
 from headrace.pipeline.expressions.functions.function import UNIT, Argument, LambdaResult
 from headrace.pipeline.expressions.functions.spark_text import string_literal as text
 from headrace.pipeline.expressions.types_in_spark import spark_type
+from headrace.pipeline.expressions.values import time_of
 from headrace.pipeline.statements.types import (
     BIGINT,
     BOOLEAN,
@@ -27,6 +31,8 @@ from headrace.pipeline.statements.types import (
     StructType,
 )
 
+UNKNOWN = object()
+
 
 @dataclass(frozen=True)
 class Value:
@@ -35,6 +41,8 @@ class Value:
     argument: Argument
     spark: str
     is_fixed: bool = False
+    # As the Python form takes it; not known of lambdas, whose bodies are Spark SQL here.
+    python: Any = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -57,17 +65,19 @@ def value(given: object) -> Value:  # noqa: PLR0911
         case Value():
             return given
         case None:
-            return Value(None, "NULL", is_fixed=True)
+            return Value(None, "NULL", is_fixed=True, python=None)
         case bool():
-            return Value(BOOLEAN, str(given).lower())
+            return Value(BOOLEAN, str(given).lower(), python=given)
         case int():
-            return Value(INTEGER, str(given)) if -(2**31) <= given < 2**31 else Value(BIGINT, f"{given}L")
+            if -(2**31) <= given < 2**31:
+                return Value(INTEGER, str(given), python=given)
+            return Value(BIGINT, f"{given}L", python=given)
         case float():
             return double(given)
         case str():
-            return Value(VARCHAR, text(given))
+            return Value(VARCHAR, text(given), python=given)
         case bytes():
-            return Value(BYTES, f"X'{given.hex()}'")
+            return Value(BYTES, f"X'{given.hex()}'", python=given)
         case list():
             return array(given)
         case dict():
@@ -77,25 +87,29 @@ def value(given: object) -> Value:  # noqa: PLR0911
 
 
 def double(given: float) -> Value:
-    return Value(DOUBLE, f"double('{given!r}')".replace("inf", "Infinity").replace("nan", "NaN"))
+    spark = f"double('{given!r}')".replace("inf", "Infinity").replace("nan", "NaN")
+    return Value(DOUBLE, spark, python=given)
 
 
 def big(given: int) -> Value:
-    return Value(BIGINT, f"CAST({given} AS BIGINT)" if given > -(2**63) else "-9223372036854775808L")
+    spark = f"CAST({given} AS BIGINT)" if given > -(2**63) else "-9223372036854775808L"
+    return Value(BIGINT, spark, python=given)
 
 
 def decimal(given: str, precision: int, scale: int) -> Value:
-    return Value(DecimalType(precision, scale), f"CAST('{given}' AS DECIMAL({precision},{scale}))")
+    kind = DecimalType(precision, scale)
+    exact = Decimal(given).quantize(Decimal(1).scaleb(-scale), context=Context(prec=50))
+    return Value(kind, f"CAST('{given}' AS {spark_type(kind)})", python=exact)
 
 
 def null(of: DataType) -> Value:
-    return Value(of, f"CAST(NULL AS {spark_type(of)})")
+    return Value(of, f"CAST(NULL AS {spark_type(of)})", python=None)
 
 
 def fixed(given: object) -> Value:
     """A constant that may not come from a column."""
     found = value(given)
-    return Value(found.argument, found.spark, is_fixed=True)
+    return replace(found, is_fixed=True)
 
 
 def array(elements: Sequence[object], of: DataType | None = None) -> Value:
@@ -104,7 +118,7 @@ def array(elements: Sequence[object], of: DataType | None = None) -> Value:
     assert not isinstance(kind, LambdaResult)
     inner = ", ".join(each.spark for each in found)
     spark = f"CAST(array({inner}) AS {spark_type(ArrayType(kind))})"  # type: ignore[arg-type]
-    return Value(ArrayType(kind), spark)  # type: ignore[arg-type]
+    return Value(ArrayType(kind), spark, python=[each.python for each in found])  # type: ignore[arg-type]
 
 
 def mapping(entries: dict[str, Any], of: DataType | None = None) -> Value:
@@ -112,30 +126,33 @@ def mapping(entries: dict[str, Any], of: DataType | None = None) -> Value:
     kind = of or next(each.argument for each in values if each.argument is not None)
     inner = ", ".join(f"{text(key)}, {each.spark}" for key, each in zip(entries, values, strict=True))
     whole = MapType(VARCHAR, kind)  # type: ignore[arg-type]
-    return Value(whole, f"CAST(map({inner}) AS {spark_type(whole)})")
+    own = dict(zip(entries, (each.python for each in values), strict=True))
+    return Value(whole, f"CAST(map({inner}) AS {spark_type(whole)})", python=own)
 
 
 def struct(**fields: object) -> Value:
     found = {name: value(each) for name, each in fields.items()}
     inner = ", ".join(f"{text(name)}, {each.spark}" for name, each in found.items())
     kind = StructType(tuple(StructField(name, each.argument) for name, each in found.items()))  # type: ignore[arg-type]
-    return Value(kind, f"named_struct({inner})")
+    own = {name: each.python for name, each in found.items()}
+    return Value(kind, f"named_struct({inner})", python=own)
 
 
 def timestamp(given: str) -> Value:
-    return Value(TIMESTAMP, f"TIMESTAMP'{given}'")
+    own = datetime.fromisoformat(given).replace(tzinfo=UTC)
+    return Value(TIMESTAMP, f"TIMESTAMP'{given}'", python=own)
 
 
 def date(given: str) -> Value:
-    return Value(DATE, f"DATE'{given}'")
+    return Value(DATE, f"DATE'{given}'", python=day.fromisoformat(given))
 
 
 def time(milliseconds: int) -> Value:
-    return Value(TIME, str(milliseconds))
+    return Value(TIME, str(milliseconds), python=time_of(milliseconds))
 
 
 def unit(word: str) -> Value:
-    return Value(UNIT, word, is_fixed=True)
+    return Value(UNIT, word, is_fixed=True, python=word)
 
 
 def lambda_of(parameters: dict[str, DataType], result: DataType, body: str) -> Value:

@@ -20,6 +20,7 @@ from headrace.pipeline.statements.types import (
     BOOLEAN,
     BYTES,
     DATE,
+    DOUBLE,
     TIME,
     TIMESTAMP,
     VARCHAR,
@@ -33,21 +34,34 @@ from headrace.pipeline.statements.types import (
 _Cast = Callable[[str], str]
 _TRUE: Final = "('t', 'tr', 'tru', 'true', 'y', 'ye', 'yes')"
 _TIMESTAMP_FORM: Final = text("yyyy-MM-dd'T'HH:mm:ss.SSS")
-_TIME_FORM: Final = "'^[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?$'"
+# Only what ksqlDB reads: Spark would take a lone time for today's, names of zones, and years of any length.
+_DATE_FORM: Final = "[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?"
+_TIME_FORM: Final = "[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?"
+_ZONE_FORM: Final = "(Z|[+-][0-9]{2}:?[0-9]{2})?"
+_MOMENT_FORM: Final = f"{_DATE_FORM}|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[T ]{_TIME_FORM}{_ZONE_FORM}"
+
+
+def _of_form(value: str, form: str, spark: str) -> str:
+    return f"case when trim({value}) rlike r'\\A({form})\\z' then {spark} end"
 
 
 def _time_from_text(value: str) -> str:
-    # Only what is a time and nothing else: Spark would take a zone or a lone hour as well.
     moment = f"try_cast(concat('1970-01-01T', trim({value})) as TIMESTAMP)"
-    return f"case when trim({value}) rlike {_TIME_FORM} then cast(unix_millis({moment}) as INT) end"
+    return _of_form(value, _TIME_FORM, f"cast(unix_millis({moment}) as INT)")
+
+
+def _double_from_text(value: str) -> str:
+    number = f"try_cast(trim({value}) as DOUBLE)"
+    return f"case when abs({number}) < double('Infinity') then {number} end"
 
 
 _FROM_TEXT: Final[dict[DataType, _Cast]] = {
     BOOLEAN: lambda value: f"(lower(trim({value})) in {_TRUE})",
     BYTES: lambda value: f"try_to_binary(trim({value}), 'base64')",
-    DATE: lambda value: f"try_cast(trim({value}) as DATE)",
+    DATE: lambda value: _of_form(value, _DATE_FORM, f"try_cast(trim({value}) as DATE)"),
+    DOUBLE: _double_from_text,
     TIME: _time_from_text,
-    TIMESTAMP: lambda value: f"try_cast(trim({value}) as TIMESTAMP)",
+    TIMESTAMP: lambda value: _of_form(value, _MOMENT_FORM, f"try_cast(trim({value}) as TIMESTAMP)"),
 }
 _TO_TEXT: Final[dict[DataType, _Cast]] = {
     BOOLEAN: lambda value: f"cast({value} as STRING)",
@@ -81,11 +95,13 @@ def cast(value: str, source: DataType | None, wanted: DataType) -> str | None:
         return value
     if wanted is VARCHAR:
         return as_text(value, source)
+    if source is VARCHAR and wanted in _FROM_TEXT:
+        return _FROM_TEXT[wanted](value)
     if rank(wanted) is not None:
         is_castable = source is VARCHAR or rank(source) is not None
         trimmed = f"trim({value})" if source is VARCHAR else value
         return f"try_cast({trimmed} as {spark_type(wanted)})" if is_castable else None
-    made = _FROM_TEXT.get(wanted) if source is VARCHAR else _TIMES.get((source, wanted))
+    made = _TIMES.get((source, wanted))
     return made(value) if made is not None else _collection(value, source, wanted)
 
 
@@ -119,7 +135,7 @@ def map_of(entries: str) -> str:
     entries stand inside of lambdas here, so no parameter may have a name that they mean otherwise.
     """
     each, place, other = (_unused(name, entries) for name in ("__e", "__i", "__o"))
-    later = f"exists(slice({entries}, {place} + 2, size({entries})), {other} -> {other}.k = {each}.k)"
+    later = f"exists(slice({entries}, {place} + 2, size({entries})), {other} -> {other}.k <=> {each}.k)"
     kept = f"({each}, {place}) -> {each}.k is not null and not {later}"
     return f"map_from_entries(filter({entries}, {kept}))"
 

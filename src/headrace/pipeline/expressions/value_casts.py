@@ -10,7 +10,7 @@ import base64
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
@@ -19,8 +19,6 @@ from headrace.pipeline.expressions.values import (
     INTEGER_RANGE,
     ValueProblemError,
     milliseconds_of_day,
-    parsed_date,
-    parsed_timestamp,
     time_of,
 )
 from headrace.pipeline.statements.types import (
@@ -48,15 +46,19 @@ EXACT: Final = Context(prec=100, rounding=ROUND_HALF_UP)
 # What a computation without a result raises.
 FAILURES: Final = (ValueError, ArithmeticError, LookupError, ValueProblemError)
 _BLANKS: Final = "".join(map(chr, range(0x21)))
+_LARGEST_MINUTE: Final = 59
+_LARGEST_OFFSET: Final = 1800
 _SMALLEST_PLAIN: Final = -3
 _LARGEST_PLAIN: Final = 7
 _TRUE: Final = frozenset(("t", "tr", "tru", "true", "y", "ye", "yes"))
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
-_DECIMAL: Final = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?")
-_DOUBLE: Final = re.compile(
-    r"[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE
-)
+_DECIMAL: Final = re.compile(r"[+-]?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?")
+_DOUBLE: Final = re.compile(r"([+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?")
+_DATE: Final = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
 _TIME: Final = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.]([0-9]{1,9}))?)?")
+_MOMENT: Final = re.compile(
+    rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})[T ]({_TIME.pattern})(?:Z|([+-])([0-9]{{2}}):?([0-9]{{2}}))?"
+)
 _BASE64: Final = re.compile(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?")
 
 
@@ -172,10 +174,10 @@ def _whole_number_from_text(bounds: range) -> Converter:
 
 
 def _double_from_text(value: str) -> float:
-    bare = trimmed(value)
-    if not _DOUBLE.fullmatch(bare):
+    found = _DOUBLE.fullmatch(trimmed(value))
+    if found is None or not math.isfinite(number := float(found[1])):
         raise ValueProblemError(f"'{value}' is no number")
-    return float(bare)
+    return number
 
 
 # Dates, times and bytes.
@@ -186,12 +188,42 @@ def trimmed(text: str) -> str:
     return text.strip(_BLANKS)
 
 
+def _date_from_text(text: str) -> date:
+    found = _DATE.fullmatch(text.strip(" "))
+    if found is None:
+        raise ValueProblemError(f"'{text}' is no date")
+    return date(int(found[1]), int(found[2] or 1), int(found[3] or 1))
+
+
 def _time_from_text(text: str) -> time:
-    found = _TIME.fullmatch(text.strip(" "))
+    found = _time_in(text.strip(" "))
+    return found.replace(microsecond=found.microsecond // 1000 * 1000)
+
+
+def _time_in(text: str) -> time:
+    found = _TIME.fullmatch(text)
     if found is None:
         raise ValueProblemError(f"'{text}' is no time")
     hours, minutes, seconds, fraction = found.groups()
-    return time(int(hours), int(minutes), int(seconds or 0), int((fraction or "0").ljust(9, "0")[:3]) * 1000)
+    return time(int(hours), int(minutes), int(seconds or 0), int((fraction or "0").ljust(6, "0")[:6]))
+
+
+def _timestamp_from_text(text: str) -> datetime:
+    found = _MOMENT.fullmatch(text.strip(" "))
+    if found is None:
+        return _midnight(_date_from_text(text))
+    moment = datetime.combine(_date_from_text(found[1]), _time_in(found[2]), UTC)
+    sign, hours, minutes = found.groups()[-3:]
+    if sign is None:
+        return moment
+    if int(minutes) > _LARGEST_MINUTE or int(hours + minutes) > _LARGEST_OFFSET:
+        raise ValueProblemError(f"'{text}' has no such zone")
+    offset = timedelta(hours=int(hours), minutes=int(minutes))
+    return moment - offset if sign == "+" else moment + offset
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
 def _bytes_from_text(text: str) -> bytes:
@@ -213,14 +245,14 @@ _FROM_TEXT: Final[Mapping[DataType, Converter]] = {
     BIGINT: _whole_number_from_text(BIGINT_RANGE),
     DOUBLE: _double_from_text,
     BYTES: _bytes_from_text,
-    DATE: lambda value: parsed_date(value.strip(" ")),
+    DATE: _date_from_text,
     TIME: _time_from_text,
-    TIMESTAMP: lambda value: parsed_timestamp(value.strip(" ")),
+    TIMESTAMP: _timestamp_from_text,
 }
 _TIMES: Final[Mapping[tuple[DataType, DataType], Converter]] = {
     (TIMESTAMP, TIME): lambda value: time_of(milliseconds_of_day(value.time())),
     (TIMESTAMP, DATE): lambda value: value.date(),
-    (DATE, TIMESTAMP): lambda value: datetime(value.year, value.month, value.day, tzinfo=UTC),
+    (DATE, TIMESTAMP): _midnight,
 }
 
 

@@ -27,6 +27,7 @@ from decimal import Decimal, localcontext
 from enum import Enum
 from typing import Any
 
+from headrace.pipeline.expressions.casts import cast
 from headrace.pipeline.expressions.functions.spark_text import (
     filled,
     integer_value,
@@ -50,7 +51,7 @@ from headrace.pipeline.expressions.functions.type_patterns import (
     shown,
 )
 from headrace.pipeline.expressions.value_casts import EXACT, FAILURES, converter, fitting
-from headrace.pipeline.statements.types import BYTES, TIME, VARCHAR, DataType, DecimalType, StructType
+from headrace.pipeline.statements.types import DataType, DecimalType, StructType
 
 __all__ = [
     "UNIT",
@@ -308,7 +309,9 @@ def _guarded(name: str, form: Signature, arguments: tuple[Argument, ...], call: 
     def called(*values: Any) -> Any:
         if python is None:
             raise NotImplementedError(f"{name} has no Python form")
-        given = [value if cast is None else cast(value) for cast, value in zip(casts, values, strict=True)]
+        given = [
+            value if convert is None else convert(value) for convert, value in zip(casts, values, strict=True)
+        ]
         if not form.nulls and None in given:
             return None
         try:
@@ -336,10 +339,7 @@ def _cast(text: str, argument: Argument, wanted: DataType | None) -> str:
         return "NULL" if wanted is None else f"CAST(NULL AS {spark_type(wanted)})"
     if wanted is None or argument == wanted or isinstance(wanted, StructType):
         return text
-    if argument is VARCHAR:
-        if wanted is TIME:
-            return f"CAST(unix_millis(TRY_CAST(concat('1970-01-01T', {text}) AS TIMESTAMP)) AS INT)"
-        if wanted is BYTES:
-            return f"try_to_binary({text}, 'base64')"
-        return f"TRY_CAST({text} AS {spark_type(wanted)})"
-    return f"CAST({text} AS {spark_type(wanted)})"
+    assert not isinstance(argument, Unit | LambdaShape | LambdaResult)
+    made = cast(text, argument, wanted)
+    assert made is not None, f"{argument} does not become {wanted}"
+    return made
