@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -15,6 +15,8 @@ from headrace.broker.answers import Answer
 from headrace.broker.api import Context
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError
+from headrace.coordination.requests import OffsetToCommit
+from headrace.log.folder.data_folder import Topic
 
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 _Reply = TypeVar("_Reply")
@@ -45,3 +47,27 @@ def serves_consumer_protocol(broker: Broker) -> bool:
     """Whether `group.coordinator.rebalance.protocols` has the newer protocol (KIP-848)."""
     protocols = broker.configs.broker("group.coordinator.rebalance.protocols")
     return isinstance(protocols, tuple) and "consumer" in protocols
+
+
+class _Offset(Protocol):
+    """How OffsetCommit and TxnOffsetCommit say it."""
+
+    @property
+    def partition_index(self) -> int: ...
+    @property
+    def committed_offset(self) -> int: ...
+    @property
+    def committed_leader_epoch(self) -> int: ...
+    @property
+    def committed_metadata(self) -> str | None: ...
+
+
+def offset_to_commit(topic: Topic, offset: _Offset) -> OffsetToCommit:
+    return OffsetToCommit(
+        topic=topic.name,
+        topic_id=topic.id,
+        partition=offset.partition_index,
+        offset=offset.committed_offset,
+        leader_epoch=offset.committed_leader_epoch,
+        metadata=offset.committed_metadata,
+    )

@@ -38,6 +38,7 @@ class _Resource(Protocol):
 
 
 _SomeResource = TypeVar("_SomeResource", bound=_Resource)
+_Result_co = TypeVar("_Result_co", covariant=True)
 
 
 class Change(NamedTuple):
@@ -49,22 +50,20 @@ class Change(NamedTuple):
     of_broker: Callable[[bool], Texts]
 
 
-class Result(NamedTuple):
-    """What became of one resource."""
-
-    error: ErrorCode
-    message: str | None
-    resource_type: int
-    resource_name: str
+class _MakeResult(Protocol[_Result_co]):
+    def __call__(
+        self, *, error_code: ErrorCode, error_message: str | None, resource_type: int, resource_name: str
+    ) -> _Result_co: ...
 
 
 def alter_all(
     broker: Broker,
     resources: Sequence[_SomeResource],
-    change_of: Callable[[_SomeResource], Change],
+    change_of: Callable[[Broker, _SomeResource], Change],
+    make_result: _MakeResult[_Result_co],
     *,
     validate_only: bool,
-) -> list[Result]:
+) -> tuple[_Result_co, ...]:
     """Alter each resource, or only check that it could be. `change_of` raises ApiError."""
     named = Counter((each.resource_type, each.resource_name) for each in resources)
     results = []
@@ -76,13 +75,20 @@ def alter_all(
                 raise ApiError(ErrorCode.invalid_request, "Each resource must appear at most once.")
             if any(count > 1 for count in Counter(config.name for config in each.configs).values()):
                 raise ApiError(ErrorCode.invalid_request, "Error due to duplicate config keys")
-            _alter(broker, each, change_of(each), validate_only=validate_only)
+            _alter(broker, each, change_of(broker, each), validate_only=validate_only)
         except ApiError as refusal:
             error, message = refusal.code, refusal.message
         except LogError as failure:
             error, message = kafka_code(failure), str(failure)
-        results.append(Result(error, message, each.resource_type, each.resource_name))
-    return results
+        results.append(
+            make_result(
+                error_code=error,
+                error_message=message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+        )
+    return tuple(results)
 
 
 def _alter(broker: Broker, resource: _Resource, change: Change, *, validate_only: bool) -> None:
@@ -99,7 +105,7 @@ def _alter(broker: Broker, resource: _Resource, change: Change, *, validate_only
     elif resource.resource_type == BROKER:
         of_this_node = name != ""
         if of_this_node:
-            _check_is_this_node(broker, name)
+            check_is_this_node(broker, name)
         altered = change.of_broker(of_this_node)
         if not validate_only:
             broker.configs.set_broker(altered, of_this_node=of_this_node)
@@ -113,15 +119,14 @@ def check_not_null(names: Sequence[str]) -> None:
         raise ApiError(ErrorCode.invalid_request, f"Null value not supported for : {', '.join(names)}")
 
 
-def _check_is_this_node(broker: Broker, name: str) -> None:
-    node_id = node_number(name)
+def check_is_this_node(broker: Broker, name: str, *, called: str = "Node", alternative: str = "") -> None:
+    """Raises ApiError (INVALID_REQUEST). Kafka's APIs differ in `called`, and in what else may be named."""
+    node_id = _node_number(name)
     if node_id is None:
-        raise ApiError(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}")
+        raise ApiError(ErrorCode.invalid_request, f"{called} id must be an integer, but it is: {name}")
     if node_id != broker.node_id:
-        raise ApiError(
-            ErrorCode.invalid_request,
-            f"Unexpected broker id, expected {broker.node_id}, but received {name}",
-        )
+        message = f"Unexpected broker id, expected {broker.node_id}{alternative}, but received {name}"
+        raise ApiError(ErrorCode.invalid_request, message)
 
 
 def _check_topic_resource(name: str) -> None:
@@ -130,7 +135,7 @@ def _check_topic_resource(name: str) -> None:
     check_name(name)
 
 
-def node_number(name: str) -> int | None:
+def _node_number(name: str) -> int | None:
     """The number that a resource of a broker is named by, read as Java reads it."""
     digits = name[1:] if name[:1] in {"+", "-"} else name
     return int(name) if digits.isdecimal() and len(digits) <= 10 else None

@@ -22,13 +22,13 @@ from kio.schema.offset_commit.v10 import response as responses
 
 from headrace.broker.answers import Later, when_done
 from headrace.broker.api import Context, Typed
-from headrace.broker.asking_groups import asked, milliseconds
+from headrace.broker.asking_groups import asked, milliseconds, offset_to_commit
 from headrace.broker.broker import Broker
+from headrace.broker.coordinators.groups import refused_commit
 from headrace.broker.errors import unknown_partition
 from headrace.coordination.group import Committer
-from headrace.coordination.replies import CommitReply, PartitionResult
+from headrace.coordination.replies import CommitReply
 from headrace.coordination.requests import CommitRequest, OffsetToCommit
-from headrace.log.folder.data_folder import Topic
 from headrace.wire.messages import NO_THROTTLE
 
 EPOCHS_FROM: Final = 9
@@ -82,7 +82,7 @@ def handle(broker: Broker, request: OffsetCommitRequest, context: Context) -> La
                 refused.append((place, key, each.partition_index, unknown_partition(key, topic)))
             else:
                 keys.append((place, key))
-                offsets.append(_offset(topic, each))
+                offsets.append(offset_to_commit(topic, each))
     if not offsets:
         return _message(refused, merged=True)
     commit = CommitRequest(
@@ -98,7 +98,7 @@ def handle(broker: Broker, request: OffsetCommitRequest, context: Context) -> La
         if request.retention_time == _NO_RETENTION
         else milliseconds(request.retention_time),
     )
-    reply = asked(lambda: broker.groups.commit(commit), lambda error: _refused(commit, error))
+    reply = asked(lambda: broker.groups.commit(commit), lambda error: refused_commit(commit, error))
 
     def message(reply: CommitReply) -> OffsetCommitResponse:
         decided = zip(keys, reply.partitions, strict=True)
@@ -106,26 +106,6 @@ def handle(broker: Broker, request: OffsetCommitRequest, context: Context) -> La
         return _message(results, merged=bool(refused))
 
     return when_done(reply, message)
-
-
-def _offset(topic: Topic, each: requests.OffsetCommitRequestPartition) -> OffsetToCommit:
-    return OffsetToCommit(
-        topic=topic.name,
-        topic_id=topic.id,
-        partition=each.partition_index,
-        offset=each.committed_offset,
-        leader_epoch=each.committed_leader_epoch,
-        metadata=each.committed_metadata,
-    )
-
-
-def _refused(commit: CommitRequest, error: ErrorCode) -> CommitReply:
-    return CommitReply(
-        partitions=tuple(
-            PartitionResult(topic=each.topic, partition=each.partition, error=error)
-            for each in commit.offsets
-        )
-    )
 
 
 def _message(results: Iterable[_Result], *, merged: bool) -> OffsetCommitResponse:

@@ -22,14 +22,14 @@ from kio.schema.txn_offset_commit.v5 import response as responses
 
 from headrace.broker.answers import Later, when_done
 from headrace.broker.api import Context, Typed
-from headrace.broker.asking_groups import asked
+from headrace.broker.asking_groups import asked, offset_to_commit
 from headrace.broker.broker import Broker
+from headrace.broker.coordinators.groups import refused_commit
 from headrace.coordination.decision import Producer
 from headrace.coordination.group import Committer
-from headrace.coordination.replies import CommitReply, PartitionResult
+from headrace.coordination.replies import PartitionResult
 from headrace.coordination.requests import CommitRequest, OffsetToCommit
 from headrace.coordination.transactions.states import EPOCH_BUMP_VERSION
-from headrace.log.folder.data_folder import Topic
 from headrace.wire.messages import NO_THROTTLE
 
 _LOADING_FROM: Final = 2
@@ -52,7 +52,7 @@ def handle(
                     PartitionResult(topic=named.name, partition=each.partition_index, error=unknown)
                 )
             else:
-                offsets.append(_offset(topic, each))
+                offsets.append(offset_to_commit(topic, each))
     if not offsets:
         return _message(refused, context)
     commit = CommitRequest(
@@ -72,29 +72,9 @@ def handle(
             transactional_id=request.transactional_id,
             client_version=EPOCH_BUMP_VERSION if context.version >= _ADDS_PARTITION_FROM else 0,
         ),
-        lambda error: _refused(commit, error),
+        lambda error: refused_commit(commit, error),
     )
     return when_done(reply, lambda reply: _message([*refused, *reply.partitions], context))
-
-
-def _offset(topic: Topic, each: requests.TxnOffsetCommitRequestPartition) -> OffsetToCommit:
-    return OffsetToCommit(
-        topic=topic.name,
-        topic_id=topic.id,
-        partition=each.partition_index,
-        offset=each.committed_offset,
-        leader_epoch=each.committed_leader_epoch,
-        metadata=each.committed_metadata,
-    )
-
-
-def _refused(commit: CommitRequest, error: ErrorCode) -> CommitReply:
-    return CommitReply(
-        partitions=tuple(
-            PartitionResult(topic=each.topic, partition=each.partition, error=error)
-            for each in commit.offsets
-        )
-    )
 
 
 def _as_known(error: ErrorCode, version: int) -> ErrorCode:

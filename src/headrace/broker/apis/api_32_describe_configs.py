@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 
 from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
-from headrace.broker.config_changes import BROKER, TOPIC, node_number
+from headrace.broker.config_changes import BROKER, TOPIC, check_is_this_node
 from headrace.broker.configs import ConfigEntry
 from headrace.broker.errors import ApiError
 from headrace.broker.topic_names import check_name
@@ -78,23 +78,12 @@ def _entries(broker: Broker, resource: requests.DescribeConfigsResource) -> list
     if resource.resource_type == BROKER:
         if not name:
             return broker.configs.describe_all_nodes(names)
-        _check_is_this_node(broker, name)
+        check_is_this_node(broker, name, called="Broker", alternative=" or empty string")
         return broker.configs.describe_broker(names)
     if resource.resource_type == GROUP:
         return broker.configs.describe_group(names)
     kind = WITHOUT_CONFIGS[resource.resource_type]
     raise ApiError(ErrorCode.invalid_request, f"Unsupported resource type: {kind}")
-
-
-def _check_is_this_node(broker: Broker, name: str) -> None:
-    node_id = node_number(name)
-    if node_id is None:
-        raise ApiError(ErrorCode.invalid_request, f"Broker id must be an integer, but it is: {name}")
-    if node_id != broker.node_id:
-        raise ApiError(
-            ErrorCode.invalid_request,
-            f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
-        )
 
 
 def _config(

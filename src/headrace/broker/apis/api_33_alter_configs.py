@@ -25,21 +25,11 @@ def handle(
     results = alter_all(
         broker,
         request.resources,
-        lambda resource: _change(broker, resource),
+        _change,
+        responses.AlterConfigsResourceResponse,
         validate_only=request.validate_only,
     )
-    return responses.AlterConfigsResponse(
-        throttle_time=NO_THROTTLE,
-        responses=tuple(
-            responses.AlterConfigsResourceResponse(
-                error_code=each.error,
-                error_message=each.message,
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
-            )
-            for each in results
-        ),
-    )
+    return responses.AlterConfigsResponse(throttle_time=NO_THROTTLE, responses=results)
 
 
 def _change(broker: Broker, resource: requests.AlterConfigsResource) -> Change:

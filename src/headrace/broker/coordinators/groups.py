@@ -148,7 +148,7 @@ class GroupCoordinator:
 
         def write(error: ErrorCode, guard: Guard | None) -> Answer[CommitReply]:
             if error is not ErrorCode.none:
-                return _refused(request, error)
+                return refused_commit(request, error)
             # Decide only now: the state may have changed while the coordinator of transactions was asked.
             decision = shard.machines.offsets.decide_commit(request, now_ms=self._node.now_ms())
             return _now(shard.carry_out(decision, guard=guard))
@@ -165,7 +165,7 @@ class GroupCoordinator:
                 now_ms=self._node.now_ms(),
             )
         except LogError as error:
-            return _refused(request, kafka_code(error))
+            return refused_commit(request, kafka_code(error))
         if guard is None:
             return write(ErrorCode.none, None)
         answer = self._add_partitions(
@@ -277,7 +277,7 @@ def _now(reply: Answer[_Said] | None) -> Answer[_Said]:
     return reply
 
 
-def _refused(request: CommitRequest, error: ErrorCode) -> CommitReply:
+def refused_commit(request: CommitRequest, error: ErrorCode) -> CommitReply:
     return CommitReply(
         partitions=tuple(
             PartitionResult(topic=each.topic, partition=each.partition, error=error)
