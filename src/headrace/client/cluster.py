@@ -1,4 +1,4 @@
-"""The log as a whole: its topics described, created and deleted, their offsets, and single records written.
+"""The log as a whole: describes, creates and deletes topics, tells offsets, and writes single records.
 
 Works with any Kafka. Invariants: answers come fresh from the cluster, nothing is cached; a topic or partition
 that does not exist is left out of an answer; describing a topic never creates it; a log that does not answer
@@ -38,7 +38,7 @@ from headrace.core.errors import HeadraceError
 _log = logging.getLogger(__name__)
 
 REQUEST_SECONDS: Final = 15.0
-# The cluster's own number.
+# Leaves the number of partitions or replicas to the cluster.
 DEFAULT: Final = -1
 _MOST_REPLICAS: Final = 3
 _PAUSE_SECONDS: Final = 0.05
@@ -46,6 +46,8 @@ _VISIBLE_PAUSE_SECONDS: Final = 0.02
 
 
 class Cluster:
+    """One Kafka cluster. Connects when it is first asked something."""
+
     def __init__(self, bootstrap: str, *, timeout_seconds: float = REQUEST_SECONDS) -> None:
         """`timeout_seconds` limits each request."""
         self.bootstrap = bootstrap

@@ -88,12 +88,16 @@ class TopicReader:
         """Records that have arrived, in the order of their partitions; none if none arrives in time."""
         return self._taken(self._partitions.poll(timeout))
 
+    def has_read(self, ends: Mapping[int, int]) -> bool:
+        """Whether each of these partitions was read up to the given offset, or to its end."""
+        return all(self.read_to.get(each, 0) >= ends[each] for each in ends.keys() - self.at_end)
+
     def until(self, ends: Mapping[int, int], patience: float = PATIENCE_SECONDS) -> Iterator[Record]:
         """The records before the given end of each partition. Raises log_unavailable.
 
         `patience` is how long to wait for the next record, in seconds.
         """
-        while any(self.read_to.get(each, 0) < ends[each] for each in ends.keys() - self.at_end):
+        while not self.has_read(ends):
             messages = self._partitions.poll(patience)
             records = self._taken(messages)
             if self.trouble:
@@ -101,7 +105,7 @@ class TopicReader:
             if not messages:
                 raise log_late(self._bootstrap, f"read topic `{self._topic}`", patience)
             for record in records:
-                if (record.offset() or 0) < ends[record.partition() or 0]:
+                if (record.offset() or 0) < ends.get(record.partition() or 0, 0):
                     yield record
 
     def close(self) -> None:

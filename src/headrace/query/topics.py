@@ -208,7 +208,7 @@ class _TailReader:
         self._reader.read_from({tail.partition.partition: tail.start for tail in tails})
         by_partition = {tail.partition.partition: tail for tail in tails}
         read: list[Any] = []
-        while self._is_unread(ends) and (left := self._deadline - time.monotonic()) > 0:
+        while not self._reader.has_read(ends) and (left := self._deadline - time.monotonic()) > 0:
             for record in self._reader.poll(min(0.2, left)):
                 partition, timestamp_ms = record.partition() or 0, record.timestamp()[1]
                 if (record.offset() or 0) < ends[partition]:
@@ -219,7 +219,3 @@ class _TailReader:
             if self._reader.trouble:
                 raise log_unavailable(self._bootstrap, f"read topic `{self._topic}`", self._reader.trouble)
         return read
-
-    def _is_unread(self, ends: dict[int, int]) -> bool:
-        unread = ends.keys() - self._reader.at_end
-        return any(self._reader.read_to.get(number, 0) < ends[number] for number in unread)
