@@ -21,7 +21,7 @@ from confluent_kafka import (
 )
 
 # Documented names, though not listed in `__all__`.
-from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import ClusterMetadata, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from headrace.client.connections import open_admin
 from headrace.client.errors import (
@@ -201,7 +201,7 @@ class Cluster:
         except NotAcknowledgedError as error:
             raise log_refused(self.bootstrap, f"write to topic `{topic}`", error.error) from error
 
-    def _metadata(self) -> Any:
+    def _metadata(self) -> ClusterMetadata:
         # Asked of all topics: asking for one by name could create it.
         try:
             return self._admin.list_topics(timeout=self._timeout)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Message, TopicPartition
 
@@ -33,7 +33,7 @@ class PartitionReader:
         self, bootstrap: str, *, fetch_wait_ms: int = FETCH_WAIT_MS, on_error: ErrorListener | None = None
     ) -> None:
         """`on_error` is called inside `poll` when a connection is lost; the reader reconnects by itself."""
-        self._consumer: Any = open_consumer(bootstrap, fetch_wait_ms=fetch_wait_ms, on_error=on_error)
+        self._consumer = open_consumer(bootstrap, fetch_wait_ms=fetch_wait_ms, on_error=on_error)
 
     def assign(self, starts: Mapping[Partition, int]) -> None:
         """Read these partitions, and no others, each from its offset on."""

@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from headrace.client.connections import open_producer
 from headrace.client.errors import NotAcknowledgedError
@@ -22,6 +22,8 @@ from headrace.client.errors import NotAcknowledgedError
 _log = logging.getLogger(__name__)
 
 ANY_PARTITION: Final = -1
+# What librdkafka takes for the current time.
+_NOW: Final = 0
 _CLOSE_SECONDS: Final = 5.0
 # Another thread's poll may report our record, so none may last long.
 _POLL_SECONDS: Final = 0.05
@@ -61,9 +63,9 @@ class RecordWriter:
         self._timeout = timeout_seconds
         self._more = {} if largest_message is None else {"message.max.bytes": largest_message}
         self._lock = threading.Lock()
-        self._producer: Any = None
+        self._producer: Producer | None = None
 
-    def open(self) -> Any:
+    def open(self) -> Producer:
         """Connect ahead of the first record: a producer needs about half a second until it may write."""
         with self._lock:
             if self._producer is None:
@@ -120,7 +122,7 @@ class RecordWriter:
         if producer is not None:
             producer.flush(seconds)
 
-    def _abandon(self, producer: Any) -> None:
+    def _abandon(self, producer: Producer) -> None:
         """Write with a new producer from now on.
 
         The old one may be broken for good, or may still hold records of which the caller has been told that
@@ -148,10 +150,9 @@ class _Report:
 
 
 def _send(
-    producer: Any, record: Outgoing, delivered: Callable[[KafkaError | None, Message | None], None]
+    producer: Producer, record: Outgoing, delivered: Callable[[KafkaError | None, Message | None], None]
 ) -> bool:
     """Hand the record to the producer, which calls `delivered` once. False if the producer is broken."""
-    given = {} if record.timestamp_ms is None else {"timestamp": record.timestamp_ms}
     try:
         producer.produce(
             record.topic,
@@ -160,7 +161,7 @@ def _send(
             partition=record.partition,
             headers=list(record.headers),
             on_delivery=delivered,
-            **given,
+            timestamp=record.timestamp_ms or _NOW,
         )
     except BufferError:
         delivered(KafkaError(KafkaError._QUEUE_FULL), None)
