@@ -101,6 +101,9 @@ def test_an_array_that_must_be_there_is_not_null() -> None:
     # DeleteGroups 0: one array of names.
     with pytest.raises(MalformedRequestError, match="groups_names is null"):
         request_reader(of_version(DeleteGroupsRequest, 0), DeleteGroupsRequest)(b"\xff\xff\xff\xff")
+    # Only -1 is null.
+    with pytest.raises(MalformedRequestError, match="-2 elements"):
+        read_metadata(1, b"\xff\xff\xff\xfe")
     # Metadata 1: null asks for all topics.
     assert read_metadata(1, b"\xff\xff\xff\xff").topics is None
 

@@ -1,6 +1,6 @@
 """Answers that may have to wait: for other members of a group, or for the disk.
 
-Never knows what is answered.
+Never looks at the answers.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TypeAlias, TypeVar
 _Said = TypeVar("_Said")
 _Made = TypeVar("_Made")
 
-# What a coordinator gives.
+# What a coordinator returns.
 Answer: TypeAlias = _Said | asyncio.Future[_Said]
-# What a handler gives.
+# What a handler returns.
 Later: TypeAlias = _Said | Awaitable[_Said]
 
 
 def when_done(answer: Answer[_Said], convert: Callable[[_Said], _Made]) -> Later[_Made]:
-    """What `convert` makes of an answer: now, or, of a future, a coroutine that gives it later."""
+    """Convert an answer: now, or in a coroutine if it is a future."""
     if not isinstance(answer, asyncio.Future):
         return convert(answer)
     return convert_later(answer, convert)
@@ -32,7 +32,7 @@ async def convert_later(answer: Awaitable[_Said], convert: Callable[[_Said], _Ma
 def when_all_done(
     answers: Sequence[Answer[_Said]], convert: Callable[[Sequence[_Said]], _Made]
 ) -> Later[_Made]:
-    """One message made of several answers: now, or once the last of them is there."""
+    """Convert several answers into one: now, or in a coroutine once the last is there."""
     now = [answer for answer in answers if not isinstance(answer, asyncio.Future)]
     if len(now) == len(answers):
         return convert(now)

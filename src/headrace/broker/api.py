@@ -1,12 +1,12 @@
-"""How an API is declared and answered: data for dispatch, ApiVersions and the compatibility page.
+"""How an API is declared and answered.
 
-`broker/apis/__init__.py` lists the APIs, one file of that folder answers each. Such a file ends with its
-`HANDLER`: most take a request of `kio` and give a reply of `kio` (`Typed`); the two that carry records take
-the bytes of the request and give pieces of a reply (`Raw`).
+`broker/apis/__init__.py` lists the APIs; one file in that folder answers each and ends with its `HANDLER`.
+Most handlers take and return messages of `kio` (`Typed`). The two APIs that carry records take the bytes of
+the request and return pieces of a reply (`Raw`).
 
-Invariants: a file is imported when its API is first asked for, with the classes of `kio` that it needs. A
-handler runs on the event loop and never blocks it; a reply that has to wait is awaitable. The bytes of a
-request are valid only until the handler returns.
+Invariants: an API's file is imported with the first request for it, with the classes of `kio` that it needs.
+A handler runs on the event loop and never blocks it; if the reply has to wait, the handler returns an
+awaitable. The bytes of a request are valid only until the handler returns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headrace.wire.pieces import Piece
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
 
-# What a handler gives of a reply: everything behind the header. None is no reply at all (acks=0).
+# A reply without its header. None means no reply at all (acks=0).
 Body = bytes | list[Piece] | None
 
 
@@ -34,11 +34,11 @@ class Peer(Protocol):
     @property
     def address(self) -> str: ...
     def hold_until(self, future: asyncio.Future[None], /) -> None:
-        """Let no later request of this connection overtake one that is done with this."""
+        """Take no later request of this connection before this is done."""
 
 
 class Context(NamedTuple):
-    """What a handler knows about its request beside the message."""
+    """What a handler knows about a request besides its message."""
 
     version: int
     client_id: str | None
@@ -46,7 +46,7 @@ class Context(NamedTuple):
 
 
 class Served(NamedTuple):
-    """One version of an API, ready to be asked. `answer` raises WireError for what cannot be read."""
+    """One version of an API. `answer` raises WireError if the request cannot be read."""
 
     # Whether headers and bodies of this version have tagged fields (KIP-482).
     flexible: bool
@@ -54,13 +54,13 @@ class Served(NamedTuple):
 
 
 class Handler(Protocol):
-    """What answers an API."""
+    """Answers an API."""
 
     def at(self, version: int) -> Served: ...
 
 
 class Typed(Generic[Request, Reply]):
-    """Takes and gives messages, of the classes that have the fields of all versions."""
+    """Takes and returns messages, whose classes have the fields of all versions."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Typed(Generic[Request, Reply]):
 
 
 class Raw:
-    """Takes and gives bytes, which have tagged fields from a version on."""
+    """Takes and returns bytes. From the version `flexible_from` on they have tagged fields."""
 
     def __init__(
         self, flexible_from: int, handle: Callable[[Broker, memoryview, Context], Later[Body]]
@@ -97,7 +97,7 @@ class Raw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One API key and the versions that are advertised."""
+    """One API key and its advertised versions."""
 
     key: int
     name: str
@@ -111,7 +111,7 @@ class Api:
 
     @property
     def module(self) -> str:
-        """The file that answers it."""
+        """The module that answers it."""
         return f"headrace.broker.apis.api_{self.key:02}_{snake_case(self.name)}"
 
     def handler(self) -> Handler:

@@ -1,6 +1,6 @@
-"""What the API files of groups have in common: refusals of the coordinator, replies that wait, who asks.
+"""Shared by the API files for groups and transactions: refusals by the coordinator, times, and who is asking.
 
-Never knows a version or a field of a message.
+Never knows a version.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Reply = TypeVar("_Reply")
 
 
 def asked(ask: Callable[[], Answer[_Reply]], refused: Callable[[ErrorCode], _Reply]) -> Answer[_Reply]:
-    """What the coordinator answers, or the same kind of answer where it cannot say anything yet."""
+    """Ask a coordinator. If it cannot be asked now, `refused` makes the answer from the error."""
     try:
         return ask()
     except ApiError as refusal:
@@ -39,7 +39,7 @@ def duration(milliseconds: int) -> datetime.timedelta:
 
 
 def client_host(context: Context) -> str:
-    """As Java writes an address of which it knows no name: Kafka's tools show it that way."""
+    """The client's address as Java prints one without a host name; Kafka's tools show it this way."""
     return f"/{context.connection.address}"
 
 
@@ -50,7 +50,7 @@ def serves_consumer_protocol(broker: Broker) -> bool:
 
 
 class _Offset(Protocol):
-    """How OffsetCommit and TxnOffsetCommit say it."""
+    """An offset in OffsetCommit and in TxnOffsetCommit."""
 
     @property
     def partition_index(self) -> int: ...

@@ -1,7 +1,7 @@
-"""What a client may do, as the bit fields that replies carry when they are asked for (KIP-430).
+"""The operations that a client is authorized for, as the bit fields of replies (KIP-430).
 
-Without an authorizer everybody may do everything that there is to do; the bit of an operation is its number
-in Kafka's AclOperation.
+Without an authorizer everyone may do everything. The bit of an operation is its number in Kafka's
+AclOperation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The broker as its APIs see it: the node with its coordinators and its clients' fetch sessions.
+"""The broker as its APIs see it: the node, its coordinators, and its clients' fetch sessions.
 
-Invariant: coordinators learn of deleted topics here. Never touches a socket.
+Invariant: coordinators are told here of deleted topics. Never touches a socket.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Broker(Node):
         self.sessions: Final = FetchSessions(configs.number("max.incremental.fetch.session.cache.slots"))
         self.host = settings.advertised_host or settings.host
         self.port = settings.port
-        # The shards of coordinators that have been asked for so far.
+        # The shards of the coordinators that are in use.
         self.shards_in_use: Final[list[Shards[GroupMachines] | Shards[TransactionMachines]]] = []
 
     @property
@@ -48,7 +48,7 @@ class Broker(Node):
         return self.logs.cluster_id
 
     # The coordinators are imported with the first request for them: most brokers start without one, and
-    # starting would take half as long again.
+    # importing them would make the start half as long again.
 
     @functools.cached_property
     def groups(self) -> GroupCoordinator:
@@ -66,7 +66,7 @@ class Broker(Node):
         self.shards_in_use.append(transactions.shards)
         return transactions
 
-    # What the coordinators ask of each other: the other one may not have been made yet.
+    # How the coordinators reach each other: the other one may not exist yet.
 
     def _add_partitions(self, request: AddPartitions) -> Answer[AddPartitionsReply]:
         return self.transactions.add_partitions(request)

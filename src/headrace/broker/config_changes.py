@@ -1,7 +1,7 @@
-"""Altering configs of topics and of the broker: what AlterConfigs and IncrementalAlterConfigs have in common.
+"""Altering configs of topics and of the broker: the logic shared by AlterConfigs and IncrementalAlterConfigs.
 
-Invariants: resources are independent of each other, but one that is named twice is refused both times; all
-configs of one resource are altered, or none. Codes and words are Apache Kafka's.
+Invariants: resources are independent of each other, but one that is named twice is refused both times. All
+configs of a resource are altered, or none. Codes and messages are Apache Kafka's.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _Result_co = TypeVar("_Result_co", covariant=True)
 
 
 class Change(NamedTuple):
-    """What a resource is to have. Both check it and raise ApiError."""
+    """The configs that a resource is to have. Both functions check them and raise ApiError."""
 
-    # From the overrides that the topic has.
+    # From the topic's current overrides.
     of_topic: Callable[[Texts], Texts]
     # For this node (true), or for all nodes.
     of_broker: Callable[[bool], Texts]
@@ -64,7 +64,7 @@ def alter_all(
     *,
     validate_only: bool,
 ) -> tuple[_Result_co, ...]:
-    """Alter each resource, or only check that it could be. `change_of` raises ApiError."""
+    """Alter each resource, or only check that it could be altered. `change_of` raises ApiError."""
     named = Counter((each.resource_type, each.resource_name) for each in resources)
     results = []
     for each in resources:
@@ -114,7 +114,7 @@ def _alter(broker: Broker, resource: _Resource, change: Change, *, validate_only
 
 
 def check_not_null(names: Sequence[str]) -> None:
-    """Raises ApiError (INVALID_REQUEST) if there are such configs."""
+    """Raises ApiError (INVALID_REQUEST) if `names`, the configs without a value, is not empty."""
     if names:
         raise ApiError(ErrorCode.invalid_request, f"Null value not supported for : {', '.join(names)}")
 
@@ -136,6 +136,6 @@ def _check_topic_resource(name: str) -> None:
 
 
 def _node_number(name: str) -> int | None:
-    """The number that a resource of a broker is named by, read as Java reads it."""
+    """The number in the name of a broker resource, parsed as Java does."""
     digits = name[1:] if name[:1] in {"+", "-"} else name
     return int(name) if digits.isdecimal() and len(digits) <= 10 else None

@@ -1,14 +1,16 @@
-"""One client connection: bytes in, frames to the dispatcher, replies out in the order of their requests.
+"""One client connection: takes bytes in, passes frames to the dispatcher, sends replies in request order.
 
-Replies may be ready out of order (a fetch waits, the produce behind it does not): each request takes a place
-in a queue, and what is at its head goes out when it is ready. Records in replies are parts of files. While
-the transport has nothing to write, the kernel moves them to the socket (sendfile); when the socket is full, a
-chunk is read for the transport, which waits for room. So a reply of 50 MB never stands in memory.
+Replies can be ready out of order (a fetch waits, the produce request behind it does not). So each request
+takes a place in a queue, and the reply at the head goes out when it is ready. Records in replies are parts of
+files. While the transport has nothing to write, the kernel copies them to the socket (sendfile). When the
+socket is full, the connection reads one chunk for the transport, which waits for room. So a reply of 50 MB is
+never held in memory.
 
-Back-pressure: while the client does not read, or has too many requests open, nothing more is taken from it.
-So a connection holds at most one receive buffer, `MOST_OPEN` replies without their records, and a few chunks.
+Back-pressure: while the client does not read, or has too many open requests, the connection reads nothing
+more from it. So a connection holds at most one receive buffer, `MOST_OPEN` replies without their records, and
+a few chunks.
 
-Invariants: a reply is sent whole or the connection ends; after `close` nothing is dispatched. Never
+Invariants: a reply is sent whole or the connection ends; nothing is dispatched after `close`. Never
 interprets a request.
 """
 
@@ -21,7 +23,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from headrace.broker.errors import CloseConnectionError
 from headrace.wire.errors import WireError
@@ -31,14 +33,14 @@ from headrace.wire.pieces import FilePart, Pieces
 _log = logging.getLogger(__name__)
 
 MOST_OPEN: Final = 64
-# What is read of a file when the socket is full: the transport waits with it until there is room, and then
-# the kernel moves what follows. The smaller it is, the less is copied; below this librdkafka gets less (see
+# How much of a file is read when the socket is full. The transport holds it until there is room; the kernel
+# copies the rest. A smaller chunk copies less, but below this size librdkafka's throughput drops (see
 # docs/benchmarks.md).
 CHUNK_BYTES: Final = 64 * 1024
-# Below this a part of a file is read at once and sent together with what stands around it.
+# Smaller parts of files are read at once and sent together with their surroundings.
 SMALL_PART: Final = 64 * 1024
 LINGER_SECONDS: Final = 2.0
-# Replies to requests that came together go out together, up to this much.
+# Replies to requests that arrived together go out together, up to this many bytes.
 GATHERED_BYTES: Final = 1024
 
 Reply = Pieces | asyncio.Future[Pieces]
@@ -56,7 +58,7 @@ class _Place:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """`dispatch` answers a frame; `opened` and `closed` are told of the connection's life."""
+    """`dispatch` answers a frame; `opened` and `closed` are called when the connection starts and ends."""
 
     def __init__(
         self,
@@ -73,8 +75,9 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._places: deque[_Place] = deque()
         self._futures: set[asyncio.Future[Pieces]] = set()
-        self._outbox: deque[Any] = deque()
-        # Small replies that are not written yet; None while no requests are taken.
+        # Buffers, and parts of files with how much of them has been sent.
+        self._outbox: deque[bytearray | tuple[FilePart, int]] = deque()
+        # Small replies not written yet; None while no requests are being taken.
         self._gathered: bytearray | None = None
         self._client_is_slow = False
         self._reading = True
@@ -85,20 +88,20 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active = self._loop.time()
         self.address = ""
 
-    # What the event loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not an instance with uvloop, whose transports only look the same.
+        # A cast, because transports of uvloop are not instances of the class.
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else ""
         if (sock := transport.get_extra_info("socket")) is not None and sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # What the transport encrypts cannot go past it.
+            # Encrypted bytes must go through the transport.
             if transport.get_extra_info("ssl_object") is None:
                 self._descriptor = sock.fileno()
-        # The client counts as slow from the first byte that the socket does not take until it has taken
-        # everything: then there is nothing to overtake. It also makes uvloop write at once.
+        # The client counts as slow from the first byte that the socket refuses until it has taken everything,
+        # so that nothing is overtaken. It also makes uvloop write at once.
         self._transport.set_write_buffer_limits(high=0, low=0)
         self._opened(self)
 
@@ -107,7 +110,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, count: int) -> None:
         if self._closing:
-            return  # What still comes is dropped: `received` is not told.
+            return  # Drop what still arrives.
         self.last_active = self._loop.time()
         self._frames.received(count)
         self._work()
@@ -133,15 +136,15 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox.clear()
         self._closed(self)
 
-    # What the server calls.
+    # Called by the server.
 
     @property
     def busy(self) -> bool:
-        """Whether the client is still owed something."""
+        """Whether the client still waits for a reply."""
         return bool(self._places or self._outbox)
 
     def close(self) -> None:
-        """Take nothing more, and hang up once everything that is ready has gone out."""
+        """Take no more requests, and disconnect once all replies have gone out."""
         if not self._closing:
             self._closing = True
             self._end_if_idle()
@@ -162,11 +165,11 @@ class Connection(asyncio.BufferedProtocol):
             or self._holds > 0
         )
 
-    def hold_until(self, future: asyncio.Future[Any]) -> None:
-        """Take no further requests until this is done: the task of one that they must not overtake."""
+    def hold_until(self, future: asyncio.Future[None]) -> None:
+        """Take no further requests until this is done, because they must not overtake an earlier one."""
         self._holds += 1
 
-        def release(_future: asyncio.Future[Any]) -> None:
+        def release(_future: asyncio.Future[None]) -> None:
             self._holds -= 1
             self._work()
 
@@ -175,7 +178,7 @@ class Connection(asyncio.BufferedProtocol):
     def _work(self) -> None:
         """Take frames for as long as the client keeps up."""
         if self._gathered is not None:
-            return  # whoever takes them now goes on
+            return  # the call that is running goes on
         self._gathered = bytearray()
         try:
             try:
@@ -248,7 +251,7 @@ class Connection(asyncio.BufferedProtocol):
     # Replies.
 
     def _send(self) -> None:
-        """Let out what is ready at the head of the queue."""
+        """Send the replies that are ready at the head of the queue."""
         try:
             self._drain()
             while self._places and self._places[0].ready and not self._outbox and not self._client_is_slow:
@@ -293,10 +296,10 @@ class Connection(asyncio.BufferedProtocol):
         self._drain()
 
     def _drain(self) -> None:
-        """Write until the client is slow, with as much of the files as it takes."""
+        """Write until the client is slow."""
         transport = self._transport
         if transport is None or transport.is_closing():
-            return  # its descriptor may be somebody else's by now
+            return  # its descriptor may belong to another connection by now
         outbox = self._outbox
         while outbox and not self._client_is_slow:
             item = outbox.popleft()
@@ -311,7 +314,7 @@ class Connection(asyncio.BufferedProtocol):
                 outbox.appendleft((part, sent + moved))
 
     def _write(self, transport: asyncio.Transport, data: bytearray) -> None:
-        """Past the transport if it has nothing to write, so that a part of a file can follow at once."""
+        """Bypass the transport if its buffer is empty, so that a part of a file can follow at once."""
         written = 0
         if self._descriptor >= 0 and not transport.get_write_buffer_size():
             with contextlib.suppress(BlockingIOError):
@@ -320,23 +323,23 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(data[written:] if written else data)
 
     def _move(self, transport: asyncio.Transport, part: FilePart, sent: int) -> int:
-        """How much of the file the kernel took to the socket; 0 if it cannot, or not now."""
+        """Have the kernel copy from the file to the socket. Returns how much it copied, 0 if it could not."""
         source = part.file.fileno()
         if self._descriptor < 0 or source < 0 or transport.get_write_buffer_size():
             return 0
         try:
             moved = os.sendfile(self._descriptor, source, part.position + sent, part.size - sent)
         except BlockingIOError:
-            return 0  # the next chunk goes to the transport, which waits until there is room
+            return 0  # the transport gets the next chunk and waits for room
         if moved == 0:
-            raise OSError(f"a segment ends too early at {part.position + sent}")
+            raise OSError(f"a segment ends unexpectedly at {part.position + sent}")
         return moved
 
     def _end_if_idle(self) -> None:
-        """End a connection that is closing once nothing is owed to the client.
+        """Disconnect a closing connection once all replies are sent.
 
-        Closing a socket with unread bytes resets it, and the client may lose replies that it has not read
-        yet. So the client is told first that nothing more will come, and gets a moment to hang up itself.
+        Closing a socket with unread bytes resets it, and the client could lose replies that it has not read
+        yet. So the client is told first that nothing more will come, and gets a moment to disconnect itself.
         """
         transport = self._transport
         if not self._closing or transport is None or self.busy or self._said_goodbye:

@@ -1,7 +1,7 @@
-"""Where the embedded broker differs from Apache Kafka 4.3.1 on purpose, as data for the compatibility page.
+"""Deliberate differences between the embedded broker and Apache Kafka 4.3.1, for the compatibility page.
 
-Invariant: the differences that the conformance tests accept (`tests/conformance/accepted_differences.py`) are
-`DIFFERENCES`, no more and no less; a test holds both lists together.
+Invariant: the conformance tests accept exactly the differences in `DIFFERENCES`
+(`tests/conformance/accepted_differences.py`); a test compares the two lists.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ NOT_OFFERED: Final[tuple[tuple[str, str], ...]] = (
     (
         "SaslHandshake, SaslAuthenticate, CreateAcls, DeleteAcls, AlterUserScramCredentials, "
         "AlterClientQuotas, the keys of delegation tokens",
-        "Security and quotas are not built yet. Who asks for ACLs, credentials and quotas hears that there "
-        "are none.",
+        "Security and quotas are not implemented yet. Requests for ACLs, credentials and quotas return none.",
     ),
     (
         "AlterReplicaLogDirs, UnregisterBroker, AddRaftVoter, RemoveRaftVoter, UpdateFeatures",
-        "There is one node with one folder, so there is nothing to move, to leave, to vote on or to upgrade.",
+        "There is one node with one folder, so there is nothing to move, remove, vote on or upgrade.",
     ),
     (
         "The keys of share groups and streams groups",
-        "Not built. Clients find that in ApiVersions and say so themselves (UnsupportedVersionException).",
+        "Not implemented. Clients see this in ApiVersions and report it (UnsupportedVersionException).",
     ),
 )
 
@@ -31,97 +30,99 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "API keys",
         "Advertises 75 keys.",
-        "Advertises those it serves, in the same versions; the others are listed above.",
+        "Advertises the keys it serves, in the same versions; the others are listed above.",
     ),
     (
         "Features",
         "ApiVersions lists the features of the KRaft cluster (KIP-584).",
-        "`group.version` and `transaction.version`, as there; none that is about several nodes, their "
-        "metadata, or groups that are not built.",
+        "Lists `group.version` and `transaction.version` with the same levels, but no features for several "
+        "nodes, their metadata, or unimplemented kinds of groups.",
     ),
     (
         "The quorum",
-        "DescribeQuorum tells of the metadata log: epoch, offsets, listeners of controllers.",
-        "This node is leader and only voter, and -1 stands for what is true of a log only: topics are a "
-        "catalogue in a file.",
+        "DescribeQuorum describes the metadata log: epoch, offsets, listeners of controllers.",
+        "This node is the leader and only voter. Epoch and offsets are -1, because topics are kept in a "
+        "file and not in a log.",
     ),
     (
         "Records inside a batch",
         "Reads the records of every batch, and refuses a wrong count, or bytes that the codec cannot read.",
-        "Header and checksum are checked. The records are read only where a topic's configs ask for it "
-        "(a codec of its own, timestamp limits, compaction): a batch is written as it came.",
+        "Checks header and checksum, and writes the batch as it came. Records are read only if a topic's "
+        "configs require it (another codec, timestamp limits, compaction).",
     ),
     (
         "Messages of errors",
-        "No message with most errors of Produce.",
-        "The error code is the same, and a message says what was wrong.",
+        "Most errors of Produce have no message.",
+        "The error code is the same, and a message gives the reason.",
     ),
     (
         "Requests that make no sense",
-        "UNKNOWN_SERVER_ERROR for an alter operation that does not exist, a topic with neither name nor id, "
-        "the epoch of no member in OffsetFetch.",
+        "UNKNOWN_SERVER_ERROR for an unknown alter operation, a topic with neither name nor id, or a member "
+        "epoch without a member in OffsetFetch.",
         "INVALID_REQUEST, or UNKNOWN_MEMBER_ID: the client is at fault, not the server.",
     ),
     (
         "A partition twice in a Produce request",
-        "Writes one of the two record sets and forgets the other.",
-        "Both are written, in their order, and both are answered.",
+        "Writes one of the two record sets and ignores the other.",
+        "Writes both in order and answers both.",
     ),
     (
         "Topics made by Metadata",
-        "UNKNOWN_TOPIC_OR_PARTITION at first; the topic comes with a later request.",
-        "The topic is there in the first answer.",
+        "Answers UNKNOWN_TOPIC_OR_PARTITION at first; a later request finds the topic.",
+        "The first answer contains the topic.",
     ),
     (
         "Replication",
-        "A replication factor that the brokers cannot reach is refused. `min.insync.replicas` is a cluster's "
-        "own config since eligible leader replicas (KIP-966).",
+        "Refuses a replication factor that the brokers cannot reach. `min.insync.replicas` is a dynamic "
+        "config of the cluster since eligible leader replicas (KIP-966).",
         "The same code, INVALID_REPLICATION_FACTOR, with a message that names the Apache Kafka engine. "
         "`min.insync.replicas` has its default.",
     ),
     (
         "Followers",
         "A Fetch with a replica id or a last fetched epoch is checked against the replicas.",
-        "There are none: it is read as a consumer's.",
+        "There are no replicas: such a fetch is treated as a consumer's.",
     ),
     (
         "A topic deleted during a fetch",
-        "UNKNOWN_TOPIC_OR_PARTITION to a waiting fetch or in a session, also where topics are named by id.",
-        "UNKNOWN_TOPIC_ID there, as for every id that is not known.",
+        "Answers a waiting fetch, or one in a session, with UNKNOWN_TOPIC_OR_PARTITION, even if topics are "
+        "named by id.",
+        "Answers UNKNOWN_TOPIC_ID, as for every unknown id.",
     ),
     (
         "The largest timestamp after DeleteRecords",
-        "ListOffsets can name a record that was deleted.",
-        "Only records that can be read.",
+        "ListOffsets may return a deleted record.",
+        "ListOffsets returns only records that can be read.",
     ),
     (
         "Arrays of negative length",
-        "Every negative length is null.",
-        "Only -1 is null, others end the connection.",
+        "Every negative length means null.",
+        "Only -1 means null; other negative lengths end the connection.",
     ),
     (
         "Broker configs",
-        "Describes all it has.",
-        "Describes those below, as they are here: sockets, folders, listeners, what is built.",
+        "Describes all its configs.",
+        "Describes the configs listed below.",
     ),
     (
         "Documentation of configs",
-        "Its own text, with HTML.",
-        "A sentence of ours on what a config does here.",
+        "Kafka's own text, with HTML.",
+        "A sentence about what the config does here.",
     ),
     (
         "Configs of groups",
-        "Taken for resource type 32.",
-        "Refused: every group goes by the configs of the node, which DescribeConfigs shows as read-only.",
+        "Accepts them for resource type 32.",
+        "Refuses them: every group uses the configs of the node, which DescribeConfigs shows as read-only.",
     ),
 )
 
-# The same, for what a comparison of single answers does not show.
+# Differences that a comparison of single answers does not show.
 BEYOND_ANSWERS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "Several requests on one connection",
-        "Each is taken up after the one before it was answered.",
-        "They are taken up as they come and answered in order: a fetch that waits holds up no produce.",
+        "Handles each request after the previous one was answered.",
+        "Handles requests as they arrive and answers them in order: a waiting fetch does not delay a "
+        "produce.",
     ),
     (
         "Producer snapshots",
@@ -131,44 +132,44 @@ BEYOND_ANSWERS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "Recovery after a crash",
         "Checks all segments since the last flush.",
-        "Checks what was written in the last seconds if the machine has not restarted, for then nothing "
-        "older can be lost; otherwise as Kafka does.",
+        "If the machine has not restarted, checks only what was written in the last seconds, because "
+        "nothing older can be lost. Otherwise as in Kafka.",
     ),
     (
         "The end of a transaction",
-        "EndTxn is answered when the end is decided; the markers follow. Who begins the next transaction at "
-        "once is told CONCURRENT_TRANSACTIONS, and comes again.",
-        "EndTxn is answered when the markers are written, and the id is free.",
+        "Answers EndTxn when the outcome is decided; the markers follow. A producer that starts its next "
+        "transaction at once gets CONCURRENT_TRANSACTIONS and retries.",
+        "Writes the markers before it handles the producer's next request, which finds the id free.",
     ),
     (
         "A transactional id that is taken over while its transaction is open",
-        "InitProducerId is answered with CONCURRENT_TRANSACTIONS until the open transaction is aborted.",
-        "It is aborted first, and the new producer has its epoch with the first answer; with fsync=always "
-        "as Kafka does.",
+        "Answers InitProducerId with CONCURRENT_TRANSACTIONS until the open transaction is aborted.",
+        "Aborts the transaction first; the new producer gets its epoch with the first answer. With "
+        "fsync=always as in Kafka.",
     ),
     (
-        "A producer that was followed by another comes back with its old epoch",
-        "InitProducerId looks at the epoch only while no transaction is open: an open one is aborted, "
-        "whosever it is.",
-        "PRODUCER_FENCED, and the transaction of the newer producer goes on.",
+        "A producer that was replaced by another comes back with its old epoch",
+        "InitProducerId checks the epoch only while no transaction is open: an open one is aborted, whoever "
+        "owns it.",
+        "Answers PRODUCER_FENCED; the transaction of the newer producer continues.",
     ),
     (
         "Transactions that take too long",
-        "Are looked for every ten seconds (`transaction.abort.timed.out.transaction.cleanup.interval.ms`).",
-        "Are aborted when their time is up.",
+        "Looks for them every ten seconds (`transaction.abort.timed.out.transaction.cleanup.interval.ms`).",
+        "Aborts them as soon as they time out.",
     ),
     (
         "`cleanup.policy=compact`",
-        "Compacts what is in closed segments, synced or not. Rewritten batches get the timestamp of their "
-        "first record left as base.",
-        "Compacts what is synced, which closed segments are within seconds. Rewritten batches keep their "
-        "base timestamp; records have the same timestamps either way. A round has room for about a million "
-        "keys by default, Kafka's for five million.",
+        "Compacts closed segments, synced or not. The base timestamp of a rewritten batch is that of its "
+        "first remaining record.",
+        "Compacts closed segments once they are synced, which takes seconds. Rewritten batches keep their "
+        "base timestamp; the timestamps of records are the same either way. By default a round holds about "
+        "a million keys, Kafka's five million.",
     ),
     (
         "New assignments of groups of the consumer protocol",
-        "One a second at most (`group.consumer.assignment.interval.ms`, KIP-1263).",
-        "At once.",
+        "At most one per second (`group.consumer.assignment.interval.ms`, KIP-1263).",
+        "Immediately.",
     ),
     ("Results of DeleteTopics", "In any order.", "In the order of the request."),
 )

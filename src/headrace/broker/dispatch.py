@@ -1,7 +1,7 @@
-"""From the bytes of a request to the bytes of its reply: which API, which version, which handler.
+"""Finds the API, version and handler for a request, and puts the header in front of the reply.
 
-Invariants: a version that is not served ends the connection, as with Kafka, except for ApiVersions, whose
-refusal tells the client what to ask for instead (KIP-511). Never knows what an API does.
+Invariants: a request in an unsupported version ends the connection, as in Kafka. Only ApiVersions answers
+with a refusal, which tells the client the versions to use (KIP-511). Never knows what an API does.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Dispatcher:
     def __init__(self, broker: Broker, apis: Mapping[int, Api]) -> None:
         self._broker = broker
         self._apis = apis
-        # Versions that were asked for and are served: looked up once each.
+        # Supported versions that were requested: each is looked up once.
         self._served: dict[tuple[int, int], Served] = {}
 
     def __call__(self, frame: memoryview, connection: Connection) -> Reply:
-        """Raises WireError or CloseConnectionError for what cannot be answered."""
+        """Raises WireError or CloseConnectionError if the request cannot be answered."""
         header = read_request_header(frame)
         served = self._served.get(header[:2])
         if served is None:
@@ -48,7 +48,7 @@ class Dispatcher:
         flexible, answer = served
         context = Context(header.version, header.client_id, connection)
         body = answer(self._broker, body_of(frame, header, flexible=flexible), context)
-        # A reply to ApiVersions is read by clients that do not know yet which versions are flexible.
+        # Clients read the reply to ApiVersions before they know which versions are flexible.
         flexible = flexible and header.api_key != API_VERSIONS
         if isinstance(body, _READY):
             return _with_header(body, header, flexible=flexible)

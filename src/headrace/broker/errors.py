@@ -1,7 +1,7 @@
-"""How failures become Kafka's error codes: one table.
+"""Maps failures to Kafka's error codes, in one table.
 
-Invariants: a LogError that is not in the table is a bug, not an UNKNOWN_SERVER_ERROR in silence: the table is
-tested against all LogErrors there are.
+Invariant: every LogError is in the table (a test checks it). A missing one raises an error; it never silently
+becomes UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace.wire import errors as wire
 
 
 class ApiError(Exception):
-    """A request, or one item of it, that is refused with this code and this message."""
+    """A request, or one item of it, is refused with this code and message."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message or code.name)
@@ -25,7 +25,7 @@ class ApiError(Exception):
 
 
 class CloseConnectionError(Exception):
-    """The request cannot be answered other than by hanging up, as Kafka does."""
+    """The only possible answer is to close the connection, as Kafka does."""
 
 
 KAFKA_CODE: Final[dict[type[Exception], ErrorCode]] = {
@@ -52,7 +52,7 @@ KAFKA_CODE: Final[dict[type[Exception], ErrorCode]] = {
 
 
 def kafka_code(error: Exception) -> ErrorCode:
-    """The code to answer with. Raises KeyError for what nobody has given a code."""
+    """The code to answer with. Raises KeyError for an error that is not in the table."""
     if isinstance(error, ApiError):
         return error.code
     for kind in type(error).__mro__:
@@ -62,7 +62,7 @@ def kafka_code(error: Exception) -> ErrorCode:
 
 
 def unknown_partition(key: str | uuid.UUID, topic: object | None) -> ErrorCode:
-    """Which of Kafka's two codes says that there is no such partition: by id a missing topic has its own."""
+    """The code for a missing partition; a missing topic that was named by id has a code of its own."""
     if topic is None and isinstance(key, uuid.UUID):
         return ErrorCode.unknown_topic_id
     return ErrorCode.unknown_topic_or_partition

@@ -1,13 +1,13 @@
-"""Incremental fetch sessions (KIP-227): what a client fetches is remembered, not said each time.
+"""Incremental fetch sessions (KIP-227): the broker remembers which partitions a client fetches.
 
-A session is opened by a full fetch with epoch 0. Each further request names the session and the next epoch
-and carries only what changed; its reply carries only partitions that have something new: records, an error,
-another high-water mark or another log start.
+A full fetch with epoch 0 opens a session. Each further request names the session and the next epoch and
+carries only what changed. Its reply carries only partitions with news: records, an error, another high-water
+mark or another log start offset.
 
-Invariants: at most `slots` sessions; when all are taken, the one that was unused for the longest time makes
-room if that was long enough, otherwise the client gets no session and goes on with full fetches. Partitions
-that had records go to the back of their session, so that all get their turn when replies are limited.
-Never reads a log and never waits.
+Invariants: there are at most `slots` sessions. When all are taken, the least recently used one is evicted if
+it has been idle long enough; otherwise the client gets no session and continues with full fetches. Partitions
+that had records move to the back of their session, so that all get their turn when replies are limited. Never
+reads a log and never waits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Answered = tuple[TopicKey, PartitionReply]
 
 
 class _Partition:
-    """What the client asked for, and what it was told last."""
+    """What the client asked for, and what the last reply told it."""
 
     __slots__ = ("fetch", "high_water_mark", "log_start_offset")
 
@@ -46,9 +46,9 @@ class _Partition:
         self.log_start_offset = -1
 
     def is_news(self, reply: PartitionReply) -> bool:
-        """Whether the client has to hear of it; from now on it has."""
+        """Whether the reply has news for the client. From now on the client knows it."""
         if reply.error_code:
-            # Whatever comes after an error is news.
+            # Anything that follows an error is news.
             self.high_water_mark = -1
             return True
         changed = (
@@ -60,7 +60,7 @@ class _Partition:
 
 
 class FetchSession:
-    """One client's session. `session_id` 0 is no session: everything is asked for and answered each time."""
+    """One client's session. `session_id` 0 means no session: every fetch is a full one."""
 
     __slots__ = ("_incremental", "_partitions", "by_id", "epoch", "last_used", "session_id")
 
@@ -96,7 +96,7 @@ class FetchSession:
         self._incremental = True
 
     def news(self, replies: Iterable[Answered]) -> list[Answered]:
-        """What goes into the reply: everything at first, later what the client does not know yet."""
+        """The partitions for the reply: all of them at first, later those with news."""
         selected = []
         for topic, reply in replies:
             key = (topic, reply.partition)
@@ -121,7 +121,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def open(self, request: FetchRequest, *, by_id: bool) -> FetchSession:
-        """The session that the request belongs to, up to date with it. Raises ApiError."""
+        """The session of the request, updated from it. Raises ApiError."""
         if request.session_epoch in (FULL_EPOCH, FIRST_EPOCH):
             self._sessions.pop(request.session_id, None)
             session_id = self._free_id() if request.session_epoch == FIRST_EPOCH else 0
@@ -139,7 +139,7 @@ class FetchSessions:
         if session.epoch != request.session_epoch:
             raise ApiError(ErrorCode.invalid_fetch_session_epoch)
         if session.by_id != by_id:
-            # The client learnt or lost topic ids in between: it starts a new session.
+            # The client switched between names and ids: it has to start a new session.
             raise ApiError(ErrorCode.fetch_session_topic_id_error)
         session.update(request)
         session.advance()
@@ -150,7 +150,7 @@ class FetchSessions:
         return session
 
     def _free_id(self) -> int:
-        """An id that is hard to meet by accident, or 0 when there is no room."""
+        """A random unused id, or 0 if there is no room."""
         if len(self._sessions) >= self._slots:
             oldest = next(iter(self._sessions.values()))
             if self._clock() - oldest.last_used < EVICTION_SECONDS:

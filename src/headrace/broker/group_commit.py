@@ -1,17 +1,17 @@
-"""When appended records reach the disk: at once, now and then, or when the operating system sees fit.
+"""When appended records reach the disk: before the reply, at intervals, or when the operating system decides.
 
-    fsync=always    a produce request is answered after its records were synced; requests that come while the
-                    disk is busy share the next sync (group commit)
-    fsync=interval  everything that was appended is synced every so many milliseconds
+    fsync=always    a produce request is answered after its records are synced; requests that arrive during
+                    a sync share the next one (group commit)
+    fsync=interval  everything appended is synced every `fsync_interval_ms`
     fsync=os        as Kafka's default: the operating system writes back; topics can ask for more with
                     flush.messages and flush.ms
 
-Syncing runs in a worker thread; appending and reading go on meanwhile. If a sync fails, the producers that
-wait for it get a storage error. Their records stay where they are, unseen by consumers, and the next sync
-writes them again (`log/partition/flushing.py`): a producer that retries finds its batch, and waits for
-that sync.
+Syncing runs in a worker thread, while appends and reads continue. If a sync fails, the producers that wait
+for it get a storage error. Their records stay where they are, invisible to consumers, and the next sync
+writes them again (`log/partition/flushing.py`): a producer that retries finds its batch and waits for that
+sync.
 
-Invariants: at most one sync runs at a time; a future given out is always completed.
+Invariants: at most one sync runs at a time; every returned future is completed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class GroupCommit:
     def __init__(
         self, policy: FsyncPolicy, interval_ms: int, flushed: Callable[[PartitionLog], None]
     ) -> None:
-        """`flushed` hears of every log whose high-water mark may have moved."""
+        """`flushed` is called for every log whose high-water mark may have moved."""
         self._always = policy == "always"
         self._interval_seconds = interval_ms / 1000 if policy == "interval" else None
         self._flushed = flushed
@@ -51,7 +51,7 @@ class GroupCommit:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="group commit")
 
     async def kill(self) -> None:
-        """End without beginning another sync."""
+        """Stop without starting another sync."""
         for timer in self._timers.values():
             timer.cancel()
         if self._task is not None:
@@ -61,13 +61,13 @@ class GroupCommit:
             await self._syncing
 
     async def stop(self) -> None:
-        """Sync what is left to be synced, then end."""
+        """Sync what is not synced yet, then stop."""
         await self.kill()
         if self._dirty:
             await self._sync(self._take())
 
     def appended(self, log: PartitionLog, last_offset: int) -> asyncio.Future[None] | None:
-        """Records up to `last_offset` were written; a future if the producer has to wait for the disk."""
+        """Records up to `last_offset` were written. Returns a future if the producer must wait for a sync."""
         if self._always:
             future = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(log, []).append((last_offset, future))
@@ -102,7 +102,7 @@ class GroupCommit:
                 await self._wanted.wait()
             self._wanted.clear()
             if self._dirty:
-                # Shielded: a sync that has begun is seen to its end also when the broker stops.
+                # Shielded: a running sync is completed even if the broker stops.
                 self._syncing = asyncio.get_running_loop().create_task(self._sync(self._take()))
                 await asyncio.shield(self._syncing)
 
@@ -131,7 +131,7 @@ class GroupCommit:
         if ticket is None and log.closed:
             self._refuse(log, UnknownTopicError(f"{log.name} was deleted."))
         elif ticket is None:
-            # Somebody else has synced it meanwhile.
+            # It has been synced in the meantime.
             self._release(log)
         return ticket
 

@@ -1,8 +1,8 @@
-"""Keeps out of the broker's process what only tests need.
+"""Keeps test tools out of the broker's process.
 
-`kio` teaches its types to Hypothesis where that is installed, as it is for whoever works on Headrace: a tenth
-of a second more at the start, and megabytes more for as long as the broker runs. For processes that are
-nothing but a broker; after the imports, all is as before.
+`kio` registers its types with Hypothesis if that is installed, as it is on developers' machines. That delays
+the start by a tenth of a second and costs megabytes while the broker runs. Only for processes that run
+nothing but a broker; after the imports everything is as before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _HIDDEN: Final = "hypothesis"
 
 @contextmanager
 def without_test_tools() -> Iterator[None]:
-    """Within: importing Hypothesis fails as if it were not installed, unless it was imported before."""
+    """Inside, importing Hypothesis fails as if it were not installed, unless it was imported before."""
     if _HIDDEN in sys.modules:
         yield
         return

@@ -1,11 +1,11 @@
-"""Keeps compacted topics compacted: rounds of cleaning, one after the other, in a process of their own.
+"""Compacts topics in rounds of cleaning, one at a time, in a separate process.
 
-Between rounds it rests for `log.cleaner.backoff.ms` if nothing is due. What a round has made is put in place
-on the event loop, which is a few renames; reading and writing happen elsewhere (`log.cleaning_process`).
+If nothing is due it waits for `log.cleaner.backoff.ms`. The result of a round is put in place on the event
+loop, which takes a few renames; the process does the reading and writing
+(`log/compaction/cleaning_process.py`).
 
-Invariants: one round at a time; the process ends with the task that runs this, and when there was nothing to
-do for a while. A round that fails,
-for whatever reason, is said and does not end the cleaning. Never looks into records.
+Invariants: one round at a time. The process ends with the task that runs this, and after a while without
+work. A round that fails for any reason is logged and does not end the cleaning. Never looks into records.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LONGEST_STEP: Final = 1.0
-# Rounds that follow each other share a process; one that has nothing to do is not kept for longer.
+# Rounds in quick succession share a process; an idle one is ended after this time.
 _KEPT_SECONDS: Final = 5.0
-# A backoff of 0 must not keep the loop from everything else.
+# A backoff of 0 must not starve the event loop.
 _SHORTEST_REST: Final = 0.01
 
 
 class LogCleaning:
-    """The cleaning of one broker's logs; `run` is owned, and cancelled, by the server."""
+    """Cleans the logs of one broker. The server owns and cancels `run`."""
 
     def __init__(
         self,
@@ -40,23 +40,23 @@ class LogCleaning:
         now_ms: Callable[[], int],
         sync_closed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`sync_closed` is that of the logs, which brings closed segments to the disk."""
+        """`sync_closed` syncs the closed segments of all logs."""
         self._cleaner: Final = cleaner
         self._sync_closed: Final = sync_closed
         self._configs: Final = configs
         self._now_ms: Final = now_ms
-        # One that has carried out its round and waits for another.
+        # A process that has finished its round and waits for another.
         self._idle: CleaningProcess | None = None
         self._idle_since = 0.0
 
     async def run(self) -> None:
-        """Clean what is due, until cancelled."""
+        """Clean logs when they are due, until cancelled."""
         try:
             while True:
                 try:
                     carried_out = await self.clean_one()
                 except Exception:
-                    _log.exception("a round of cleaning failed; there will be others")
+                    _log.exception("a round of cleaning failed; the next one follows")
                     carried_out = False
                 if not carried_out:
                     await self._rest()
@@ -65,7 +65,7 @@ class LogCleaning:
                 self._idle.stop()
 
     async def _rest(self) -> None:
-        """For `log.cleaner.backoff.ms`, which may be changed meanwhile."""
+        """Wait for `log.cleaner.backoff.ms`, which may change in the meantime."""
         rested = 0.0
         while (left := self._configs.number("log.cleaner.backoff.ms") / 1000 - rested) > 0:
             rested += (step := min(left, _LONGEST_STEP))
@@ -78,11 +78,12 @@ class LogCleaning:
         loop = asyncio.get_running_loop()
         if self._idle is not None and loop.time() - self._idle_since >= _KEPT_SECONDS:
             process, self._idle = self._idle, None
-            # It has had the keys of a log in its memory: until the kernel has that back, nobody is to wait.
+            # The kernel needs time to free the memory that held the keys of a log; the loop must not wait for
+            # it.
             await loop.run_in_executor(None, process.stop)
 
     async def clean_one(self) -> bool:
-        """One round, if a log is due; whether it was carried out."""
+        """Run one round if a log is due. Returns whether one was carried out."""
         if not self._configs.flag("log.cleaner.enable"):
             return False
         rate = self._configs.broker("log.cleaner.io.max.bytes.per.second")
@@ -92,7 +93,7 @@ class LogCleaning:
         )
         job = self._cleaner.begin(self._now_ms())
         if job is None and self._cleaner.waits_for_disk:
-            # The next checkpoint would do that too, but some seconds later.
+            # The next checkpoint would do it too, but some seconds later.
             self._sync_closed()
         return job is not None and await self._carry_out(job)
 
@@ -125,7 +126,7 @@ class LogCleaning:
         return carried_out
 
     async def _follow(self, job: CleaningJob, process: CleaningProcess) -> bool:
-        """Take over what the process says, until the round is over; whether it was carried out."""
+        """Follow the process until the round is over. Returns whether it was carried out."""
         loop = asyncio.get_running_loop()
         readable = asyncio.Event()
         loop.add_reader(process.fileno(), readable.set)

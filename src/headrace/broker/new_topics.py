@@ -1,7 +1,7 @@
-"""Making topics: what is checked before, and what topics that nobody asked for by hand are made with.
+"""Creating topics: the checks before it, and the settings of topics that are created automatically.
 
-Invariants: nothing is made unless everything about it is right; refusals are ApiErrors with Kafka's code and
-words. One node leads and holds every partition, so an assignment can only name this node.
+Invariants: a topic is created only if all checks pass; refusals are ApiErrors with Kafka's code and message.
+One node holds and leads every partition, so an assignment can only name this node.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.broker.node import Node
     from headrace.log.folder.data_folder import Topic
 
-# As many as Kafka makes with one request; each is a folder with files.
+# Kafka's limit for one request; each partition is a folder with files.
 MOST_PARTITIONS: Final = 10_000
 BY_DEFAULT: Final = -1
 
@@ -39,7 +39,7 @@ def check_replication_factor(factor: int) -> None:
 
 
 def check_replicas(node_id: int, replicas: Sequence[int], *, expected: int | None = 1) -> None:
-    """Whether one partition can be on these nodes. Raises ApiError (INVALID_REPLICA_ASSIGNMENT)."""
+    """Check that a partition can be on these nodes. Raises ApiError (INVALID_REPLICA_ASSIGNMENT)."""
     said = "The manual partition assignment includes"
     wrong: str | None = None
     if not replicas:
@@ -61,7 +61,7 @@ def check_replicas(node_id: int, replicas: Sequence[int], *, expected: int | Non
 
 
 def create_automatically(node: Node, name: str) -> Topic:
-    """Make a topic that is used without having been made. Raises ApiError, LogError."""
+    """Create a topic on first use. Raises ApiError, LogError."""
     check_name(name)
     if (other := colliding(name, node.logs.topics)) is not None:
         message = f"Topic '{name}' collides with existing topic: {other}"

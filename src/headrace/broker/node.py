@@ -1,4 +1,4 @@
-"""The node as its coordinators see it: the logs, the configs, and who waits for records.
+"""The node as its coordinators see it: logs, configs, durability, and waiting fetches.
 
 Invariants: everything here runs on one event loop; topics change through this class only, so that waiting
 fetches learn of it. Never touches a socket, and knows no coordinator: `broker.py` adds them.
@@ -41,24 +41,24 @@ class Node:
         self.producer_ids: Final = ProducerIds(logs)
         self.node_id: Final = settings.node_id
         self.topic_changes = 0
-        """Counts topics made, grown and deleted: who has seen a number has seen all before it."""
+        """Counts changes of topics: created, grown, deleted."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
     def wake(self, log: PartitionLog, appended_bytes: int = 0) -> None:
-        """Say that there is more to read, or something else to know, in a partition."""
+        """Tell waiting fetches that a partition has more to read, or that something else happened to it."""
         self.waiting.wake(log, appended_bytes)
 
     def appended(self, log: PartitionLog, last_offset: int, size: int = 0) -> asyncio.Future[None] | None:
-        """Records were appended: a future if they must reach the disk first, or None and they can be read."""
+        """Records were appended. Wakes readers, or returns a future if the records must be synced first."""
         written = self.group_commit.appended(log, last_offset)
         if written is None:
             self.wake(log, size)
         return written
 
     def create_topic(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
-        """Make a topic. Names, counts and configs are the caller's to check. Raises LogError."""
+        """Create a topic. The caller checks name, count and configs. Raises LogError."""
         config = self.configs.log_config(overrides)
         topic = self.logs.create_topic(name, partitions, dict(overrides), config)
         self.topic_changes += 1

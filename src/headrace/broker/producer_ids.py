@@ -1,8 +1,7 @@
-"""Producer ids that nobody had before, for idempotent producers.
+"""New producer ids for idempotent and transactional producers.
 
-Invariants: an id is given once in the life of a data folder. Ids are taken from it in blocks, which are
-written down before the first one of them is given; a stop or a crash loses what is left of a block, as in
-Kafka.
+Invariants: an id is used once in the life of a data folder. Ids are reserved in blocks; a block is written to
+disk before its first id is used. A stop or a crash loses the rest of a block, as in Kafka.
 """
 
 from __future__ import annotations
@@ -12,19 +11,19 @@ from typing import Final
 
 from headrace.log.folder.data_folder import DataFolder
 
-# As many as Apache Kafka's controller gives a broker at once.
+# The size of the blocks that Apache Kafka's controller gives its brokers.
 BLOCK_SIZE: Final = 1000
 
 
 class ProducerIds:
-    """Who gives them."""
+    """Hands out producer ids."""
 
     def __init__(self, logs: DataFolder) -> None:
         self._logs: Final = logs
         self._block: Iterator[int] = iter(())
 
     def take(self) -> int:
-        """The next one. Raises StorageError where a new block cannot be written down."""
+        """The next id. Raises StorageError if a new block cannot be written."""
         producer_id = next(self._block, None)
         if producer_id is None:
             self._block = iter(self._logs.reserve_producer_ids(BLOCK_SIZE))

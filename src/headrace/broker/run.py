@@ -1,7 +1,7 @@
 """Runs one broker in the foreground of this process, until SIGTERM or SIGINT.
 
-Invariants: `on_ready` is called once the broker serves, and not at all if it was told to stop before; the
-first signal stops it in good order, a second one ends the process as it would without us. Never prints.
+Invariants: `on_ready` is called once the broker serves, or not at all if a signal came first. The first
+signal stops the broker cleanly; a second one has its default effect. Never prints.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(settings: BrokerSettings, on_ready: OnReady) -> None:
-    """Serve until told to stop. Raises HeadraceError if the broker cannot start."""
+    """Serve until a signal comes. Raises HeadraceError if the broker cannot start."""
     _allow_many_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings, on_ready))
 
 
 def _allow_many_files() -> None:
-    """Every connection and every segment in use is an open file; the usual soft limit is 1,024."""
+    """Connections and segments are open files, and the usual soft limit is 1,024."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def start(server: BrokerServer, settings: BrokerSettings) -> None:
-    """Start it. Raises HeadraceError, for what the disk refuses too."""
+    """Start the server. Raises HeadraceError, also if the disk fails."""
     try:
         await server.start()
     except StorageError as error:
         raise HeadraceError(
             "storage_failed",
             f"The broker cannot use its data folder {settings.data_dir}: {error}",
-            remedy="Make room, or make it readable and writable, or choose another folder.",
+            remedy="Free disk space, make the folder readable and writable, or choose another folder.",
         ) from error
 
 
@@ -62,7 +62,7 @@ async def _serve(settings: BrokerSettings, on_ready: OnReady) -> None:
     server = BrokerServer(settings)
     await start(server, settings)
     try:
-        # Signals that came while the logs were opened are handed over now.
+        # Handle signals that arrived while the logs were being opened.
         await asyncio.sleep(0)
         if not asked.is_set():
             on_ready(server)

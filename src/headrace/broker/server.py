@@ -1,12 +1,12 @@
-"""The embedded broker as a server: opens the logs, listens, keeps house, and stops in good order.
+"""The embedded broker as a server: opens the logs, listens, does housekeeping, and stops cleanly.
 
-Start: logs first (recovery if the last stop was not a clean one), then the port. Stop: no new connections,
-waiting fetches get what is there, replies go out, records reach the disk, logs are closed with the mark of a
-clean stop. Housekeeping (retention, deletions, checkpoints of the logs, compaction) runs on timers of this
-loop.
+Start: it binds the port, opens the logs (with recovery after an unclean stop), then accepts connections.
+Stop: it accepts no more connections, completes waiting fetches with what is there, sends replies, syncs
+records to disk, and closes the logs with the mark of a clean stop. Housekeeping (retention, deletion,
+checkpoints, compaction) runs on timers of this event loop.
 
-Invariants: everything but syncing runs on one event loop, so nothing in the broker needs a lock; every task
-and timer has this class as its owner. Never decides what a request means.
+Invariants: everything but syncing runs on one event loop, so nothing in the broker needs a lock; this class
+owns every task and timer. Never interprets a request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from headrace.broker.apis import ALL
@@ -28,18 +28,19 @@ from headrace.broker.settings import BrokerSettings
 from headrace.broker.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.core.errors import HeadraceError
 from headrace.log.folder.data_folder import DataFolder
+from headrace.log.partition.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
 
 CHECKPOINT_SECONDS: Final = 5.0
-# How often is looked whether there is something that may be compacted, before there is for the first time.
+# How often to check for something to compact, until there is something for the first time.
 COMPACTION_LOOK_SECONDS: Final = 2.0
-# How long clients get to take what they are owed when the broker stops.
+# How long clients have to take their replies when the broker stops.
 DRAIN_SECONDS: Final = 5.0
 
 
 class BrokerServer:
-    """`await start()`, then `await stop()`. `port` is the one that was taken."""
+    """`await start()`, then `await stop()`. `port` is the port in use."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
@@ -61,7 +62,7 @@ class BrokerServer:
         return self._broker
 
     async def start(self) -> None:
-        """Raises HeadraceError: the port is taken, the folder is in use or not readable."""
+        """Raises HeadraceError if the port is taken, or the folder is in use or unreadable."""
         settings = self._settings
         listener = _bind(settings.host, settings.port)
         try:
@@ -71,8 +72,8 @@ class BrokerServer:
             raise
         broker = self.broker
         broker.port = listener.getsockname()[1]
-        # Connections inherit it. With Kafka's size librdkafka consumes a tenth faster than with the megabytes
-        # that Linux would give (docs/benchmarks.md).
+        # Connections inherit it. With Kafka's size librdkafka consumes 10% faster than with Linux's default
+        # of several megabytes (docs/benchmarks.md).
         if (send_buffer := broker.configs.number("socket.send.buffer.bytes")) >= 0:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         broker.configs.announce(broker.port)
@@ -95,7 +96,7 @@ class BrokerServer:
         self._own(self._clean())
 
     async def stop(self) -> None:
-        """Graceful; what a client does not take in time is dropped."""
+        """Stop gracefully. Replies that a client does not take in time are dropped."""
         if self._server is not None:
             self._server.close()
         for task in self._tasks:
@@ -121,7 +122,7 @@ class BrokerServer:
             self._logs.close()
 
     async def kill(self) -> None:
-        """As a crash would: nobody is answered, nothing more is written. For tests, in their own process."""
+        """Stop as a crash would: no replies, no more writes. For tests in the same process."""
         if self._server is not None:
             self._server.close()
         for task in self._tasks:
@@ -149,14 +150,14 @@ class BrokerServer:
         self._group_commit.start()
         self._broker = Broker(settings, logs, configs, self._group_commit)
 
-    def _flushed(self, log: Any) -> None:
+    def _flushed(self, log: PartitionLog) -> None:
         self.broker.wake(log)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.get_running_loop().create_task(work))
 
     def _start_coordinators(self, broker: Broker) -> None:
-        """Load what earlier runs have left."""
+        """Load the groups and transactions of earlier runs."""
         if CONSUMER_OFFSETS in broker.logs.topics:
             broker.groups.shards.start()
         if TRANSACTION_STATE in broker.logs.topics:
@@ -180,7 +181,7 @@ class BrokerServer:
             _attempt("the checkpoint", lambda: self.broker.logs.checkpoint(self.broker.now_ms()))
 
     async def _clean(self) -> None:
-        """Compaction. What does it is loaded only once there is something that may be compacted."""
+        """Compaction. Its modules are imported once there is something to compact."""
         broker = self.broker
         while not any(
             topic.partitions[0].config.compact and any(log.has_closed_segments for log in topic.partitions)
@@ -204,12 +205,12 @@ class BrokerServer:
                     connection.close()
 
 
-def _attempt(what: str, work: Any) -> None:
-    """Housekeeping that failed is said, and tried again the next time."""
+def _attempt(what: str, work: Callable[[], object]) -> None:
+    """Log a failure of housekeeping; the next round tries again."""
     try:
         work()
     except Exception:
-        _log.exception("%s failed; it will be tried again", what)
+        _log.exception("%s failed; the next round tries again", what)
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -233,7 +234,7 @@ def _bind(host: str, port: int) -> socket.socket:
             raise HeadraceError(
                 "port_in_use",
                 f"Port {port} on {host} is in use.",
-                remedy="Stop what listens there, or choose another port with --port.",
+                remedy="Stop the process that listens there, or choose another port with --port.",
             ) from error
         raise HeadraceError(
             "invalid_setting",

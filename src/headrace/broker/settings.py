@@ -1,7 +1,7 @@
-"""What the embedded broker is told when it starts.
+"""The settings with which the embedded broker starts.
 
-Invariants: nothing here changes while the broker runs; what can be changed is a config of the broker or of a
-topic (`broker/configs`). Never reads flags or files.
+Invariants: nothing here changes while the broker runs; what can change is a config of the broker or of a
+topic (`broker/configs/`). Never reads flags or files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FsyncPolicy = Literal["os", "interval", "always"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """`port` 0 takes a free one. `configs` are broker configs by Kafka's names, as in server.properties."""
+    """`port` 0 chooses a free one. `configs` are broker configs by Kafka's names, as in server.properties."""
 
     data_dir: Path
     host: str = "127.0.0.1"

@@ -1,7 +1,7 @@
-"""What a topic may be called, and which topics are the broker's own.
+"""Valid names of topics, and the names of the broker's internal topics.
 
-Invariants: the rules and the words of the refusals are Apache Kafka's. Never looks at which topics there are,
-but for collisions, where it is told.
+Invariants: the rules and messages are Apache Kafka's. Never looks up topics: the check for collisions takes
+the existing names as an argument.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def is_internal(name: str) -> bool:
 
 
 def colliding(name: str, others: Iterable[str]) -> str | None:
-    """Another name that is the same once dots are underscores, as they are in the names of metrics."""
+    """Another name that becomes the same when dots turn into underscores, as in names of metrics."""
     unified = name.replace(".", "_")
     if "_" not in unified:
         return None

@@ -1,16 +1,16 @@
-"""Whether records may go into their transaction: what Produce asks the coordinator first (KIP-890).
+"""Asks the coordinator whether records belong to their transaction, before Produce appends them (KIP-890).
 
-A partition takes the first records of a transaction only with a guard (`log.verification`), and the guard is
-good once the coordinator has the partition in the transaction. Clients from Produce version 12 on leave it to
-the broker to add the partition; older ones have added it themselves (AddPartitionsToTxn), and it is only
-looked for. A partition that has records of the transaction already needs nobody's leave.
+A partition accepts the first records of a transaction only with a guard (`log/producers/verification.py`),
+which is valid once the coordinator has added the partition to the transaction. From Produce version 12 on the
+broker adds the partition; older clients add it themselves (AddPartitionsToTxn), and the broker only verifies
+that. A partition that already has records of the transaction needs no check.
 
-Refusals are translated as Apache Kafka does, by what a client of the version knows. While the transaction
-before is still being ended, the coordinator is asked again for a moment, for that costs a client far less
-than sending its records a second time.
+Error codes are translated as in Apache Kafka, to codes that a client of the version knows. While the previous
+transaction is still ending, the broker retries for a moment, because that is much cheaper than a client that
+sends its records again.
 
-Invariants: the coordinator is asked once for all partitions of a request, so that one record of the
-transaction's state adds them all. Never appends, never looks at more than the headers of batches.
+Invariants: the coordinator is asked once for all partitions of a request, so that one record in the
+transaction's log adds them all. Never appends, and reads only the headers of batches.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from headrace.wire.errors import WireError
 from headrace.wire.produce import ProduceRequest
 from headrace.wire.record_batch import BatchHeader, read_header
 
-# From these versions of Produce on: TRANSACTION_ABORTABLE is known, and partitions are added by the broker.
+# The versions of Produce from which clients know TRANSACTION_ABORTABLE, and from which the broker adds
+# partitions.
 _ABORTABLE_FROM: Final = 11
 _ADDS_PARTITIONS_FROM: Final = 12
-# As Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms.
+# The defaults of Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms.
 _AGAIN_SECONDS: Final = 0.02
 _LONGEST_SECONDS: Final = 0.1
-# Old clients would not repeat a request that is refused like this; NOT_ENOUGH_REPLICAS they do.
+# Old clients do not retry after these errors, but they do after NOT_ENOUGH_REPLICAS.
 _PASSING: Final = frozenset(
     {
         ErrorCode.network_exception,
@@ -52,22 +53,22 @@ _PASSING: Final = frozenset(
 
 
 class Refusal(NamedTuple):
-    """Why records are not taken, with Kafka's words where it has any."""
+    """Why records are refused, with Kafka's message if it has one."""
 
     code: ErrorCode
     message: str = ""
 
 
-# By partition; records of partitions that are not named are appended like any others.
+# By partition. Records of other partitions are appended without a guard.
 Verdicts = dict[TopicPartition, Guard | Refusal]
 
 
 class SeveralProducersError(Exception):
-    """The transactional records of one request are of several producers: nothing of it is taken."""
+    """The transactional records of one request come from several producers: all are refused."""
 
 
 def admit(broker: Broker, request: ProduceRequest, version: int) -> Verdicts | asyncio.Task[Verdicts]:
-    """What becomes of each partition's records; a task if the answer takes longer.
+    """A verdict on each partition's records, or a task if it takes longer.
 
     Raises SeveralProducersError.
     """
@@ -107,7 +108,7 @@ class _Admission:
         until = loop.time() + _LONGEST_SECONDS
         while True:
             if isinstance(reply, asyncio.Future):
-                # Not awaited itself: what the coordinator does must not end with this connection.
+                # Not awaited directly: cancelling this must not cancel the coordinator's work.
                 await asyncio.wait([reply])
                 self._translate(reply.result())
             if not self._is_to_be_asked_again() or loop.time() >= until:
@@ -181,7 +182,7 @@ class _Admission:
 
 
 def _transactional_batches(broker: Broker, request: ProduceRequest) -> Iterable[_Batch]:
-    """Those that Produce would append, as far as their header can be read: the rest is the log's to say."""
+    """Transactional batches that Produce would append. The log refuses those whose header cannot be read."""
     for key, partitions in request.topics:
         topic = broker.find_topic(key)
         if topic is None or is_internal(topic.name):

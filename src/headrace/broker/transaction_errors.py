@@ -1,6 +1,6 @@
-"""Error codes about transactions that clients of old versions do not know, in the words that they do know.
+"""Replaces error codes about transactions that clients of old versions do not know.
 
-Never knows which API it is asked for: each says from which version on its clients know a code.
+Never knows the API: the caller says from which version on its clients know a code.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from headrace.broker.api import Context
 
 
 def fenced_as_known(error: ErrorCode, context: Context, known_from: int) -> ErrorCode:
-    """PRODUCER_FENCED (KIP-588) as clients before `known_from` call it."""
+    """The error, with PRODUCER_FENCED (KIP-588) replaced for clients before `known_from`."""
     if error is ErrorCode.producer_fenced and context.version < known_from:
         return ErrorCode.invalid_producer_epoch
     return error

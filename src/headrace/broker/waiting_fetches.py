@@ -1,13 +1,13 @@
-"""Where a fetch waits for data: fetches that found less than their client's minimum, until there is more.
+"""Where a fetch waits for data: fetches that found less than their client's minimum wait here for more.
 
-A waiting fetch knows how many bytes it still misses. An append to one of its partitions takes its size off;
-when nothing is missing any more, or the client's time is up, or something else happened to the partition
-(it was deleted, a transaction in it ended), the fetch is completed: it reads once more and answers with what
-it finds. If that is still not enough, since what was appended cannot be read yet, it comes back to wait for
-the rest of its time.
+A waiting fetch knows how many bytes are missing. Each append to one of its partitions reduces that number.
+The fetch is completed when nothing is missing, when the client's maximum wait is over, or when something else
+happened to a partition (it was deleted, or a transaction in it ended): it reads again and answers with what
+it finds. If that is still not enough, because the appended records cannot be read yet, it waits again for the
+rest of its time.
 
-Invariants: a fetch is completed once, after the append that completes it has been answered; a partition that
-nobody waits for costs nothing. Never reads a log.
+Invariants: a fetch is completed once, after the append that completes it has been answered; a partition
+without waiting fetches costs nothing. Never reads a log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headrace.log.partition.partition_log import PartitionLog
 
 
 class WaitingFetch:
-    """One fetch that waits. Made by `WaitingFetches.add`. `complete` is told whether its time is up."""
+    """A waiting fetch, made by `WaitingFetches.add`. `complete` is called with whether its time is up."""
 
     __slots__ = ("complete", "logs", "missing_bytes", "timer")
 
@@ -33,7 +33,7 @@ class WaitingFetch:
 
 
 class WaitingFetches:
-    """All fetches that wait, by the partitions they wait for."""
+    """All waiting fetches, by partition."""
 
     def __init__(self) -> None:
         self._by_log: dict[PartitionLog, set[WaitingFetch]] = {}
@@ -50,7 +50,7 @@ class WaitingFetches:
         seconds: float,
         complete: Callable[[bool], None],
     ) -> WaitingFetch:
-        """Wait until `missing_bytes` were appended to `logs`, or for so many seconds."""
+        """Wait until `missing_bytes` have been appended to `logs`, for at most `seconds`."""
         waiting = WaitingFetch(logs, missing_bytes, complete)
         waiting.timer = asyncio.get_running_loop().call_later(seconds, self._finish, waiting)
         self._all.add(waiting)
@@ -59,18 +59,18 @@ class WaitingFetches:
         return waiting
 
     def wake(self, log: PartitionLog, appended_bytes: int) -> None:
-        """Bytes were appended, or (0) something happened that a waiting client should hear of."""
+        """Bytes were appended, or (0) something else happened that a waiting client should learn."""
         if not (fetches := self._by_log.get(log)):
             return
         for waiting in tuple(fetches):
             waiting.missing_bytes -= appended_bytes
             if waiting.missing_bytes <= 0 or not appended_bytes:
                 self.cancel(waiting)
-                # Not now: more may be appended by requests that are already here.
+                # Not now: requests that have already arrived may append more.
                 asyncio.get_running_loop().call_soon(waiting.complete, False)
 
     def cancel(self, waiting: WaitingFetch) -> None:
-        """Nobody waits any more, e.g. because the connection is gone."""
+        """Stop waiting, for example because the connection is gone."""
         if waiting not in self._all:
             return
         self._all.discard(waiting)
@@ -83,7 +83,7 @@ class WaitingFetches:
                 del self._by_log[log]
 
     def complete_all(self) -> None:
-        """The broker stops: everybody gets what is there."""
+        """Complete all fetches with what is there, because the broker stops."""
         for waiting in tuple(self._all):
             self._finish(waiting)
 

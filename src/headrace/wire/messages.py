@@ -1,13 +1,13 @@
 """The messages of every API but Produce and Fetch, read and written with the classes of `kio`.
 
-`kio` has one class per message and version. A handler knows the newest one only, and `Messages` hides the
-others as Kafka does: a request of an older version is read as the newest, with defaults for what it does not
-have; a reply goes out with the fields that the version of the request has. Where an older version has a field
-that the newest dropped, the handler's class is a subclass of the newest that adds it
+`kio` has one class per message and version. A handler knows only the newest one, and `Messages` hides the
+others: a request in an older version is read as the newest, with defaults for the fields that it lacks; a
+reply is written with the fields of the request's version. If an older version has a field that the newest
+dropped, the handler uses a subclass of the newest that adds it
 (docs/decisions/0012-handlers-know-the-newest-messages.md).
 
-Invariants: modules of `kio` are imported when their version is first asked for (importing all of them would
-take seconds and a hundred megabytes). Never looks at what a message means.
+Invariants: modules of `kio` are imported with the first request in their version (importing all of them would
+take seconds and a hundred megabytes). Never interprets a message.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Codec(NamedTuple, Generic[Request, Reply]):
 
 
 class Messages(Generic[Request, Reply]):
-    """Request and reply of one API, in all versions. `request` and `reply` have the fields of all of them."""
+    """Request and reply of one API. `request` and `reply` have the fields of all versions."""
 
     def __init__(self, request: type[Request], reply: type[Reply]) -> None:
         self.request: Final = request
@@ -54,7 +54,7 @@ class Messages(Generic[Request, Reply]):
             write_to = entity_writer(of_version(self.reply, version))
 
             def write(reply: Reply) -> bytes:
-                # It asks a reply for the fields of its version, whatever class the reply is of.
+                # The writer reads the attributes of its version, whatever the class of the reply is.
                 buffer = io.BytesIO()
                 write_to(buffer, reply)
                 return buffer.getvalue()
@@ -72,7 +72,7 @@ def written(message: Entity) -> bytes:
 
 
 def of_version(message: type[Entity], version: int) -> type[Entity]:
-    """The class of `kio` that stands for this message in another version."""
+    """The class of `kio` for this message in another version."""
     newest = next(each for each in message.__mro__ if each.__module__.startswith("kio."))
     module = import_module(re.sub(r"\.v\d+\.", f".v{version}.", newest.__module__))
     found: type[Entity] = getattr(module, newest.__name__)

@@ -1,6 +1,6 @@
-"""What a reply is made of: buffers, and parts of files that nobody looks at on their way to the client.
+"""The pieces of a reply: buffers, and parts of files that go to the client unread.
 
-Never reads or sends any of it: `log/` has the files, `broker/connection.py` sends.
+Never reads or sends them: `log/` has the files, `broker/connection.py` sends.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Protocol
 
 
 class FileSource(Protocol):
-    """A file that stays readable for as long as somebody holds it."""
+    """A file that stays readable while something refers to it."""
 
     def pread(self, size: int, position: int, /) -> bytes: ...
     def fileno(self) -> int:
-        """For the kernel to read from; negative if it cannot."""
+        """The descriptor for the kernel to read from; negative if there is none."""
 
 
 class FilePart(Protocol):
@@ -29,5 +29,5 @@ class FilePart(Protocol):
 
 
 Piece = bytes | bytearray | memoryview | FilePart
-# A whole reply, in order. None is no reply at all (acks=0).
+# A whole reply, in order. None means no reply at all (acks=0).
 Pieces = Sequence[Piece] | None

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-# Which reader a kind of field has is known in kio's private module only.
+# Only this private module of kio maps kinds of fields to readers.
 from kio.serial._parse import get_field_reader, get_reader
 from kio.serial.errors import SerialError
 from kio.serial.readers import read_compact_array_length, read_int8, read_legacy_array_length
@@ -33,10 +33,10 @@ from headrace.wire.varints import read_unsigned
 Message = TypeVar("Message", bound=Entity)
 _Value = TypeVar("_Value")
 _Bytes = bytes | memoryview
-# As kio's: takes the bytes and a position, gives the value there and its size.
+# As kio's: takes the bytes and a position, returns the value there and its size.
 Reader = Callable[[_Bytes, int], tuple[_Value, int]]
 
-# What Kafka takes for a field without a default of its own.
+# Kafka's value for a missing field without a default of its own.
 _IMPLICIT: Final[dict[str, object]] = {
     **dict.fromkeys(("int8", "int16", "uint16", "int32", "uint32", "int64"), 0),
     "float64": 0.0,
@@ -51,8 +51,8 @@ _IMPLICIT: Final[dict[str, object]] = {
 
 
 def request_reader(sent: type[Entity], wanted: type[Message]) -> Callable[[Buffer], Message]:
-    """Reads the bytes of a `sent` as a `wanted`, which has its fields and others. The reader raises
-    MalformedRequestError."""
+    """A function that reads the bytes of a `sent` as a `wanted`, which has at least its fields. The function
+    raises MalformedRequestError."""
     read_whole = _struct_reader(sent, wanted)
 
     def read(body: Buffer) -> Message:
@@ -128,12 +128,12 @@ def _array_reader(element: Reader[object], required: str | None, *, flexible: bo
 
     def read(buffer: _Bytes, start: int) -> tuple[tuple[object, ...] | None, int]:
         count, size = read_length(buffer, start)
-        if count is None or count < 0:
+        if count is None or count == -1:
             if required is not None:
                 raise MalformedRequestError(f"the array {required} is null, and must not be")
             return None, size
         position = start + size
-        if count > len(buffer) - position:
+        if not 0 <= count <= len(buffer) - position:
             raise MalformedRequestError(f"an array claims {count} elements, more than the request can hold")
         elements = []
         for _ in range(count):
@@ -146,7 +146,7 @@ def _array_reader(element: Reader[object], required: str | None, *, flexible: bo
 
 
 def _nullable_reader(struct: Reader[object]) -> Reader[object]:
-    """A structure that may be missing has a byte in front: negative for none (KIP-893)."""
+    """A nullable structure has a byte in front, which is negative for null (KIP-893)."""
 
     def read(buffer: _Bytes, start: int) -> tuple[object, int]:
         if read_int8(buffer, start)[0] < 0:
@@ -160,7 +160,7 @@ def _nullable_reader(struct: Reader[object]) -> Reader[object]:
 def _read_tags(
     buffer: memoryview, position: int, known: dict[int, tuple[str, Reader[object]]], values: dict[str, object]
 ) -> int:
-    """Where the tagged fields end, after those that are known were put into `values`."""
+    """Put the known tagged fields into `values`, skip the others. Returns where they end."""
     count, position = read_unsigned(buffer, position)
     for _ in range(count):
         tag, position = read_unsigned(buffer, position)

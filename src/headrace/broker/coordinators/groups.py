@@ -15,7 +15,7 @@ import asyncio
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -181,7 +181,7 @@ class GroupCoordinator:
         if not isinstance(answer, asyncio.Future):
             return write(answer.error, guard)
 
-        async def write_later(asked: asyncio.Future[Any]) -> CommitReply:
+        async def write_later(asked: asyncio.Future[AddPartitionsReply]) -> CommitReply:
             reply = write((await asked).error, guard)
             return await reply if isinstance(reply, asyncio.Future) else reply
 
