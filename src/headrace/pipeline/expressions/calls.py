@@ -1,4 +1,4 @@
-"""Calls of functions: arguments to types, types to one of the function's signatures, that to both forms."""
+"""Compiles function calls: argument types select a signature, and the signature gives both forms."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def function_of(call: FunctionCall) -> Function:
 
 
 def calls_of(kind: FunctionKind, expression: Expression) -> tuple[FunctionCall, ...]:
-    """The calls of functions of that kind in an expression, from above; unknown functions are refused."""
+    """All calls of functions of that kind in an expression, outermost first. Rejects unknown functions."""
     return tuple(
         node for node in walk(expression) if isinstance(node, FunctionCall) and function_of(node).kind is kind
     )
 
 
 def called(call: FunctionCall, scope: Scope, compile_argument: Compile) -> Typed:
-    """Of a scalar function. Aggregates and table functions are computed by steps of their own."""
+    """Compiles a call of a scalar function. Steps of their own compute aggregates and table functions."""
     function = function_of(call)
     if function.kind is FunctionKind.AGGREGATE:
         raise StatementError(
@@ -69,7 +69,7 @@ def called(call: FunctionCall, scope: Scope, compile_argument: Compile) -> Typed
 
 
 def resolved_call(call: FunctionCall, scope: Scope, compile_argument: Compile) -> Typed:
-    """Of a function of any kind."""
+    """Compiles a call of a function of any kind."""
     function = function_of(call)
     arguments: list[Argument] = []
     sparks: list[str] = []
@@ -109,18 +109,18 @@ def resolved_call(call: FunctionCall, scope: Scope, compile_argument: Compile) -
     try:
         spark = resolution.spark(tuple(sparks))
     except UnsupportedError as error:
-        # A function knows what it cannot do, not where it was asked to.
+        # The function does not know the position of the call.
         raise UnsupportedError(error.message, call.at, remedy=error.remedy) from error
     compute = resolution.python
     return Typed(spark, resolution.type, lambda row: compute(*(python(row) for python in pythons)))
 
 
 def _nothing(_row: Row) -> Any:
-    """In the place of a lambda until its body is compiled."""
+    """Placeholder for a lambda until its body is compiled."""
 
 
 def _lambda(parameters: tuple[str, ...], body: Evaluate) -> Evaluate:
-    """A function of the parameters' values, which stand in the row that the body sees."""
+    """A Python function that adds the parameters' values to the row and evaluates the body."""
     keys = [parameter_key(each) for each in parameters]
 
     def python(row: Row) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""CAST: which types become which, and Spark SQL that gives null for a value that cannot.
+"""CAST: which types convert to which, and the Spark SQL, which gives null for values that do not convert.
 
 `value_casts.py` is the same in Python.
 
@@ -34,7 +34,7 @@ from headrace.pipeline.statements.types import (
 _Cast = Callable[[str], str]
 _TRUE: Final = "('t', 'tr', 'tru', 'true', 'y', 'ye', 'yes')"
 _TIMESTAMP_FORM: Final = text("yyyy-MM-dd'T'HH:mm:ss.SSS")
-# Only what ksqlDB reads: Spark would take a lone time for today's, names of zones, and years of any length.
+# What ksqlDB reads. Spark alone also reads a time without a date (as today), zone names and longer years.
 _DATE_FORM: Final = "[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?"
 _TIME_FORM: Final = "[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?"
 _ZONE_FORM: Final = "(Z|[+-][0-9]{2}:?[0-9]{2})?"
@@ -129,7 +129,7 @@ def _map(value: str, source: MapType, wanted: MapType) -> str | None:
 
 
 def map_of(entries: str) -> str:
-    """A map of an array of structs of k and v.
+    """Makes a map from an array of structs with fields k and v.
 
     The last entry of a key counts, and one without a key does not: Spark's own functions would fail. The
     entries stand inside of lambdas here, so no parameter may have a name that they mean otherwise.
@@ -147,7 +147,7 @@ def _unused(name: str, spark: str) -> str:
 
 
 def _struct(value: str, source: StructType, wanted: StructType) -> str | None:
-    """Fields of both names; those that the source has not are null."""
+    """Converts fields by name. Fields that the source does not have are null."""
     parts = []
     for field in wanted.fields:
         before = source.field(field.name)
@@ -162,7 +162,7 @@ def _struct(value: str, source: StructType, wanted: StructType) -> str | None:
 
 
 def as_text(value: str, source: DataType) -> str | None:
-    """As Java would print it."""
+    """The text that Java prints for the value."""
     if rank(source) is not None:
         return f"cast({value} as STRING)"
     match source:
@@ -185,7 +185,7 @@ def _part(value: str, source: DataType) -> str:
 
 
 def _struct_text(value: str, fields: tuple[StructField, ...]) -> str:
-    # Fields that are null are left out, as Connect's Struct does.
+    # Like Kafka Connect's Struct, leave out null fields.
     parts = []
     for field in fields:
         name = f"{value}.{spark_name(field.name)}"

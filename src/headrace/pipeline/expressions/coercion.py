@@ -1,7 +1,7 @@
-"""One type for several values: in `IN (…)`, ARRAY, MAP and INSERT, as ksqlDB documents implicit coercion.
+"""Finds one type for several values, for `IN (…)`, ARRAY and MAP, by ksqlDB's rules of implicit coercion.
 
-The first value that is not NULL leads. Numbers widen; constants may do more than other expressions: any of
-them becomes a text, and a text that holds a number, a boolean or a time becomes one.
+The first value that is not NULL decides. Numbers widen. Constants convert more freely than other expressions:
+any constant converts to VARCHAR, and a text that contains a number, a boolean or a time converts to that.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Value(NamedTuple):
 
 
 def can_widen(source: DataType, wanted: DataType) -> bool:
-    """INTEGER to BIGINT to DECIMAL to DOUBLE, decimals into larger ones, and the same inside collections."""
+    """INTEGER → BIGINT → DECIMAL → DOUBLE, a DECIMAL to a larger one, and the same inside collections."""
     if source == wanted:
         return True
     match source, wanted:
@@ -76,7 +76,7 @@ def can_widen(source: DataType, wanted: DataType) -> bool:
 
 
 def common_type(one: DataType, other: DataType) -> DataType | None:
-    """What holds values of both, or None."""
+    """A type that can hold the values of both, or None."""
     if one == other:
         return one
     match one, other:
@@ -113,7 +113,7 @@ def _common_struct(one: StructType, other: StructType) -> StructType | None:
 
 
 def common_of(values: list[Value]) -> DataType | None:
-    """None if all are NULL. Raises StatementError where there is no such type."""
+    """The type of all values; None if all are NULL. Raises StatementError if there is no such type."""
     return reduce(_joined, values, None)
 
 
@@ -186,7 +186,7 @@ def _struct(leading: StructType, expression: StructConstructor, data_type: DataT
 
 
 def _inside(leading: DataType, expressions: tuple[Expression, ...], own: DataType) -> DataType:
-    """Constants inside a constructor are as free as outside."""
+    """Constants inside a constructor convert as freely as others."""
     found: DataType | None = leading
     for expression in expressions:
         if isinstance(expression, NullLiteral):
@@ -197,7 +197,7 @@ def _inside(leading: DataType, expressions: tuple[Expression, ...], own: DataTyp
 
 
 def coerced(value: Value, wanted: DataType) -> Typed:
-    """The value as one of that type; `common_of` or `can_widen` said that it can be."""
+    """Converts the value to a type that `common_of` or `can_widen` allowed."""
     if wanted is BOOLEAN and isinstance(value.expression, StringLiteral):
         is_true = value.expression.value.lower() in _TRUE
         return constant("true" if is_true else "false", BOOLEAN, is_true)

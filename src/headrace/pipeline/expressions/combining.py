@@ -1,4 +1,4 @@
-"""Python forms of expressions from those of their parts: three-valued logic, CASE, elements, fields."""
+"""Combines the Python forms of an expression's parts: three-valued logic, CASE, elements, fields."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def either(left: Evaluate, right: Evaluate) -> Evaluate:
 
 
 def _decided(left: Evaluate, right: Evaluate, *, by: bool) -> Evaluate:
-    """One side of that value decides; otherwise a null makes it null."""
+    """A side with the value `by` decides; otherwise null on either side gives null."""
 
     def python(row: Row) -> Any:
         one = left(row)

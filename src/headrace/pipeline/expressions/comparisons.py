@@ -1,6 +1,6 @@
-"""Comparisons: which types ksqlDB compares with which, and both forms.
+"""Comparisons: which types ksqlDB compares, and both forms.
 
-A text is compared with a date or a time as such. Booleans, arrays, maps and structs are equal or not, and
+Beside a date or a time, a text is read as one. Booleans, arrays, maps and structs are equal or not, and
 have no order. NaN equals itself and is larger than every other number, as in Spark and in Java's `compareTo`.
 """
 
@@ -43,7 +43,7 @@ _TIMES: Final = (DATE, TIME, TIMESTAMP)
 
 
 def compared(operator: ComparisonOperator, left: Value, right: Value, at: Position) -> Typed:
-    """Null if a side is null, but for IS [NOT] DISTINCT FROM. Raises StatementError."""
+    """Null if a side is null, except for IS [NOT] DISTINCT FROM. Raises StatementError."""
     left, right = _as_moment(left, right), _as_moment(right, left)
     one, other = left.typed.type, right.typed.type
     shown = expression_text(left.expression), expression_text(right.expression)
@@ -66,7 +66,7 @@ def compared(operator: ComparisonOperator, left: Value, right: Value, at: Positi
 
 
 def _as_moment(value: Value, other: Value) -> Value:
-    """A constant text beside a record's time or a window's bounds is a moment."""
+    """Reads a constant text beside ROWTIME or a window bound as a moment."""
     beside, own = other.expression, value.expression
     if not isinstance(beside, ColumnReference) or beside.name not in _MOMENTS:
         return value
@@ -82,7 +82,7 @@ def _as_moment(value: Value, other: Value) -> Value:
 
 def _compared_as(one: DataType, other: DataType) -> DataType | None:
     if rank(one) is not None and rank(other) is not None:
-        # Spark widens numbers as it should be.
+        # Spark widens numbers as ksqlDB does.
         return one
     if one in _TIMES and other in _TIMES and one != other:
         return None if TIME in (one, other) else TIMESTAMP
@@ -90,7 +90,7 @@ def _compared_as(one: DataType, other: DataType) -> DataType | None:
         return other
     if (one in _TIMES and other is VARCHAR) or one == other:
         return one
-    # Arrays, maps and structs may differ in what their numbers are.
+    # The numbers inside arrays, maps and structs may have different types.
     return common_type(one, other)
 
 
@@ -110,7 +110,7 @@ def _spark_side(side: Typed) -> str:
 
 
 def comparable(spark: str, data_type: DataType | None) -> str:
-    """Spark compares no maps, but their entries."""
+    """Spark cannot compare maps, but it can compare their entries."""
     return f"array_sort(map_entries({spark}))" if isinstance(data_type, MapType) else spark
 
 
@@ -138,7 +138,7 @@ def _python(operator: ComparisonOperator, left: Typed, right: Typed) -> Callable
 
 
 def _numbers(left: Any, right: Any, as_doubles: bool) -> tuple[Any, Any]:
-    """Beside a DOUBLE a number is one too, even if it loses digits."""
+    """Beside a DOUBLE, converts the other number to DOUBLE, even if it loses digits."""
     if not as_doubles or left is None or right is None:
         return left, right
     return float(left), float(right)

@@ -1,8 +1,8 @@
-"""Expressions to their two forms, Spark SQL and Python, with ksqlDB's types and ksqlDB's way with nulls.
+"""Compiles expressions to their two forms, Spark SQL and Python, with ksqlDB's types and treatment of null.
 
 Neither form fails on data: a value that cannot be computed is null. A comparison with null is false, not
-null, as in ksqlDB, so that NOT and CASE see what they would see there. Where a condition only decides about
-rows (`condition`), that makes no difference, and the Spark SQL leaves it out.
+null, as in ksqlDB, which matters to NOT and CASE. A WHERE or HAVING condition drops a row in either case, so
+`condition` does not convert null to false.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ from headrace.pipeline.statements.types import (
 
 
 def compiled(expression: Expression, scope: Scope) -> Computed:
-    """Raises StatementError: unknown names, types that do not go together, NULL without a type."""
+    """Raises StatementError for unknown names, types that do not match, and NULL without a type."""
     value = typed(expression, scope)
     return computed(expression, value, _known(expression, value.type))
 
 
 def condition(expression: Expression, scope: Scope) -> Computed:
-    """For WHERE and HAVING: rows stay where it is true."""
+    """A condition for WHERE and HAVING, which keep the rows where it is true."""
     value = _kept(expression, scope)
     if value.type is not BOOLEAN:
         raise StatementError(
@@ -86,7 +86,7 @@ def condition(expression: Expression, scope: Scope) -> Computed:
 
 
 def _kept(expression: Expression, scope: Scope) -> Typed:
-    """As `typed`, but null and false may stand for each other."""
+    """Like `typed`, for places where null and false mean the same."""
     if expression not in scope.computed:
         if isinstance(expression, Comparison):
             return _comparison(expression, scope)
@@ -221,7 +221,7 @@ def _(node: Subscript, scope: Scope) -> Typed:
 
 
 def _index(expression: Expression, index: Typed) -> str:
-    """From 1 and from the end as Spark has it, too; but an index of 0 would fail there."""
+    """Spark counts like ksqlDB, from 1 and from the end; but it fails on an index of 0."""
     whole = index.spark if index.type is INTEGER else f"try_cast({index.spark} as INT)"
     if isinstance(expression, IntegerLiteral) and expression.value != 0 and index.type is INTEGER:
         return whole
@@ -266,7 +266,7 @@ def _(node: Comparison, scope: Scope) -> Typed:
 
 
 def _or_false(spark: str, python: Evaluate, *, negated: bool = False) -> Typed:
-    """A condition that is false where it would be null, and then perhaps negated."""
+    """The condition with false instead of null; then negated if asked."""
     spark = f"coalesce({spark}, false)"
     return Typed(
         f"(not {spark})" if negated else spark, BOOLEAN, lambda row: (python(row) is True) != negated

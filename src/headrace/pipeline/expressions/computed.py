@@ -1,4 +1,4 @@
-"""An expression that was compiled: its type, and its two forms. Frozen values.
+"""Compiled expressions: their type and their two forms. Frozen values.
 
 Rules put `Computed` into plans. `spark` is for queries that Spark runs; `python` is for pull queries and
 INSERT VALUES. One compilation makes both from one tree, so both mean the same.
@@ -19,7 +19,7 @@ Evaluate = Callable[[Row], Any]
 
 
 class Typed(NamedTuple):
-    """A part of an expression while it is being compiled. The type of NULL alone is None."""
+    """A part of an expression during compilation. The type of a bare NULL is None."""
 
     spark: str
     type: DataType | None
@@ -28,7 +28,7 @@ class Typed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
-    """An expression: as the statement has it, as Spark runs it, and what it gives."""
+    """A compiled expression; `text` and `at` are its text and position in the statement."""
 
     text: str
     spark: str

@@ -1,4 +1,4 @@
-"""ARRAY[…], MAP(…) and STRUCT(…): values of one type, found as for lists elsewhere."""
+"""Compiles ARRAY[…], MAP(…) and STRUCT(…). `coercion.py` finds the type of elements, keys and values."""
 
 from __future__ import annotations
 

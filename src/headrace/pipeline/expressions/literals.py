@@ -1,4 +1,4 @@
-"""Constants: their types as ksqlDB counts them, and their forms."""
+"""Constants: the type that ksqlDB gives them, and both forms."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def constant(spark: str, data_type: DataType | None, value: Any) -> Typed:
 
 
 def type_name(data_type: DataType | None) -> str:
-    """For messages."""
+    """The type's name in error messages."""
     return "NULL" if data_type is None else str(data_type)
 
 
 def text(value: str) -> str:
-    r"""Doubling a quote would not do: to Spark 'a''b' are two texts, put together."""
+    r"""A text constant. Quotes are escaped, not doubled: Spark reads 'a''b' as two adjacent texts."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
@@ -44,7 +44,7 @@ def double(value: float) -> Typed:
 
 
 def decimal_type(value: Decimal) -> DecimalType:
-    """Digits as written; below 1 one more for the zero before the point."""
+    """The digits as written; below 1, one more for the zero before the point."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int), sign
     scale = max(0, -exponent)
@@ -56,13 +56,13 @@ def decimal_type(value: Decimal) -> DecimalType:
 def decimal(value: Decimal) -> Typed:
     data_type = decimal_type(value)
     spark = f"{value:f}BD"
-    # Spark counts no digit before the point of such a number.
+    # Below 1 Spark does not count the zero before the point.
     spark = spark if abs(value) >= 1 else f"cast({spark} as {spark_type(data_type)})"
     return constant(spark, data_type, Decimal(f"{value:f}"))
 
 
 def number_in(value: str) -> DataType | None:
-    """The type of the number that a text holds, or None."""
+    """The type of the number in a text, or None."""
     try:
         number = Decimal(value.strip())
     except InvalidOperation:

@@ -1,6 +1,6 @@
-"""Moments written as text, where a record's time or a window's bounds are compared with them.
+"""Reads moments in texts that are compared with a record's time or a window's bounds.
 
-`WHERE ROWTIME >= '2020-02'`: parts that are left out are the first of their kind; without a zone it is UTC.
+`WHERE ROWTIME >= '2020-02'`: missing parts take their first value; without a zone the moment is in UTC.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def milliseconds(text: str) -> int | None:
-    """Since 1970, or None if the text is no moment."""
+    """Milliseconds since 1970, or None if the text is not a moment."""
     match = _MOMENT.fullmatch(text.strip())
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Types made by CREATE TYPE, put in the place of their names."""
+"""Replaces the names of types made by CREATE TYPE with the types."""
 
 from __future__ import annotations
 

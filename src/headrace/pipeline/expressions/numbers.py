@@ -1,8 +1,8 @@
-"""Arithmetic: which type ksqlDB gives the result, and both forms, which give null where there is none.
+"""Arithmetic: the type that ksqlDB gives a result, and both forms, which give null if there is no result.
 
-Decimals follow ksqlDB's rules of precision and scale, which are Spark's too, with whole numbers counted as
-DECIMAL(10, 0) and DECIMAL(19, 0). A result of more than 38 digits, which ksqlDB would allow, loses digits
-behind the point as Spark's does. Where ksqlDB wraps around (whole numbers too large) the result is null.
+Decimals follow ksqlDB's rules of precision and scale, which are also Spark's; INTEGER counts as
+DECIMAL(10, 0) and BIGINT as DECIMAL(19, 0). A result of more than 38 digits, which ksqlDB would allow, loses
+digits after the point, as in Spark. Whole numbers that overflow give null; in ksqlDB they wrap around.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NAMES: Final = {
 
 
 def rank(data_type: DataType | None) -> int | None:
-    """How wide a number is; None for what is no number."""
+    """How wide a numeric type is; None for other types."""
     if isinstance(data_type, DecimalType):
         return _DECIMAL_RANK
     return None if data_type is None else _RANKS.get(data_type)
@@ -54,7 +54,7 @@ def as_decimal(data_type: DataType) -> DecimalType:
 
 
 def widened(one: DataType, other: DataType) -> DecimalType:
-    """A decimal that holds both."""
+    """A DECIMAL that can hold both."""
     left, right = as_decimal(one), as_decimal(other)
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
@@ -69,7 +69,7 @@ def bounded(precision: int, scale: int) -> DecimalType:
 
 
 def result_type(operator: ArithmeticOperator, left: DataType, right: DataType) -> DataType | None:
-    """None if there is no such operation."""
+    """None if the operator does not take these types."""
     if operator is _ADD and left is VARCHAR and right is VARCHAR:
         return VARCHAR
     left_rank, right_rank = rank(left), rank(right)
@@ -121,7 +121,7 @@ def _calculation(operator: ArithmeticOperator, result: DataType) -> Callable[[An
 
 
 def _quotient(left: int, right: int) -> int:
-    """Towards zero, as Java divides."""
+    """Rounds towards zero, like Java."""
     quotient = abs(left) // abs(right)
     return quotient if (left < 0) == (right < 0) else -quotient
 
@@ -174,13 +174,13 @@ def _cast(value: Typed, wanted: DataType) -> str:
 
 
 def _whole_quotient(left: str, right: str, result: DataType) -> str:
-    """Towards zero, as Java divides."""
+    """Rounds towards zero, like Java."""
     divisor = right if _is_other_number(right) else f"nullif({right}, 0)"
     if result is INTEGER:
         return f"try_cast({left} div {divisor} as INT)"
     if _is_other_number(right):
         return f"({left} div {divisor})"
-    # The smallest BIGINT has no counterpart above zero.
+    # The smallest BIGINT has no positive counterpart.
     return f"if({right} = -1, try_subtract(0L, {left}), {left} div {divisor})"
 
 
@@ -191,7 +191,7 @@ def _is_other_number(text: str) -> bool:
 def negated(value: Typed) -> Typed:
     assert value.type is not None
     data_type, operand = value.type, value.python
-    # A minus before a Decimal would round it to 28 digits.
+    # Python's minus would round a Decimal to 28 digits.
     negate = EXACT.minus if isinstance(data_type, DecimalType) else operator.neg
 
     def python(row: Row) -> Any:
@@ -209,4 +209,8 @@ def _negated(value: Typed) -> str:
         return f"try_subtract(0, {value.spark})"
     if value.type is BIGINT:
         return f"try_subtract(0L, {value.spark})"
+    if isinstance(value.type, DecimalType):
+        # Spark's minus rounds a DECIMAL to 34 digits, and fails if the rounded number does not fit.
+        kind = spark_type(value.type)
+        return f"try_cast(try_subtract(cast(0 as {kind}), {value.spark}) as {kind})"
     return f"(- {value.spark})"

@@ -1,6 +1,6 @@
-"""LIKE. Without ESCAPE nothing escapes in ksqlDB, while Spark always has one character for it.
+"""LIKE. Without ESCAPE, ksqlDB has no escape character; Spark always has one.
 
-So the escape given to Spark is a character that no text has, and a pattern with ESCAPE is written anew with
+So Spark gets an escape character that does not occur in texts, and patterns with ESCAPE are rewritten to use
 it.
 """
 

@@ -1,7 +1,7 @@
-"""What an expression may name at a place in a plan, and what it is called there.
+"""The names that an expression may use at a place in a plan, and what they refer to.
 
-A scope has the columns of a step's output, and expressions that a step below has computed already (groups,
-aggregates, keys, rows of table functions): those are taken as they are, not computed again. Frozen values.
+A scope has the columns of a step's output, and the expressions that an earlier step has already computed
+(groups, aggregates, keys, rows of table functions), which are not computed again. Frozen values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SYSTEM_COLUMNS: Final = (*PSEUDO_COLUMNS, *WINDOW_COLUMNS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visible:
-    """A column by its name in a statement (`source` is its alias there), and by its name in Spark."""
+    """A column: its name in the statement (`source` is its alias there), and its name in Spark."""
 
     name: str
     source: str | None
@@ -48,7 +48,7 @@ class Scope:
     parameters: Mapping[str, DataType] = field(default_factory=dict)
     # Made by CREATE TYPE.
     types: Mapping[str, DataType] = field(default_factory=dict)
-    # For errors: SELECT, WHERE, GROUP BY, …
+    # For error messages: SELECT, WHERE, GROUP BY, …
     clause: str = "SELECT"
 
     def within(self, clause: str) -> Scope:
@@ -65,7 +65,7 @@ class Scope:
 
 
 def parameter_key(name: str) -> str:
-    """What a lambda's parameter is called in a row: like no column."""
+    """The key of a lambda's parameter in a row. No column has such a name."""
     return f"=> {name}"
 
 

@@ -1,6 +1,6 @@
-"""ksqlDB's types as Spark writes them in its DDL.
+"""ksqlDB's types in Spark's DDL.
 
-TIME has no counterpart that all of Spark knows: it is the milliseconds since midnight, an INT.
+Spark has no TIME that works everywhere, so TIME is an INT: the milliseconds since midnight.
 """
 
 from __future__ import annotations
@@ -48,5 +48,5 @@ def spark_type(data_type: DataType) -> str:
 
 
 def spark_name(name: str) -> str:
-    """A column or field in Spark SQL."""
+    """The quoted name of a column or field."""
     return f"`{name.replace('`', '``')}`"

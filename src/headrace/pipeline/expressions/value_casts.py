@@ -1,7 +1,7 @@
 """CAST in Python: the other form of what `casts.py` writes in Spark SQL, for values of `values.py`.
 
-`converter` gives a function from a value of one type to the value of another. Null stays null, and a value
-that cannot be converted becomes null. `casts.cast` decides which types become which.
+`converter` makes a function that converts values of one type to another. Null stays null, and values that do
+not convert become null. `casts.cast` decides which types convert to which.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _BASE64: Final = re.compile(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0
 
 
 def converter(source: DataType | None, wanted: DataType) -> Converter:
-    """From a value of the source's type (None: NULL alone) to one of the wanted type."""
+    """A function that converts values of the source type (None: bare NULL) to the wanted type."""
     if source is None:
         return lambda _value: None
     if source == wanted:
@@ -72,7 +72,7 @@ def converter(source: DataType | None, wanted: DataType) -> Converter:
 
 
 def guarded(convert: Converter) -> Converter:
-    """Null for null, and where the conversion fails."""
+    """Adds to a conversion: null gives null, and a failure gives null."""
 
     def converted(value: Any) -> Any:
         try:
@@ -112,7 +112,7 @@ def _struct(source: StructType, wanted: StructType) -> Converter:
 
 
 def map_of(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """The last entry of a key counts; one without a key does not."""
+    """The last entry of a key counts; entries with a null key are left out."""
     return {key: value for key, value in entries if key is not None}
 
 
@@ -120,7 +120,7 @@ def map_of(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def decimal_of(number: Any) -> Decimal:
-    """A double by its shortest decimal form."""
+    """Takes a double by its shortest decimal form."""
     return Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
 
 
@@ -184,7 +184,7 @@ def _double_from_text(value: str) -> float:
 
 
 def trimmed(text: str) -> str:
-    """Without characters up to the space at both ends, as Java and Spark trim what they read."""
+    """Like Java's trim: removes characters up to U+0020 at both ends."""
     return text.strip(_BLANKS)
 
 
@@ -260,7 +260,7 @@ _TIMES: Final[Mapping[tuple[DataType, DataType], Converter]] = {
 
 
 def as_text(source: DataType) -> Converter:
-    """As Java would print a value of that type."""
+    """A function that gives the text that Java prints for values of that type."""
     match source:
         case ArrayType(element):
             inner = _part(element)
@@ -278,13 +278,13 @@ def as_text(source: DataType) -> Converter:
 
 
 def _part(source: DataType) -> Converter:
-    """Of an element; null too has a text."""
+    """The text of an element. Null also has one."""
     made = as_text(source)
     return lambda value: "null" if value is None else made(value)
 
 
 def _struct_text(fields: tuple[StructField, ...]) -> Converter:
-    # Fields that are null are left out, as Connect's Struct does.
+    # Like Kafka Connect's Struct, leave out null fields.
     parts = [(field.name, as_text(field.type)) for field in fields]
 
     def convert(value: Any) -> str:
@@ -295,7 +295,7 @@ def _struct_text(fields: tuple[StructField, ...]) -> Converter:
 
 
 def double_text(number: float) -> str:
-    """As Java prints it: with an exponent from ten millions on and below a thousandth."""
+    """The text that Java prints: with an exponent from ten million on, and below a thousandth."""
     if math.isnan(number):
         return "NaN"
     sign = "-" if math.copysign(1, number) < 0 else ""
@@ -308,7 +308,7 @@ def double_text(number: float) -> str:
     shown = "".join(map(str, digits))
     point = len(shown) + exponent
     if _SMALLEST_PLAIN < point <= _LARGEST_PLAIN:
-        whole = shown[:point].ljust(point, "0") or "0"
+        whole = shown[: max(point, 0)].ljust(point, "0") or "0"
         fraction = "0" * -point + shown[max(point, 0) :]
         return f"{sign}{whole}.{fraction or '0'}"
     return f"{sign}{shown[0]}.{shown[1:] or '0'}E{point - 1}"

@@ -1,10 +1,10 @@
-"""Values of ksqlDB's types in Python, outside of Spark: for inserted rows, pull queries and answers.
+"""Values of ksqlDB's types in Python, outside Spark, for inserted rows, pull queries and responses.
 
 BOOLEAN bool · INTEGER, BIGINT int · DOUBLE float · DECIMAL Decimal · VARCHAR str · BYTES bytes · DATE date ·
 TIME time · TIMESTAMP datetime in UTC · ARRAY list · MAP dict · STRUCT dict by field name; NULL is None.
 
-`coerced` makes a value fit a type where ksqlDB would do so by itself; a cast may do more and is in
-`value_casts.py`. `shown` is the value as ksqlDB's REST API shows it.
+`coerced` converts a value to a type where ksqlDB converts implicitly; `value_casts.py` has explicit casts.
+`shown` is the value in ksqlDB's REST API. Moments lie in the years 1 to 9999.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BIGINT_RANGE: Final = range(-(2**63), 2**63)
 
 
 class ValueProblemError(Exception):
-    """A value that its type cannot hold; the text says which and why."""
+    """A value does not fit its type; the message says which value and why."""
 
 
 def timestamp_of(milliseconds: int) -> datetime:
@@ -101,7 +101,7 @@ def parsed_time(text: str) -> time:
 
 
 def coerced(value: Any, kind: DataType) -> Any:
-    """The value as one of that type. Raises ValueProblemError."""
+    """Converts the value to that type. Raises ValueProblemError."""
     if value is None:
         return None
     if isinstance(kind, ArrayType):
@@ -232,7 +232,7 @@ _SCALARS: Final[dict[ScalarType, Callable[[Any], Any]]] = {
 
 
 def type_name(value: Any) -> str:
-    """What ksqlDB would call the value's type, roughly: for messages, and for columns without another."""
+    """Roughly ksqlDB's name for the value's type, for messages and for columns without a type."""
     names: tuple[tuple[type, str], ...] = (
         (bool, "BOOLEAN"),
         (int, "INTEGER" if isinstance(value, int) and value in INTEGER_RANGE else "BIGINT"),
@@ -250,7 +250,7 @@ def type_name(value: Any) -> str:
 
 
 def shown(value: Any) -> Any:  # noqa: PLR0911 - one for each type
-    """The value in an answer, for JSON; decimals stay what they are, and are written as numbers."""
+    """The value in a JSON response. Decimals stay Decimals and are written as numbers."""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}"
     if isinstance(value, time):

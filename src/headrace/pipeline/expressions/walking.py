@@ -1,4 +1,4 @@
-"""Walking over trees of expressions, and changing them on the way."""
+"""Traverses and rewrites trees of expressions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _N = TypeVar("_N", bound=Node)
 
 
 def parts(node: Node) -> Iterator[Node]:
-    """What stands directly in a node, in the order in which it is written."""
+    """The direct children of a node, in the order in which they are written."""
     for each in fields(node):
         yield from _nodes(getattr(node, each.name))
 
@@ -26,16 +26,16 @@ def _nodes(value: object) -> Iterator[Node]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it, from above."""
+    """The node and all its descendants, parents first."""
     yield node
     for part in parts(node):
         yield from walk(part)
 
 
 def changed(node: _N, change: Callable[[Node], Node | None]) -> _N:
-    """A tree in which `change` has put something else wherever it gave something.
+    """The tree with every node replaced for which `change` returns a replacement.
 
-    It is asked from above; what it puts in is not looked into again.
+    Parents come first; replacements are not searched again.
     """
     return _changed(node, change)  # type: ignore[no-any-return]
 

@@ -1,7 +1,7 @@
-"""Bytes as texts and numbers: TO_BYTES, FROM_BYTES, ENCODE, and the numbers in big and little endian bytes.
+"""Bytes as texts and numbers: TO_BYTES, FROM_BYTES, ENCODE, and numbers from big- and little-endian bytes.
 
-An encoding is `hex`, `utf8`, `ascii` or `base64`, in any case; another one gives null. Characters that are
-not in ASCII become `?` as bytes, and bytes that are not become U+FFFD as characters.
+The encodings are `hex`, `utf8`, `ascii` and `base64`, in any case; others give null. In `ascii`, other
+characters become `?`, and other bytes become U+FFFD.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DECODED: Final = {
     "ascii": _ASCII_BYTES,
     "base64": f"CASE WHEN {{value}} RLIKE {_BASE64} THEN unbase64({{value}}) END",
 }
-# ENCODE reads `0xAB` and `X'AB'` too, and leaves out what does not belong into base64.
+# ENCODE also reads `0xAB` and `X'AB'`, and skips characters that base64 does not have.
 _STRIPPED_HEX: Final = (
     "CASE WHEN {value} LIKE '0x%' THEN concat(CASE WHEN length({value}) % 2 = 1 THEN '0' ELSE '' END,"
     " substring({value}, 3)) WHEN {value} RLIKE r\"^[xX]'.*'$\""
@@ -142,7 +142,7 @@ def _unpacked(kind: str) -> Callable[..., Any]:
 
 
 def _number(kind: str, size: int, of_bits: str) -> tuple[Signature, ...]:
-    """`BITS` in `of_bits` is the unsigned number in hexadecimal digits."""
+    """`BITS` in `of_bits` stands for the unsigned number in hexadecimal digits."""
     big = of_bits.replace("BITS", "hex({value})")
     little = of_bits.replace("BITS", _REVERSED)
     return (
@@ -161,9 +161,9 @@ def _number(kind: str, size: int, of_bits: str) -> tuple[Signature, ...]:
 
 
 _SIGNED: Final = "CAST(conv(BITS, 16, -10) AS BIGINT)"
-# A shift to the left and back brings the sign of 32 bits to the front of 64.
+# Shifting left and back extends the sign of 32 bits to 64.
 _SIGNED_32: Final = f"CAST(shiftright(shiftleft({_SIGNED}, 32), 32) AS INT)"
-# Sign, exponent and fraction of a double by IEEE 754. Powers of two and their products are exact.
+# Sign, exponent and fraction of an IEEE 754 double. Products of powers of two are exact.
 _DOUBLE: Final = (
     "element_at(transform(array(struct("
     f"CASE WHEN {_SIGNED} < 0 THEN -1D ELSE 1D END AS s,"

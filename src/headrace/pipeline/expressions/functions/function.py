@@ -1,22 +1,21 @@
-"""What a function is: its forms, which of them a call means, and the Spark SQL of that form.
+"""Functions: their signatures, how a call selects one, and the two forms of that signature.
 
-`Function.resolve` chooses as ksqlDB does: a form that takes the arguments' very types, otherwise one that
-takes them after casts that happen by themselves (INTEGER → BIGINT → DECIMAL → DOUBLE, and constants of time
-from VARCHAR; not for aggregates); forms without a variable number of parameters, with more parameters, and
-with fewer open types go before others; where two are left the call is ambiguous, and refused.
+`Function.resolve` chooses like ksqlDB: a signature with exactly the arguments' types; otherwise one that
+takes them after implicit casts (INTEGER → BIGINT → DECIMAL → DOUBLE, and VARCHAR to dates, times and BYTES;
+none for aggregates). Signatures that are not variadic, have more parameters, or have fewer open types come
+first. If two remain, the call is ambiguous and is rejected.
 
-The Spark SQL of a form never fails on data: where ksqlDB logs an error, it gives null. The texts of arguments
-are, besides plain expressions: for a lambda `` `X` -> body`` or `` (`K`, `V`) -> body``, for a unit its word,
-for NULL alone anything. Of a table function the Spark SQL is an array of what its rows hold. Aggregates may
-mean the column `` `__ORDER` ``, by which rows come one after another.
+The Spark SQL never fails on data: it gives null where ksqlDB logs an error. The text of an argument is an
+expression, for a lambda `` `X` -> body`` or `` (`K`, `V`) -> body``, for a unit its word, and for a bare NULL
+anything. The Spark SQL of a table function is an array with an element for each row. Aggregates may use the
+column `` `__ORDER` ``, which orders the rows.
 
-Beside the Spark SQL stands the Python form: a function of the arguments' values (`values.py`), which pull
-queries and INSERT VALUES use. It is called with positional arguments of the parameters' types; a variable
-number of them is flattened, a lambda arrives as a callable, a unit as its word. A null argument gives null
-without a call unless the signature says `nulls=True`; A
-call that fails (ValueError, ArithmeticError, LookupError, ValueProblemError) gives null. A DECIMAL that it
-returns is rounded half up to the scale of the result; arithmetic with Decimals is exact to 100 digits.
-Aggregates and table functions have no Python form.
+The Python form, which pull queries and INSERT VALUES use, is a function of the arguments' values
+(`values.py`). It gets positional arguments of the parameters' types: variadic arguments one by one, a lambda
+as a callable, a unit as its word. A null argument gives null without a call, unless the signature has
+`nulls=True`. A call that raises ValueError, ArithmeticError, LookupError or ValueProblemError gives null. A
+returned Decimal is rounded half up to the scale of the result. Decimal arithmetic is exact to 100 digits. The
+Python form of a table function returns a list. Aggregates have no Python form.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call whose form is chosen: types and texts by name, of a variable number as `name_0`, `name_1`, …"""
+    """A call with its signature: types and texts by parameter; variadic ones are `name_0`, `name_1`, …"""
 
     types: Mapping[str, DataType | None]
     texts: Mapping[str, str]
@@ -104,20 +103,20 @@ class Call:
         return found
 
     def all_of(self, name: str) -> list[str]:
-        """The places of a variable number of arguments, for use in the template."""
+        """The template's placeholders for variadic arguments."""
         return [f"{{{each}}}" for each in self.texts if each.startswith(f"{name}_")]
 
     def string(self, name: str) -> str | None:
-        """The argument's value if it is a constant text."""
+        """The argument's value if it is a constant."""
         return string_value(self.texts[name])
 
     def integer(self, name: str) -> int | None:
         return integer_value(self.texts[name])
 
 
-# A template, or how to make it for a call.
+# A template, or a function that makes it for a call.
 Spark = str | Callable[[Call], str]
-# Of the arguments' values.
+# A function of the arguments' values.
 Python = Callable[..., Any]
 Result = Callable[[Sequence[Argument]], DataType | None]
 Condition = Callable[[Mapping[str, DataType]], bool]
@@ -136,7 +135,7 @@ def by_call(make: Callable[[Call], Python]) -> ByCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """One form of a function. `str` is as DESCRIBE FUNCTION shows it, without the function's name."""
+    """A signature of a function. `str` gives it as DESCRIBE FUNCTION shows it, without the name."""
 
     parameters: tuple[Parameter, ...]
     returns: Pattern
@@ -144,7 +143,7 @@ class Signature:
     python: Python | ByCall | None = None
     # Whether the Python form is called with nulls.
     nulls: bool = False
-    # Where the pattern does not say it all, as for decimals.
+    # For results that the pattern does not determine, such as decimals.
     result: Result | None = None
     condition: Condition | None = None
 
@@ -160,7 +159,7 @@ class Signature:
         return f"({', '.join(map(str, self.parameters))}) -> {self.return_text}"
 
     def expanded(self, count: int) -> tuple[Parameter, ...] | None:
-        """A parameter for each of so many arguments."""
+        """One parameter for each of that many arguments."""
         if not self.is_variadic:
             return self.parameters if len(self.parameters) == count else None
         if count < len(self.parameters) - 1:
@@ -175,7 +174,7 @@ class Signature:
         return tuple(found)
 
     def bound(self, arguments: Sequence[Argument], *, casts: bool) -> Bound | None:
-        """What the open types stand for, or None where the arguments do not fit."""
+        """The types bound to the open places, or None if the arguments do not fit."""
         parameters = self.expanded(len(arguments))
         if parameters is None:
             return None
@@ -195,7 +194,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a call gives: its Spark SQL from that of its arguments, its value from their values."""
+    """A resolved call: its type, its Spark SQL from that of its arguments, its value from their values."""
 
     type: DataType
     spark: Callable[[tuple[str, ...]], str]
@@ -235,12 +234,12 @@ class Function:
             template = form.spark if isinstance(form.spark, str) else form.spark(made)
             return filled(template, made.texts, binds=self.kind is not FunctionKind.AGGREGATE)
 
-        # The Python form goes by the values: texts are of no use to it.
+        # The Python form depends on values and types, not on texts.
         python = _guarded(f"{self.name}{form}", form, arguments, call(("",) * len(arguments)))
         return Resolution(result, spark, python)
 
     def lambda_parameters(self, index: int, arguments: tuple[Argument, ...]) -> tuple[DataType, ...] | None:
-        """The types of the parameters of the lambda at that place, from the other arguments."""
+        """The parameter types of the lambda at that index, from the other arguments."""
         chosen = self._chosen(arguments)
         if chosen is None:
             return None
@@ -301,7 +300,7 @@ def signature(
 
 
 def _guarded(name: str, form: Signature, arguments: tuple[Argument, ...], call: Call) -> Python:
-    """The Python form with casts before it; null for null arguments and where it fails."""
+    """The Python form with implicit casts; null for null arguments and for failures."""
     python = form.python.make(call) if isinstance(form.python, ByCall) else form.python
     casts = [_converter(given, wanted) for given, wanted in zip(arguments, call.types.values(), strict=True)]
     result = call.result
@@ -334,7 +333,7 @@ def _converter(argument: Argument, wanted: DataType | None) -> Python | None:
 
 
 def _cast(text: str, argument: Argument, wanted: DataType | None) -> str:
-    """The argument as the parameter wants it."""
+    """The argument, converted to the parameter's type."""
     if argument is None:
         return "NULL" if wanted is None else f"CAST(NULL AS {spark_type(wanted)})"
     if wanted is None or argument == wanted or isinstance(wanted, StructType):

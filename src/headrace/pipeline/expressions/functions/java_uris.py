@@ -1,7 +1,7 @@
-"""URIs as Java's `java.net.URI` reads them: RFC 2396, with visible characters outside of ASCII allowed.
+"""Parses URIs like Java's `java.net.URI`: RFC 2396, plus visible characters outside ASCII.
 
-`parse` gives the parts as they are written, or None where Java would raise an error. An authority that is no
-server (`//a_b/`) has no host and no port.
+`parse` returns the parts as written, or None if Java would raise an error. An authority that is not a server
+(`//a_b/`) has no host and no port.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OTHER: Final = r"\u0081-\U0010FFFF"
 
 
 def _characters(allowed: str) -> re.Pattern[str]:
-    """Texts of these characters, escapes, and characters outside of ASCII (`_is_visible` looks at them)."""
+    """Matches these characters, escapes, and characters outside ASCII (which `_is_visible` checks)."""
     return re.compile(rf"(?:[{allowed}{_OTHER}]|%[0-9A-Fa-f]{{2}})*")
 
 
@@ -83,7 +83,7 @@ def _hierarchical(scheme: str | None, rest: str) -> Uri | None:
 
 
 def _server(authority: str) -> tuple[str | None, int | None] | None:
-    """Host and port; both None of an authority that is no server, None of what is no authority at all."""
+    """Host and port; (None, None) if the authority is not a server, None if it is invalid."""
     found = _SERVER.fullmatch(authority)
     if found is not None:
         user, host, port = found.groups()

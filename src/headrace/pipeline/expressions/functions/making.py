@@ -1,4 +1,4 @@
-"""How the tables of functions are written down: a name, what it does, and its forms."""
+"""Constructors for the tables of functions: a name, a description, and the signatures."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def table(name: str, description: str, *signatures: Signature) -> Function:
 
 
 def same_as_first(arguments: Sequence[Argument]) -> DataType | None:
-    """The result of functions that keep a decimal's precision and scale."""
+    """The result type of functions that keep a decimal's precision and scale."""
     first = arguments[0]
     return first if isinstance(first, DecimalType) else None
 
 
 def widest_decimal(arguments: Sequence[Argument]) -> DataType | None:
-    """A decimal that holds each of the arguments."""
+    """A DECIMAL that can hold every argument."""
     found = [each for each in arguments if isinstance(each, DecimalType)]
     if not found:
         return None
@@ -43,7 +43,7 @@ def widest_decimal(arguments: Sequence[Argument]) -> DataType | None:
 
 
 def has_map(data_type: DataType) -> bool:
-    """Maps cannot be compared in Spark, nor can anything that has one inside."""
+    """Whether the type is or contains a map, which Spark cannot compare."""
     match data_type:
         case MapType():
             return True
@@ -56,10 +56,10 @@ def has_map(data_type: DataType) -> bool:
 
 
 def comparable(place: str) -> Callable[[Mapping[str, DataType]], bool]:
-    """The open type can be compared for equality."""
+    """Condition: the open type can be compared for equality."""
     return lambda bound: place not in bound or not has_map(bound[place])
 
 
 def primitive(place: str) -> Callable[[Mapping[str, DataType]], bool]:
-    """The open type has an order: it is no collection."""
+    """Condition: the open type is not a collection, so it has an order."""
     return lambda bound: place not in bound or isinstance(bound[place], ScalarType | DecimalType)

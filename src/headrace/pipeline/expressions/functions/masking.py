@@ -1,6 +1,6 @@
-"""MASK and its kin: capital letters, small letters, digits and everything else replaced by a character each.
+"""MASK and related functions replace capital letters, small letters, digits and other characters.
 
-A character of null leaves its kind alone; one that is not a single character is an error, so null.
+A null mask leaves its kind of characters unchanged. A mask that is not a single character gives null.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headrace.pipeline.expressions.functions.function import Function, Signature
 from headrace.pipeline.expressions.functions.making import scalar
 from headrace.pipeline.expressions.functions.text import CHARACTERS
 
-# In this order: what one replaces, none of those behind it finds.
+# The order matters: no pattern matches the replacements of earlier ones.
 _BY_DEFAULT: Final = (
     (r"[^\p{{Lu}}\p{{Ll}}\p{{Nd}}]", "-"),
     (r"\p{{Lu}}", "X"),
@@ -23,7 +23,7 @@ _BY_DEFAULT: Final = (
 _MASKS: Final = ("upper", "lower", "digit", "other")
 _MASK_PARAMETERS: Final = ", ".join(f"VARCHAR {each}" for each in _MASKS)
 
-# What stays on the left, what is masked, what stays on the right; `{n}` of them are named by the call.
+# What stays on the left, what is masked, what stays on the right.
 _KEPT: Final = "least({n}, length({value}))"
 _PARTS: Final = {
     "MASK_KEEP_LEFT": (f"substring({{value}}, 1, {_KEPT})", f"substring({{value}}, {_KEPT} + 1)", ""),
@@ -68,7 +68,7 @@ _OTHER: Final = 3
 
 
 def _value_masked(value: str, *masks: str | None) -> str:
-    """With the masks of the call, or those that stand for none."""
+    """Masks with the given characters, or with the default ones."""
     masks = masks or ("X", "x", "n", "-")
     if any(mask is not None and len(mask) != 1 for mask in masks):
         raise ValueError("a mask is one character")

@@ -1,4 +1,4 @@
-"""Functions of nulls, and AS_VALUE."""
+"""Functions that deal with null, and AS_VALUE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Functions of numbers, without rounding (`rounding.py`).
+"""Numeric functions, except rounding (`rounding.py`).
 
-ksqlDB computes in Java's doubles: what has no value is NaN or infinite, never null, and an INTEGER or BIGINT
-whose absolute value does not fit stays as it is.
+ksqlDB computes with Java's doubles: a function without a value gives NaN or Infinity, never null. ABS of the
+smallest INTEGER or BIGINT, which has no positive counterpart, returns it unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COMPARED: Final = ("INTEGER", "BIGINT", "DOUBLE", "VARCHAR", "BYTES", "DATE", "
 
 
 def _of_double(template: str, python: Callable[[float], float]) -> tuple[Signature, ...]:
-    """A form each for INTEGER, BIGINT and DOUBLE (a DECIMAL becomes a DOUBLE); `{x}` is the DOUBLE."""
+    """Signatures for INTEGER, BIGINT and DOUBLE (to which DECIMAL converts); `{x}` is the DOUBLE."""
 
     def compute(value: float) -> float:
         return _as_in_java(python, float(value))
@@ -52,7 +52,7 @@ def _of_doubles(
 
 
 def _as_in_java(function: Callable[..., float], *arguments: float) -> float:
-    """Python raises an error where Java gives NaN (no value) or Infinity (too large)."""
+    """Python raises errors where Java gives NaN (no value) or Infinity (too large)."""
     try:
         return function(*arguments)
     except ValueError:
@@ -78,14 +78,14 @@ def _abs(kind: str) -> Signature:
 
 
 def _abs_of_decimal(call: Call) -> str:
-    # Spark's own rounds to 34 digits, and fails where that does not fit.
+    # Spark's abs rounds to 34 digits, and fails if the rounded number does not fit.
     kind = spark_type(call.result)
     negated = f"TRY_CAST(try_subtract(CAST(0 AS {kind}), {{value}}) AS {kind})"
     return f"CASE WHEN {{value}} < 0 THEN {negated} ELSE {{value}} END"
 
 
 def _sign(kind: str) -> Signature:
-    # NaN is larger than every number in Spark, and has no sign in Java.
+    # In Spark NaN is larger than every number; in Java it has no sign.
     not_a_number = " WHEN isnan({value}) THEN 0" if kind == "DOUBLE" else ""
     return signature(
         f"{kind} value -> INTEGER",
@@ -126,7 +126,7 @@ def _cot(value: float) -> float:
 
 
 def _atan2(y: float, x: float) -> float:
-    # Spark takes -0.0 for 0.0.
+    # Spark treats -0.0 as 0.0.
     return math.atan2(y + 0.0, x + 0.0)
 
 
@@ -148,7 +148,7 @@ def _log_of_base(base: float, value: float) -> float:
 
 
 def _power(base: float, exponent: float) -> float:
-    # Where C's function, which is Python's, does otherwise than Java's.
+    # Cases where Python's function, which is C's, differs from Java's.
     if math.isnan(exponent) or (abs(base) == 1 and math.isinf(exponent)):
         return math.nan
     is_odd = math.isfinite(exponent) and abs(math.fmod(exponent, 2)) == 1
@@ -186,7 +186,7 @@ def _distance(*arguments: Any) -> float | None:
     return 2 * _as_in_java(math.asin, math.sqrt(haversines)) * _UNITS[unit.strip(" ").lower()]
 
 
-# Great circles by haversines, on a globe of this radius.
+# Great-circle distance by the haversine formula, on a globe of this radius.
 _RADIUS: Final = (
     "CASE WHEN {unit} IS NULL OR trim({unit}) = '' THEN 6371D"
     " WHEN lower(trim({unit})) IN ('mi', 'mile', 'miles') THEN 3959D"

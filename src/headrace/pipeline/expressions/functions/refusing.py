@@ -1,4 +1,4 @@
-"""What a function cannot be told to do: by arguments that are no constants, or mean what Spark has not."""
+"""Errors for arguments that a function does not support: not constant, or without a counterpart in Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace.pipeline.statements.position import NOWHERE
 
 
 def refused(message: str, remedy: str = "") -> UnsupportedError:
-    """Of an argument; whoever compiles the call knows where it stands."""
+    """The error for an argument. The compiler of the call adds the position."""
     return UnsupportedError(message, NOWHERE, remedy=remedy)
 
 

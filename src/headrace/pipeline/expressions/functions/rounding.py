@@ -1,8 +1,8 @@
 """CEIL, FLOOR, ROUND and TRUNC.
 
-ROUND takes a number in the middle up, towards the positive: -1.5 becomes -1, where Spark says -2. So it is
-made of Spark's `floor` after adding a half, in decimals, which have no error of their own. A double is taken
-by its shortest decimal form, as in Java; one too large for that has no places behind the point.
+ROUND rounds halves towards positive infinity: -1.5 gives -1, where Spark gives -2. So it adds a half and
+calls Spark's `floor` in decimals, which are exact. Like Java, it takes a double by its shortest decimal form;
+a double too large for that has no fraction.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from headrace.pipeline.expressions.value_casts import decimal_of, rounded
 from headrace.pipeline.expressions.values import BIGINT_RANGE
 from headrace.pipeline.statements.types import DataType, DecimalType
 
-# Doubles from here on are whole numbers.
+# Doubles from here on have no fraction.
 _WHOLE: Final = "4503599627370496D"
-# With a half added it still fits into 38 digits.
+# Leaves room for adding a half within 38 digits.
 _DECIMAL: Final = "TRY_CAST(CAST({value} AS STRING) AS DECIMAL(37,18))"
-# Places that a call may name by an expression instead of a constant.
+# The numbers of places that a call may compute.
 _PLACES: Final = range(-18, 18)
 
 _ByPlaces = Callable[[str, int], str]
 _Rounded = Callable[[Decimal, int], Decimal]
 _WHOLE_FROM: Final = 2.0**52
 _EXACT_BELOW: Final = 1e18
-# For all digits of the largest double.
+# Enough for all digits of the largest double.
 _LARGE: Final = Context(prec=400)
 _EXACT_DOUBLE: Final = DecimalType(37, 18)
 
@@ -100,7 +100,7 @@ def _double_half_up(value: float) -> int:
 
 
 def _saturated(value: float) -> int:
-    """As Java makes a long of a double: NaN is 0, and what is too large is the largest."""
+    """Like Java's conversion of a double to a long: NaN is 0, and numbers beyond the range are its bounds."""
     if math.isnan(value):
         return 0
     if value >= BIGINT_RANGE.stop:
@@ -124,7 +124,7 @@ def _places_of_decimal(rounded: _ByPlaces) -> Callable[[Call], str]:
             if places >= kind.scale:
                 return "{value}"
             if -places > kind.precision - kind.scale:
-                # Further left than its digits reach.
+                # Left of all its digits.
                 return f"CAST(0 AS {spark_type(kind)})"
             return f"TRY_CAST({rounded('{value}', places)} AS {spark_type(kind)})"
 
@@ -148,7 +148,7 @@ def _places_of_double(rounded: _ByPlaces) -> Callable[[Call], str]:
 
 
 def _by_places(call: Call, of: Callable[[int], str], possible: range) -> str:
-    """Spark wants the number of places as a constant; for an expression each is written out."""
+    """Spark needs a constant number of places, so for an expression there is a case for each number."""
     constant = call.integer("places")
     if constant is not None:
         return f"CASE WHEN {{value}} IS NOT NULL THEN {of(constant)} END"

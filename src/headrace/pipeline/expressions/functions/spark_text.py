@@ -1,9 +1,9 @@
-r"""Texts of Spark SQL: constants read and written, templates filled so that each argument is computed once.
+r"""Spark SQL as text: reads and writes constants, and fills templates so that arguments are computed once.
 
-Invariant: an argument's text has no free variable of ours. Texts of arguments stand in templates, beside
-lambdas of ours (their variables begin with `__hr`), and such a lambda never hides a name that an argument
-means. `filled` keeps it: an argument that a template needs more than once is bound by a lambda over a struct
-that is built outside of that lambda. Aggregates cannot stand in lambdas, so theirs are written out.
+Invariant: an argument's text contains no free variable of ours. Templates contain lambdas of ours, whose
+variables begin with `__hr`, so they never hide a name that an argument uses. If a template needs an argument
+more than once, `filled` binds it with a lambda over a struct that is built outside that lambda. Aggregates
+are not allowed in lambdas, so their arguments are repeated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAME: Final = r"`(?:[^`]|``)*`"
 _ATOM: Final = (
     rf"(?:{_NAME}(?:\.{_NAME})*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*|-?\d+(?:\.\d+)?(?:L|BD|D)?|'(?:[^'\\]|\\.)*')"
 )
-# Nothing is lost by computing these again: columns, constants, and casts of them.
+# Cheap to compute twice: columns, constants, and casts of them.
 _CHEAP: Final = re.compile(
     rf"{_ATOM}|CAST\({_ATOM} AS [A-Z]+(?:\(\d+,\s*\d+\))?\)", re.IGNORECASE | re.DOTALL
 )
@@ -43,12 +43,12 @@ _LAMBDA: Final = re.compile(rf"\(?\s*({_NAME}|\w+)((?:\s*,\s*(?:{_NAME}|\w+))*)\
 
 
 def string_literal(value: str) -> str:
-    """A constant. Spark would put a setting of that name for `${name}`, in constants too."""
+    """A constant. Unescaped, Spark would replace `${name}` with the setting of that name."""
     return text(value).replace("${", "$\\{")
 
 
 def filled(template: str, texts: Mapping[str, str], *, binds: bool) -> str:
-    """The template with `{name}` replaced; what is costly and stands there twice is bound first."""
+    """Replaces `{name}` in the template. Costly arguments that it needs twice are bound first."""
     needed = Counter(name for _, name, _, _ in Formatter().parse(template) if name is not None)
     costly = (
         [name for name, count in needed.items() if count > 1 and not _CHEAP.fullmatch(texts[name])]
@@ -63,7 +63,7 @@ def filled(template: str, texts: Mapping[str, str], *, binds: bool) -> str:
 
 
 def string_value(spark: str) -> str | None:
-    """The value of a constant text, or None where it is something else."""
+    """The value of a constant text, or None for other expressions."""
     found = _STRING.fullmatch(spark.strip())
     return None if found is None else _ESCAPE.sub(_unescaped, found[1])
 

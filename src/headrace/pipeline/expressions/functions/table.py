@@ -1,4 +1,4 @@
-"""All functions, by name. Names are in capital letters, as unquoted ones in statements are."""
+"""All functions by name. Names are in capitals, like unquoted names in statements."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ def find(name: str) -> Function | None:
 
 
 def nearest(name: str) -> str | None:
-    """The name that was perhaps meant."""
+    """The most similar name, for a suggestion."""
     return suggestions.nearest(name.upper(), ALL)

@@ -1,4 +1,4 @@
-"""Table functions: a row for each element of what their Spark SQL gives, an array that is never null."""
+"""Table functions. Their forms give an array, never null, with an element for each row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_COLUMNS: Final = 20
 
 
 def _cube(call: Call) -> str:
-    """By bits of a number that counts up, the first column being the highest; no bit for a column of null."""
+    """Each row is a subset of the non-null columns: the bits of a counter, with the first column highest."""
     bit = "shiftleft(1, array_size({columns}) - 1 - __hr_i)"
     known = (
         "aggregate(transform({columns},"

@@ -1,4 +1,4 @@
-r"""Functions of texts, without masks, regular expressions and encodings.
+r"""Text functions, except masks, regular expressions and encodings.
 
 Characters are Unicode code points; in ksqlDB those beyond U+FFFF count as two. Positions start with 1.
 """
@@ -18,14 +18,14 @@ from headrace.pipeline.expressions.functions.spark_text import string_literal
 from headrace.pipeline.expressions.value_casts import trimmed
 
 CHARACTERS: Final = r"regexp_extract_all({0}, r'(?s).', 0)"
-# A text longer than any record is not worth the memory that it takes.
+# Longer than any record: not worth the memory.
 _LONGEST: Final = 16_777_216
 
 _CODE_POINT: Final = (
     "CASE WHEN {code} BETWEEN 55296 AND 57343 THEN '?' WHEN {code} BETWEEN 0 AND 1114111"
     " THEN decode(unhex(lpad(hex({code}), 8, '0')), 'UTF-32') END"
 )
-# What JSON and Java escape alike is read as JSON.
+# Reads the escapes that JSON and Java have in common, as JSON.
 _ESCAPES: Final = (
     r"""CASE WHEN {code} RLIKE r'^\\u[0-9a-fA-F]{{4}}(\\u[0-9a-fA-F]{{4}}|\\[btnfr"\\]|[^"\\\x00-\x1f])*$' """
     """THEN from_json(concat('{{"v":"', {code}, '"}}'), 'v STRING').v END"""
@@ -34,9 +34,9 @@ _PADDED: Final = f"CASE WHEN {{length}} BETWEEN 0 AND {_LONGEST} AND length({{pa
 
 
 def _instr(position: str, occurrence: str) -> str:
-    """Places where the text stands, in the order of the search, and of those the one asked for.
+    """Finds all positions of the text in search order, then takes the occurrence asked for.
 
-    Backwards the search begins so many characters before the end, where what is found must end.
+    A backward search starts that many characters before the end; matches must end there or before.
     """
     found = "__hr_p -> substring({value}, __hr_p, length({sought})) = {sought}"
     last = f"(length({{value}}) + {position} - length({{sought}}) + 2)"
@@ -54,12 +54,12 @@ def _instr(position: str, occurrence: str) -> str:
 
 
 def quoted_pattern(name: str) -> str:
-    """A regular expression that finds just the text, made when the query runs."""
+    """A regular expression that matches the text literally, built when the query runs."""
     return rf"concat('\\Q', replace({{{name}}}, '\\E', '\\E\\\\E\\Q'), '\\E')"
 
 
 def _substring(call: Call) -> str:
-    """A position before the first character is that of the first one: Spark would count from there."""
+    """A position before the first character counts as the first; Spark would shorten the result."""
     constant = call.integer("position")
     position = (
         "{position}"

@@ -1,8 +1,8 @@
-"""Types with open places, as signatures of functions have them: `ARRAY<T>`, `MAP<VARCHAR, V>`, `(T) => R`.
+"""Type patterns of signatures, with open places: `ARRAY<T>`, `MAP<VARCHAR, V>`, `(T) => R`.
 
-Patterns are read from text, so that a signature is a line of data. Matching binds the open places (single
-capital letters) to types; a place that is bound takes only that very type. NULL fits everywhere and binds
-nothing. Values only; no function is known here.
+Patterns are read from text, so a signature is a line of data. Matching binds the open places (single capital
+letters) to types; a bound place matches only that type. NULL matches everything and binds nothing. Values
+only; this module knows no functions.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from headrace.pipeline.statements.types import (
 
 @dataclass(frozen=True, slots=True)
 class LambdaShape:
-    """A lambda of which only the number of parameters is known yet."""
+    """A lambda of which only the number of parameters is known so far."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class LambdaResult:
-    """A lambda whose body was compiled: the types of its parameters, and what it gives."""
+    """A compiled lambda: the types of its parameters and of its result."""
 
     parameters: tuple[DataType, ...]
     result: DataType
@@ -62,7 +62,7 @@ Argument = DataType | None | LambdaShape | LambdaResult | Unit
 
 
 class Special(Enum):
-    """Patterns that name no single type."""
+    """Patterns that match several types, or units."""
 
     DECIMAL = "DECIMAL"
     UNIT = "UNIT"
@@ -71,7 +71,7 @@ class Special(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """`T`: whatever it is bound to."""
+    """`T`: the type that it is bound to."""
 
     name: str
 
@@ -102,7 +102,7 @@ Pattern = ScalarType | Special | Open | ArrayOf | MapOf | StructOf | LambdaOf
 
 Bound = dict[str, DataType]
 
-# From narrow to wide: each fits where a later one is asked for.
+# From narrow to wide: each type converts to the later ones.
 _NUMBERS: Final = (INTEGER, BIGINT, DecimalType, DOUBLE)
 _DECIMAL_OF: Final[dict[Argument, DecimalType]] = {
     INTEGER: DecimalType(10, 0),
@@ -148,7 +148,7 @@ def open_places(pattern: Pattern) -> Iterator[str]:
 
 
 def matches(pattern: Pattern, argument: Argument, bound: Bound, *, casts: bool) -> bool:
-    """Whether the argument fits; what it says about open places is added to `bound`."""
+    """Whether the argument fits. Adds its bindings of open places to `bound`."""
     if argument is None:
         return True
     if isinstance(argument, Unit) or pattern is Special.UNIT:
@@ -202,7 +202,7 @@ def _width(given: DataType) -> int | None:
 
 
 def concrete(pattern: Pattern, bound: Bound, given: Argument = None) -> DataType | None:  # noqa: PLR0911
-    """The type that a matched pattern stands for; `given` decides where the pattern leaves it open."""
+    """The type that a matched pattern stands for; `given` decides what the pattern leaves open."""
     match pattern:
         case ScalarType():
             return pattern
@@ -231,7 +231,7 @@ _TOKEN: Final = re.compile(r"\s*(=>|->|\.\.\.|[A-Za-z_][A-Za-z_0-9]*|[<>(),])")
 
 
 class PatternReader:
-    """Reads patterns from text; the text is ours, so a fault in it is a fault of the program."""
+    """Reads patterns from text. The text is ours, so an error in it is a bug."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _TOKEN.findall(text)

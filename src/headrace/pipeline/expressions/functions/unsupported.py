@@ -1,4 +1,4 @@
-"""Functions of ksqlDB that Spark SQL cannot give, and why: the rules refuse them by name."""
+"""Functions of ksqlDB that Spark SQL cannot express, and why. The rules reject them by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of URLs, by RFC 2396 as Java's URI reads it: null of what is none. Escaped characters are decoded."""
+"""Parts of URLs, as Java's URI reads them (RFC 2396), with escapes decoded; null for invalid URLs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _part(name: str) -> str:
 
 
 def _decoded(part: str) -> str:
-    # A plus is itself in a URL: only forms mean a space by it.
+    # In a URL a plus is a plus; only in form data is it a space.
     return f"try_url_decode(replace({part}, '+', '%2B'))"
 
 
@@ -32,7 +32,7 @@ _ESCAPES: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 def _value_decoded(value: str) -> str:
-    """As Java's URLDecoder: a plus is a space, and what is no escape is an error."""
+    """Like Java's URLDecoder: a plus is a space, and an invalid escape is an error."""
     if "%" in _ESCAPES.sub("", value):
         raise ValueError(value)
     return _ESCAPES.sub(
