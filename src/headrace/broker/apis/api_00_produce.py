@@ -1,16 +1,15 @@
 """Produce (key 0), versions 3 to 13: record sets are appended as they came.
 
-Behaviour: each partition succeeds or fails by itself, with Kafka's code and a message. acks=0 gets no reply;
-if something failed the connection is closed, as Kafka does, since there is no other way to tell. With
-fsync=always the reply waits for the disk. The first records of a transaction in a partition are taken only
-if the coordinator has the partition in the transaction (`broker/transaction_admission.py`, KIP-890).
-Transactional records without a transactional id are refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the
-broker's own topics with INVALID_TOPIC_EXCEPTION.
+Behaviour: each partition succeeds or fails on its own, with Kafka's code and a message. acks=0 gets no reply;
+if something failed, the broker closes the connection, as Kafka does, because there is no other way to report
+it. With fsync=always the reply waits for the disk. The first records of a transaction in a partition are
+accepted only if the coordinator has added the partition to the transaction
+(`broker/transaction_admission.py`, KIP-890). Transactional records without a transactional id are refused
+with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, records for internal topics with INVALID_TOPIC_EXCEPTION.
 
-Version notes: advertised from 0, because old librdkafka asks for it before it compresses (KIP-896), but
-served from 3. zstd comes with 7 (KIP-110). 11 may be answered with TRANSACTION_ABORTABLE; from 12 on the
-broker adds a partition to its transaction by itself (KIP-890). See `wire/produce.py` for what each version
-carries.
+Version notes: advertised from version 0, because old librdkafka requires that before it compresses (KIP-896),
+but served from 3. 7 allows zstd (KIP-110). 11 may return TRANSACTION_ABORTABLE; from 12 on the broker adds a
+partition to its transaction (KIP-890). See `wire/produce.py` for the fields of each version.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Fetch (key 1), versions 4 to 18: records as they stand in the segment files.
+"""Fetch (key 1), versions 4 to 18: records as they are in the segment files.
 
-Behaviour: reads each partition up to the client's limits, at least one whole batch in all so that nobody is
-stuck (KIP-74), never past the high-water mark. Readers of committed records (isolation level 1) get nothing
-from the last stable offset on, where the first open transaction begins, and are told which transactions were
-aborted, to leave out their records (KIP-98). If that is less than the client's minimum and nothing is
-wrong, the fetch waits in `broker/waiting_fetches.py` and reads once more when there is enough or time is up.
-What is asked for and answered goes through a fetch session (KIP-227, `broker/fetch_sessions.py`).
+Behaviour: reads each partition up to the client's limits, but at least one whole batch per request so that no
+client is stuck (KIP-74), and never past the high-water mark. With isolation level 1 (read committed) it reads
+up to the last stable offset, where the first open transaction begins, and lists the aborted transactions so
+that the client can skip their records (KIP-98). If it finds less than the client's minimum and no error, the
+fetch waits in `broker/waiting_fetches.py` and reads again when there is enough or its time is up. Fetch
+sessions (KIP-227) are in `broker/fetch_sessions.py`.
 
-Version notes: 13 and later name topics by id (KIP-516). Replicas do not fetch here: a replica id is ignored.
-See `wire/fetch.py` for what each version carries.
+Version notes: 13 and later name topics by id (KIP-516). Replicas do not fetch here, so a replica id is
+ignored. See `wire/fetch.py` for the fields of each version.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""ListOffsets (key 2), versions 1 to 11: where a partition begins and ends, and which offset a time has.
+"""ListOffsets (key 2), versions 1 to 11: the first and last offset of a partition, and the offset for a timestamp.
 
-Behaviour: a timestamp gives the first record that is not older, with its own timestamp; none is answered
-with offset -1 and no error. Negative timestamps have a meaning of their own: see `_LOWEST_VERSION`. The
-latest offset is what consumers may read up to: for readers of committed records the last stable offset, where
-the first open transaction begins, and records behind it are not found by their timestamps either. A follower,
-of which there is none, would get the end of the log. A partition that is
-asked for twice is an INVALID_REQUEST. Answers come in the order of the request.
+Behaviour: for a timestamp, returns the first record that is not older, with its own timestamp, or offset -1
+without an error. Negative timestamps have special meanings: see `_LOWEST_VERSION`. The latest offset is the
+one up to which consumers may read: for read committed the last stable offset, where the first open
+transaction begins, and searches by timestamp do not find later records either. A follower would get the end
+of the log, but there are none. A partition that is named twice is an INVALID_REQUEST. Results are in the
+order of the request.
 
-Version notes: 2 has isolation levels (KIP-98), 4 leader epochs (KIP-320), 7 the newest timestamp
-(KIP-734), 8 the earliest local offset (KIP-405), 9 the last tiered one (KIP-1005), 10 a timeout for
-tiered storage, 11 the earliest offset that waits for its upload (KIP-1023). Without tiered storage
-everything is local: 8 is the earliest offset, 9 and 11 give -1.
+Version notes: 2 has isolation levels (KIP-98), 4 leader epochs (KIP-320), 7 the largest timestamp (KIP-734),
+8 the earliest local offset (KIP-405), 9 the latest tiered offset (KIP-1005), 10 a timeout for tiered storage,
+11 the earliest offset pending upload (KIP-1023). Without tiered storage everything is local: 8 returns the
+earliest offset, 9 and 11 return -1.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Metadata (key 3), versions 0 to 13: the nodes of the cluster, and where the partitions of topics are.
+"""Metadata (key 3), versions 0 to 13: the nodes of the cluster and the partitions of topics.
 
-Behaviour: one node leads every partition. A topic that is not there is made if the request and
-`auto.create.topics.enable` allow it, and answered at once: there is no election to wait for, so no
-LEADER_NOT_AVAILABLE first, and no UNKNOWN_TOPIC_OR_PARTITION first as from Apache Kafka's controller.
+Behaviour: one node leads every partition. A missing topic is created if the request and
+`auto.create.topics.enable` allow it, and the reply already contains it: there is no election to wait for, so
+unlike Apache Kafka the first answer is neither LEADER_NOT_AVAILABLE nor UNKNOWN_TOPIC_OR_PARTITION.
 
-Version notes: 0 has no way to ask for no topics, so none are all; from 1 on null is all. 4 says whether
-topics may be made. 7 has leader epochs (KIP-320). 8 can ask for authorized operations (KIP-430), of the
-cluster only until 10. 10 gives topic ids and 12 takes them (KIP-516); with ids in the request, names in it
-are ignored. 13 has an error for clients that ought to start over (KIP-1102), which never happens here.
+Version notes: in 0 an empty list means all topics; from 1 on null does. 4 says whether topics may be created.
+7 has leader epochs (KIP-320). 8 can ask for authorized operations (KIP-430), until 10 also for those of the
+cluster. 10 returns topic ids and 12 accepts them (KIP-516); if a request has ids, its names are ignored. 13
+has an error that makes clients bootstrap again (KIP-1102), which never happens here.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""OffsetCommit (key 8), versions 2 to 10: a group's offsets are kept, in `__consumer_offsets`.
+"""OffsetCommit (key 8), versions 2 to 10: commits a group's offsets to `__consumer_offsets`.
 
-Behaviour: partitions that do not exist are refused one by one; the others are for the group to take or to
-refuse. An empty group id is a group like others, as clients of before there was a rule need it.
+Behaviour: missing partitions are refused one by one; the group accepts or refuses the others. An empty group
+id is allowed, because old clients use it.
 
-Version notes: 2 to 4 say how long to keep the offsets. 6 has leader epochs (KIP-320), 7 instance ids
-(KIP-345), 8 is flexible. 9 is for members of the consumer protocol too (KIP-848): only from then on clients
-understand errors about epochs. 10 names topics by id (KIP-848).
+Version notes: 2 to 4 have a retention time. 6 has leader epochs (KIP-320), 7 instance ids (KIP-345), 8 is
+flexible. 9 also serves members of the consumer protocol (KIP-848); only from then on clients understand
+errors about epochs. 10 names topics by id (KIP-848).
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""OffsetFetch (key 9), versions 1 to 10: the offsets that a group has committed.
+"""OffsetFetch (key 9), versions 1 to 10: the committed offsets of a group.
 
-Behaviour: -1 where there is none, also for topics and groups that are not there. With `require_stable` a
-partition whose offset an open transaction may change is answered UNSTABLE_OFFSET_COMMIT (KIP-447). An offset
-that was committed when another topic had the name does not count, also where a crash kept the deletion of
-that topic from being noted.
+Behaviour: returns -1 if there is no offset, including for missing topics and groups. With `require_stable`, a
+partition whose offset an open transaction may change gets UNSTABLE_OFFSET_COMMIT (KIP-447). Offsets that were
+committed for an earlier topic of the same name do not count, even if a crash kept their deletion from being
+recorded.
 
-Version notes: 2 can ask for all partitions and has an error of its own; before, every partition has it. 5
-has leader epochs (KIP-320), 6 is flexible, 7 can require stability, 8 asks for several groups at once
-(KIP-709). From 9 on a member of the consumer protocol says who it is (KIP-848). 10 names topics by id: asked
-for all partitions, it leaves out those of topics that are no more.
+Version notes: 2 can ask for all partitions and has a top-level error; in 1 every partition carries the error.
+5 has leader epochs (KIP-320), 6 is flexible, 7 can require stable offsets, 8 asks for several groups at once
+(KIP-709). From 9 on members of the consumer protocol identify themselves (KIP-848). 10 names topics by id;
+when asked for all partitions, it leaves out deleted topics.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""FindCoordinator (key 10), versions 0 to 6: which broker coordinates a group or a transactional id.
+"""FindCoordinator (key 10), versions 0 to 6: the broker that coordinates a group or a transactional id.
 
-Behaviour: this one, always: there is no other. The internal topic of the coordinator is made if it is not
-there; where that fails the answer is COORDINATOR_NOT_AVAILABLE. There are no share groups here, so their
-coordinators (key type 2) are refused with INVALID_REQUEST, as Apache Kafka does without them, and so are key
-types that nobody knows.
+Behaviour: always returns this broker, because there is no other. The coordinator's internal topic is created
+if it is missing; if that fails, the answer is COORDINATOR_NOT_AVAILABLE. There are no share groups, so key
+type 2 is refused with INVALID_REQUEST, as in Apache Kafka without them, and so are unknown key types.
 
 Version notes: 0 knows groups only, 1 adds key types and a message, 3 is flexible, 4 asks for many keys at
 once (KIP-699), 6 adds share groups (KIP-932). In versions 1 to 3 Kafka's message for success is the text

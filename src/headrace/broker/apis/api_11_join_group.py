@@ -1,13 +1,13 @@
-"""JoinGroup (key 11), versions 0 to 9: become a member of a classic group, or come back for a rebalance.
+"""JoinGroup (key 11), versions 0 to 9: join a classic group, or rejoin for a rebalance.
 
-Behaviour: the reply waits until all members have joined or had their time; the leader gets the
-subscriptions of all, to assign partitions. In a group of the consumer protocol the member is taken in as
-one that speaks the classic one (KIP-848).
+Behaviour: the reply is held until all members have joined or the rebalance times out; the leader gets the
+subscriptions of all members, to assign partitions. A group of the consumer protocol accepts the member as one
+that speaks the classic protocol (KIP-848).
 
-Version notes: 0 has no rebalance timeout, so it is the session timeout. From 4 on somebody new gets an id
-and asks again (KIP-394). 5 has instance ids (KIP-345), 6 is flexible, 7 says the protocol's type and
-leaves the protocol null where there is none (KIP-559), 8 brings a reason, which is not used (KIP-800), 9 can
-tell a static leader that comes back not to assign (KIP-814).
+Version notes: 0 has no rebalance timeout, so the session timeout is used. From 4 on a new member first gets
+an id and must join again with it (KIP-394). 5 has instance ids (KIP-345), 6 is flexible, 7 returns the
+protocol type and a null protocol if there is none (KIP-559), 8 has a reason, which is ignored (KIP-800), 9
+can tell a returning static leader not to assign (KIP-814).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Heartbeat (key 12), versions 0 to 4: a member of a classic group is alive, and hears whether to join again.
+"""Heartbeat (key 12), versions 0 to 4: a member of a classic group is alive, and learns whether to rejoin.
 
-Behaviour: REBALANCE_IN_PROGRESS asks the member to join. While the group is being loaded the answer is that
-all is well: the member has nothing to do about it.
+Behaviour: REBALANCE_IN_PROGRESS asks the member to rejoin. While the group is being loaded the answer is
+success, because there is nothing for the member to do.
 
 Version notes: 3 has instance ids (KIP-345), 4 is flexible.
 """

@@ -1,10 +1,11 @@
-"""LeaveGroup (key 13), versions 0 to 5: members leave, or an administrator takes static members out.
+"""LeaveGroup (key 13), versions 0 to 5: members leave a group, or an administrator removes static members.
 
-Behaviour: one rebalance for all who leave. An error of one member does not keep the others.
+Behaviour: all members of a request leave in one rebalance. An error for one member does not affect the
+others.
 
-Version notes: until 2 one member leaves, and its error is that of the reply. From 3 on there are several,
-each with its own error, and static ones may be named by instance id alone (KIP-345). 4 is flexible, 5 brings
-a reason, which is not used (KIP-800).
+Version notes: until 2 one member leaves, and its error is the error of the reply. From 3 on there are several
+members, each with its own error, and static ones can be named by instance id alone (KIP-345). 4 is flexible,
+5 has a reason, which is ignored (KIP-800).
 """
 
 from __future__ import annotations

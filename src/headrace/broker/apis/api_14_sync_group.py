@@ -1,9 +1,9 @@
-"""SyncGroup (key 14), versions 0 to 5: the leader brings the assignments, every member fetches its own.
+"""SyncGroup (key 14), versions 0 to 5: the leader sends the assignments, and every member gets its own.
 
-Behaviour: the reply waits until the leader has been here.
+Behaviour: the reply is held until the group leader has synced.
 
-Version notes: 3 has instance ids (KIP-345), 4 is flexible. From 5 on a member says which type of protocol
-and which protocol it believes to be in (KIP-559); without them it is refused.
+Version notes: 3 has instance ids (KIP-345), 4 is flexible. From 5 on a member must name its protocol type and
+protocol (KIP-559); without them it is refused.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""DescribeGroups (key 15), versions 0 to 6: classic groups with their members and what those have.
+"""DescribeGroups (key 15), versions 0 to 6: classic groups with their members and assignments.
 
 Behaviour: subscriptions are shown while the group is stable. Groups of the consumer protocol are not found
-here: ConsumerGroupDescribe has them.
+here; ConsumerGroupDescribe returns them.
 
 Version notes: 3 can ask for authorized operations (KIP-430), 4 has instance ids (KIP-345), 5 is flexible.
-Until 5 a group that is not there is just Dead, from 6 on it is an error with a message (KIP-1043).
+Until 5 a missing group has the state Dead, from 6 on it is an error with a message (KIP-1043).
 """
 
 from __future__ import annotations

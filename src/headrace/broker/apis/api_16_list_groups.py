@@ -1,10 +1,10 @@
-"""ListGroups (key 16), versions 0 to 5: the groups there are, of either protocol.
+"""ListGroups (key 16), versions 0 to 5: all groups, of either protocol.
 
-Behaviour: while groups are being loaded the answer is COORDINATOR_LOAD_IN_PROGRESS: a list with gaps would be
-taken for all. Filters are read without case; a state or a type that nobody knows is that of no group.
+Behaviour: while groups are being loaded the answer is COORDINATOR_LOAD_IN_PROGRESS, because an incomplete
+list would look complete. Filters ignore case; an unknown state or type matches no group.
 
-Version notes: 3 is flexible, 4 shows states and can ask for some of them only (KIP-518), 5 does so with
-types, `classic` and `consumer` (KIP-848).
+Version notes: 3 is flexible, 4 shows states and filters by them (KIP-518), 5 does the same for types,
+`classic` and `consumer` (KIP-848).
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""ApiVersions (key 18), versions 0 to 4: what this broker understands.
+"""ApiVersions (key 18), versions 0 to 4: the APIs and versions that this broker supports.
 
-Behaviour: the table of `broker/apis`, as data. The ranges are those of Apache Kafka 4.3; keys that are not
-served are not named, so clients say themselves what they cannot do here. Of Kafka's features those are
-listed that are true of this broker: consumer groups of the new protocol (`group.version`, KIP-848) and
-transactions with an epoch each (`transaction.version`, KIP-890), by which Java's producers decide how to
-end one. Features of a cluster's metadata (`metadata.version`, `kraft.version`) are not: there is none.
+Behaviour: returns the list in `broker/apis/__init__.py`. The version ranges are those of Apache Kafka 4.3;
+unsupported keys are left out, so clients know what they cannot do. Of Kafka's features it lists those that
+apply here: consumer groups of the new protocol (`group.version`, KIP-848) and transactions with an epoch each
+(`transaction.version`, KIP-890), by which Java producers decide how to end one. Features of a cluster's
+metadata (`metadata.version`, `kraft.version`) are not listed, because there is no such metadata.
 
-Version notes: 3 is flexible and names the client's software (KIP-511), checked as Kafka does, and has
-features (KIP-584); in 4 features are listed as supported also if they can be off (KIP-1022). The reply's
-header never has tagged fields.
+Version notes: 3 is flexible, names the client's software (KIP-511), which is checked as in Kafka, and has
+features (KIP-584). In 4 features that can be off are listed as supported too (KIP-1022). The header of the
+reply never has tagged fields.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""CreateTopics (key 19), versions 2 to 7: make topics, or only check that they could be made.
+"""CreateTopics (key 19), versions 2 to 7: create topics, or only check that they could be created.
 
 Behaviour: topics are independent of each other. Names, configs, counts and assignments are checked in the
-order and with the words of Apache Kafka's controller. More than one replica is refused with a message that
-names the Apache Kafka engine. A topic is on disk when the reply leaves, so the timeout never passes.
+order and with the messages of Apache Kafka's controller. More than one replica is refused with a message that
+points to the Apache Kafka engine. Topics are on disk before the reply is sent, so the timeout never expires.
 
-Version notes: 4 takes -1 for the defaults of partitions and replicas (KIP-464), which is done for all. 5
-gives the topic's configs (KIP-525), 7 its id (KIP-516).
+Version notes: 4 accepts -1 for the default number of partitions and replicas (KIP-464), which all versions
+accept here. 5 returns the topic's configs (KIP-525), 7 its id (KIP-516).
 """
 
 from __future__ import annotations

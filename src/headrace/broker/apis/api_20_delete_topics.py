@@ -1,11 +1,12 @@
 """DeleteTopics (key 20), versions 1 to 6: delete topics by name or by id.
 
-Behaviour: topics are independent of each other. A deleted topic is gone for all clients when the reply
-leaves; its files go a little later. Where `delete.topic.enable` is false, all are refused. Results come in
-the order of the request; Apache Kafka shuffles them, so that what is hidden looks like what is absent.
+Behaviour: topics are independent of each other. A deleted topic is gone for all clients when the reply is
+sent; its files are removed a little later. If `delete.topic.enable` is false, all deletions are refused.
+Results are in the order of the request; Apache Kafka shuffles them, so that topics without authorization look
+like missing ones.
 
-Version notes: 5 gives messages with errors; 6 takes topic ids (KIP-516). Naming one topic twice, by name or
-by id, is refused, so that a client that holds an old id does not delete more than it meant to.
+Version notes: 5 returns messages with errors; 6 accepts topic ids (KIP-516). Naming a topic twice, by name or
+by id, is refused, so that a client with an outdated id does not delete more than it meant to.
 """
 
 from __future__ import annotations

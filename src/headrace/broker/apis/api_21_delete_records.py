@@ -1,10 +1,10 @@
-"""DeleteRecords (key 21), versions 0 to 2: forget everything before an offset.
+"""DeleteRecords (key 21), versions 0 to 2: delete all records before an offset.
 
-Behaviour: -1 stands for the high-water mark. The answer is the offset that the partition begins with
-afterwards; an offset before it changes nothing, one behind the high-water mark is OFFSET_OUT_OF_RANGE.
-Topics that are only compacted refuse with POLICY_VIOLATION, the broker's own with
-INVALID_TOPIC_EXCEPTION. There are no followers to wait for, so the timeout does not matter. Of a
-partition that is named several times the last offset counts.
+Behaviour: -1 means the high-water mark. The answer is the first offset of the partition afterwards; an
+earlier offset changes nothing, one above the high-water mark is OFFSET_OUT_OF_RANGE. Topics that are only
+compacted are refused with POLICY_VIOLATION, internal topics with INVALID_TOPIC_EXCEPTION. There are no
+followers to wait for, so the timeout has no effect. If a partition is named several times, the last offset
+counts.
 
 Version notes: 2 is flexible.
 """

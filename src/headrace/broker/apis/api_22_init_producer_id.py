@@ -1,13 +1,13 @@
 """InitProducerId (key 22), versions 0 to 5: an id and an epoch for an idempotent or transactional producer.
 
-Behaviour: without a transactional id a new id with epoch 0, whatever the producer had before: it raises its
-epoch on its own and comes back only when there is none left (KIP-360). With one, the id that belongs to it
-and a higher epoch, which fences the producers before; a transaction that one of them left open is aborted.
-One of id and epoch without the other is an INVALID_REQUEST, and so is an empty transactional id.
+Behaviour: without a transactional id, returns a new id with epoch 0, whatever the producer had before: it
+raises its epoch itself and asks again only when the epochs are exhausted (KIP-360). With one, returns its id
+and a higher epoch, which fences earlier producers; a transaction that one of them left open is aborted. An id
+without an epoch, an epoch without an id, or an empty transactional id is an INVALID_REQUEST.
 
-Version notes: 2 is flexible; 3 carries the id and the epoch that the producer has (KIP-360); 4 may be
-answered with PRODUCER_FENCED (KIP-588), where older ones get INVALID_PRODUCER_EPOCH; 5 may be answered with
-TRANSACTION_ABORTABLE (KIP-890). 6, for two-phase commits (KIP-939), is not advertised by Kafka yet.
+Version notes: 2 is flexible; 3 carries the producer's current id and epoch (KIP-360); 4 may return
+PRODUCER_FENCED (KIP-588), for which older clients get INVALID_PRODUCER_EPOCH; 5 may return
+TRANSACTION_ABORTABLE (KIP-890). Kafka does not advertise 6, for two-phase commit (KIP-939), yet.
 """
 
 from __future__ import annotations

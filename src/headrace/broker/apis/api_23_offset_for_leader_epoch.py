@@ -1,12 +1,11 @@
-"""OffsetForLeaderEpoch (key 23), versions 2 to 4: where the records of a leader epoch end.
+"""OffsetForLeaderEpoch (key 23), versions 2 to 4: the end offset of a leader epoch.
 
-Behaviour: the largest epoch of the log that is not above the one asked for, and the offset behind its
-last record; for the newest epoch that is the end of the log. -1 and -1, without an error, for an epoch
-that the log does not know of. Consumers ask in order to find out whether what they have read is still
-there (KIP-320); there are no followers.
+Behaviour: returns the largest epoch in the log that is not above the requested one, and the offset after its
+last record; for the newest epoch that is the end of the log. Returns -1 and -1, without an error, for an
+epoch that the log does not know. Consumers use it to detect truncation (KIP-320); there are no followers.
 
-Version notes: 2 knows the client's view of the current epoch (KIP-320), 3 who asks (KIP-392), 4 is
-flexible. librdkafka asks with version 2.
+Version notes: 2 carries the client's view of the current epoch (KIP-320), 3 the replica id (KIP-392), 4 is
+flexible. librdkafka uses version 2.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""AddPartitionsToTxn (key 24), versions 0 to 5: partitions of a transaction, before records are sent to them.
+"""AddPartitionsToTxn (key 24), versions 0 to 5: adds partitions to a transaction before records are sent to them.
 
-Behaviour: all partitions of a transaction are added, or none: where one does not exist
-(UNKNOWN_TOPIC_OR_PARTITION) the others are answered with OPERATION_NOT_ATTEMPTED. The broker's own topics
-are not for clients (TOPIC_AUTHORIZATION_FAILED); their offsets come with AddOffsetsToTxn. Clients that send
-Produce from version 12 on do not ask this any more.
+Behaviour: all partitions of a transaction are added, or none: if one is missing (UNKNOWN_TOPIC_OR_PARTITION),
+the others get OPERATION_NOT_ATTEMPTED. Clients may not add internal topics (TOPIC_AUTHORIZATION_FAILED);
+AddOffsetsToTxn adds the partition for offsets. Clients that use Produce from version 12 on no longer send
+this request.
 
-Version notes: 2 may be answered with PRODUCER_FENCED (KIP-588), older ones get INVALID_PRODUCER_EPOCH; 3 is
-flexible; 4 and 5 are for brokers: several transactions at once, which may be looked at only (`verify_only`,
-KIP-890), and in 5 are of version 2 of the transaction protocol.
+Version notes: 2 may return PRODUCER_FENCED (KIP-588), for which older clients get INVALID_PRODUCER_EPOCH; 3
+is flexible; 4 and 5 are for brokers: they carry several transactions, which can be verified only
+(`verify_only`, KIP-890), and in 5 use version 2 of the transaction protocol.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """AddOffsetsToTxn (key 25), versions 0 to 4: a transaction will commit offsets of a group.
 
-Behaviour: adds the partition of `__consumer_offsets` that has the group to the transaction. Clients that send
-TxnOffsetCommit from version 5 on do not ask this any more.
+Behaviour: adds the group's partition of `__consumer_offsets` to the transaction. Clients that use
+TxnOffsetCommit from version 5 on no longer send this request.
 
-Version notes: 2 may be answered with PRODUCER_FENCED (KIP-588), older ones get INVALID_PRODUCER_EPOCH; 3 is
-flexible; 4 may be answered with TRANSACTION_ABORTABLE (KIP-890).
+Version notes: 2 may return PRODUCER_FENCED (KIP-588), for which older clients get INVALID_PRODUCER_EPOCH; 3
+is flexible; 4 may return TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""EndTxn (key 26), versions 0 to 5: a transaction is committed or aborted.
+"""EndTxn (key 26), versions 0 to 5: commit or abort a transaction.
 
-Behaviour: once the decision is written nothing can change it, and the markers go to all partitions of the
-transaction. They are there before any request is looked at that came after the reply, so that the producer
-finds its id free.
+Behaviour: once the decision is written it is final, and markers are written to all partitions of the
+transaction. They are there before the broker handles any request that was sent after the reply, so the
+producer finds its id free.
 
-Version notes: 2 may be answered with PRODUCER_FENCED (KIP-588), older ones get INVALID_PRODUCER_EPOCH; 3 is
-flexible; 4 may be answered with TRANSACTION_ABORTABLE; 5 is version 2 of the transaction protocol: every
-transaction has an epoch of its own, and the reply gives the id and the epoch of the next one (KIP-890).
+Version notes: 2 may return PRODUCER_FENCED (KIP-588), for which older clients get INVALID_PRODUCER_EPOCH; 3
+is flexible; 4 may return TRANSACTION_ABORTABLE; 5 uses version 2 of the transaction protocol: every
+transaction has an epoch of its own, and the reply returns the id and epoch of the next one (KIP-890).
 """
 
 from __future__ import annotations

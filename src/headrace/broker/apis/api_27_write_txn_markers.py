@@ -1,13 +1,12 @@
-"""WriteTxnMarkers (key 27), versions 1 and 2: markers that end transactions, written where they are told to.
+"""WriteTxnMarkers (key 27), versions 1 and 2: writes markers that end transactions.
 
-Behaviour: between brokers of a cluster the coordinator sends it to the leaders of partitions. Here it writes
-to the logs itself, and the request comes from administrators only (`kafka-transactions abort`, KIP-664): it
-ends a transaction that no coordinator knows of. Each partition is answered by itself; a marker that is late
-for a newer producer is refused with INVALID_PRODUCER_EPOCH, one of an older coordinator with
-TRANSACTION_COORDINATOR_FENCED.
+Behaviour: in a cluster the coordinator sends this to the leaders of partitions. Here the broker writes its
+markers itself, and only administrators send the request (`kafka-transactions abort`, KIP-664), to end a
+transaction that no coordinator knows. Each partition has its own result; a marker that is too late for a
+newer producer gets INVALID_PRODUCER_EPOCH, one from an older coordinator TRANSACTION_COORDINATOR_FENCED.
 
-Version notes: 1 is flexible; 2 says by which version of the transaction protocol a marker is written
-(KIP-1228): from 2 on its epoch must be higher than that of the records that it ends.
+Version notes: 1 is flexible; 2 carries the version of the transaction protocol (KIP-1228): from protocol
+version 2 on the epoch of a marker must be higher than that of the records that it ends.
 """
 
 from __future__ import annotations

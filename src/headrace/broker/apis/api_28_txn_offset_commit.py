@@ -1,14 +1,14 @@
-"""TxnOffsetCommit (key 28), versions 0 to 5: offsets of a group that count once the transaction is committed.
+"""TxnOffsetCommit (key 28), versions 0 to 5: offsets of a group that take effect when the transaction is committed.
 
-Behaviour: the offsets are written to `__consumer_offsets` as records of the transaction, and the coordinator
-of transactions is asked before the first of them. Partitions that do not exist are refused one by one. A
-member that is no longer of the group's generation is refused, so that only one of two consumers that read
-the same records can commit (KIP-447).
+Behaviour: the offsets are written to `__consumer_offsets` as records of the transaction, after a check with
+the transaction coordinator. Missing partitions are refused one by one. A member that is not in the group's
+current generation is refused, so that only one of two consumers that read the same records can commit
+(KIP-447).
 
-Version notes: 2 has leader epochs, and its clients know COORDINATOR_LOAD_IN_PROGRESS, where older ones get
-COORDINATOR_NOT_AVAILABLE; 3 is flexible and has member, generation and instance id (KIP-447); 4 may be
-answered with TRANSACTION_ABORTABLE, older ones get INVALID_TXN_STATE; from 5 on the broker adds the partition
-of the offsets to the transaction by itself (KIP-890).
+Version notes: 2 has leader epochs, and its clients know COORDINATOR_LOAD_IN_PROGRESS, for which older clients
+get COORDINATOR_NOT_AVAILABLE; 3 is flexible and has member, generation and instance id (KIP-447); 4 may
+return TRANSACTION_ABORTABLE, for which older clients get INVALID_TXN_STATE; from 5 on the broker adds the
+partition of the offsets to the transaction (KIP-890).
 """
 
 from __future__ import annotations

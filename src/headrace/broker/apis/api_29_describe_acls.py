@@ -1,9 +1,8 @@
-"""DescribeAcls (key 29), versions 1 to 3: which access control lists there are.
+"""DescribeAcls (key 29), versions 1 to 3: access control lists.
 
-Behaviour: SECURITY_DISABLED, whatever is asked for, as Apache Kafka without an authorizer says: everybody may
-do everything.
+Behaviour: always SECURITY_DISABLED, as in Apache Kafka without an authorizer: everyone may do everything.
 
-Version notes: 1 has types of patterns (KIP-290), 2 is flexible, 3 knows resources of type user (KIP-373).
+Version notes: 1 has pattern types (KIP-290), 2 is flexible, 3 knows resources of type user (KIP-373).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """DescribeConfigs (key 32), versions 1 to 4: the configs of topics, of this node, and of all nodes.
 
-Behaviour: values, sources, synonyms and types as Apache Kafka gives them (KIP-226); documentation is our own.
-A broker is named by its number, all nodes together by the empty name. Groups go by the configs of this node;
-loggers and client metrics have none. A resource of a type that does not exist spoils the whole request, as
-with Kafka.
+Behaviour: values, sources, synonyms and types are those of Apache Kafka (KIP-226); the documentation is our
+own. A broker is named by its number, all nodes together by the empty name. Groups use the configs of this
+node; loggers and client metrics have none. A resource of an unknown type fails the whole request, as in
+Kafka.
 
-Version notes: 3 has types and, when asked, documentation (KIP-569); 4 is flexible.
+Version notes: 3 has types and, on request, documentation (KIP-569); 4 is flexible.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """AlterConfigs (key 33), versions 0 to 2: replace all configs of topics, of this node, or of all nodes.
 
-Behaviour: what is not named goes back to its default, which is why IncrementalAlterConfigs exists (KIP-339)
-and why this one is deprecated; old tools still use it. Checked as a whole; one bad value and the resource
-stays as it was.
+Behaviour: configs that are not named return to their defaults. That is why it is deprecated in favour of
+IncrementalAlterConfigs (KIP-339); old tools still use it. The configs of a resource are checked together; if
+one value is bad, the resource stays unchanged.
 
 Version notes: 2 is flexible.
 """

@@ -1,10 +1,10 @@
-"""DescribeLogDirs (key 35), versions 1 to 5: the data folder, its room, and the size of its partitions.
+"""DescribeLogDirs (key 35), versions 1 to 5: the data folder, its disk space, and the sizes of partitions.
 
-Behaviour: one folder. Sizes are of the records alone, as with Apache Kafka. Nothing lags, as there is one
-replica, and nothing moves between folders. Partitions that are not there are left out.
+Behaviour: there is one folder. Sizes count only records, as in Apache Kafka. There is one replica, so nothing
+lags, and nothing moves between folders. Missing partitions are left out.
 
-Version notes: 3 has an error for the whole reply; 4 gives the size of the disk and what is free (KIP-827); 5
-says whether the folder takes new partitions (KIP-1066), which it always does.
+Version notes: 3 has a top-level error; 4 returns the total and usable bytes of the disk (KIP-827); 5 says
+whether the folder is cordoned (KIP-1066), which it never is.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""CreatePartitions (key 37), versions 0 to 3: give topics more partitions, or only check that it could be.
+"""CreatePartitions (key 37), versions 0 to 3: add partitions to topics, or only check that it is possible.
 
-Behaviour: partitions are added and never taken away. What is written stays where it is, but keys may from
-then on belong to other partitions: where a topic has records with keys, the broker's log says so. Refusals
-have the codes and words of Apache Kafka's controller.
+Behaviour: partitions can be added but not removed. Existing records stay where they are, but keys may belong
+to other partitions from then on: if a topic has records with keys, the broker logs a warning. Refusals have
+the codes and messages of Apache Kafka's controller.
 
-Version notes: 2 is flexible; 3 is about quotas (KIP-599), which there are none of.
+Version notes: 2 is flexible; 3 is about quotas (KIP-599), which do not exist here.
 """
 
 from __future__ import annotations

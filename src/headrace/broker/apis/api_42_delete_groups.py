@@ -1,6 +1,6 @@
-"""DeleteGroups (key 42), versions 0 to 2: groups without members go, with all their offsets.
+"""DeleteGroups (key 42), versions 0 to 2: delete groups without members, with all their offsets.
 
-Behaviour: a group with members is refused with NON_EMPTY_GROUP. Each group is for itself.
+Behaviour: a group with members is refused with NON_EMPTY_GROUP. Groups are independent of each other.
 
 Version notes: 2 is flexible.
 """

@@ -1,11 +1,10 @@
-"""ElectLeaders (key 43), versions 0 to 2: elect leaders anew, the preferred replicas or whoever is left.
+"""ElectLeaders (key 43), versions 0 to 2: trigger an election of leaders, preferred or unclean.
 
-Behaviour: this node leads every partition and is its only replica, so each partition that is named is
-answered with ELECTION_NOT_NEEDED. When all partitions are asked for, those that need no election are left
-out, as Apache Kafka does: topics without partitions remain. A type of election that does not exist is
-refused with INVALID_REQUEST.
+Behaviour: this node leads every partition and is its only replica, so each named partition gets
+ELECTION_NOT_NEEDED. If all partitions are requested, those that need no election are left out, as in Apache
+Kafka, so topics without partitions remain. An unknown election type is refused with INVALID_REQUEST.
 
-Version notes: 1 has the type and an error of its own (KIP-460), 2 is flexible.
+Version notes: 1 has the election type and a top-level error (KIP-460), 2 is flexible.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""IncrementalAlterConfigs (key 44), versions 0 and 1: set, delete, append to, subtract from configs.
+"""IncrementalAlterConfigs (key 44), versions 0 and 1: set, delete, append to, or subtract from configs.
 
-Behaviour: only what is named changes (KIP-339). The whole of what the resource would have is checked; one
-bad value and it stays as it was. A change is on disk, and in force, when the reply leaves; one of a broker
-config that is the default of a topic config acts on all topics that do not say it themselves.
+Behaviour: only the named configs change (KIP-339). The resulting configs of a resource are checked together;
+if one value is bad, the resource stays unchanged. A change is on disk and in force when the reply is sent. If
+a broker config is the default of a topic config, it applies to all topics without their own value.
 
 Version notes: 1 is flexible.
 """

@@ -1,10 +1,10 @@
-"""AlterPartitionReassignments (key 45), versions 0 to 1: move partitions to other brokers, or call it off.
+"""AlterPartitionReassignments (key 45), versions 0 to 1: move partitions to other brokers, or cancel a move.
 
-Behaviour: there is one node. A partition that is to be on this node already is, and nothing happens; any
-other list of replicas is refused with INVALID_REPLICA_ASSIGNMENT, in the words of Apache Kafka's controller.
-There is never a reassignment to call off: NO_REASSIGNMENT_IN_PROGRESS.
+Behaviour: there is one node. A partition assigned to this node is already there, and nothing happens; any
+other list of replicas is refused with INVALID_REPLICA_ASSIGNMENT, with the message of Apache Kafka's
+controller. There is never a reassignment to cancel: NO_REASSIGNMENT_IN_PROGRESS.
 
-Version notes: 1 can forbid a change of the number of replicas (KIP-860), which cannot happen here.
+Version notes: 1 can forbid a change of the replication factor (KIP-860), which cannot happen here.
 """
 
 from __future__ import annotations

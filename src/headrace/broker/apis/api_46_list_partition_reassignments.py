@@ -1,6 +1,6 @@
-"""ListPartitionReassignments (key 46), version 0: partitions that are on their way to other brokers.
+"""ListPartitionReassignments (key 46), version 0: partitions that are being moved to other brokers.
 
-Behaviour: none ever are: there is one node.
+Behaviour: always empty, because there is one node.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""OffsetDelete (key 47), version 0: single offsets of a group go (KIP-496).
+"""OffsetDelete (key 47), version 0: delete single offsets of a group (KIP-496).
 
-Behaviour: not those of topics that a member subscribes to. Partitions that do not exist are refused one by
+Behaviour: offsets of topics that a member subscribes to are refused. Missing partitions are refused one by
 one.
 """
 

@@ -1,6 +1,6 @@
-"""DescribeClientQuotas (key 48), versions 0 to 1: which quotas users, clients and addresses have (KIP-546).
+"""DescribeClientQuotas (key 48), versions 0 to 1: quotas of users, clients and addresses (KIP-546).
 
-Behaviour: nobody has any. What is asked is checked as Apache Kafka checks it.
+Behaviour: always empty. Requests are checked as in Apache Kafka.
 
 Version notes: 1 is flexible.
 """

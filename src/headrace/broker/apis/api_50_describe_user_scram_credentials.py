@@ -1,7 +1,7 @@
-"""DescribeUserScramCredentials (key 50), version 0: who has which SCRAM credentials (KIP-554).
+"""DescribeUserScramCredentials (key 50), version 0: the SCRAM credentials of users (KIP-554).
 
-Behaviour: nobody has any. A user who is asked for by name is answered with RESOURCE_NOT_FOUND, one who is
-asked for twice with DUPLICATE_RESOURCE, in the words of Apache Kafka.
+Behaviour: there are none. A user named in the request gets RESOURCE_NOT_FOUND, one named twice
+DUPLICATE_RESOURCE, with the messages of Apache Kafka.
 """
 
 from __future__ import annotations

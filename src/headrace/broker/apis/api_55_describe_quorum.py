@@ -1,12 +1,12 @@
-"""DescribeQuorum (key 55), versions 0 to 2: who keeps the metadata of the cluster (KIP-595).
+"""DescribeQuorum (key 55), versions 0 to 2: the quorum that keeps the cluster's metadata (KIP-595).
 
-Behaviour: this node alone, as leader and only voter, with no observers. Its metadata is a catalogue in a
-file, not a log that voters copy, so epoch, high watermark and end offset are -1: there is nothing that these
-numbers would be true of. The only partition that can be asked for is that of Kafka's `__cluster_metadata`.
+Behaviour: this node alone, as leader and only voter, without observers. Its metadata is a file and not a
+replicated log, so epoch, high watermark and end offset are -1. Only the partition of Kafka's
+`__cluster_metadata` can be requested.
 
-Version notes: 1 has the times of the last fetch and of having caught up (KIP-836): for the leader, now; 2 is
-about voters that come and go (KIP-853): the directory id is that of none, and the node's listener is the one
-for clients, as there is no other.
+Version notes: 1 has the times of the last fetch and of the last time caught up (KIP-836), which are now for
+the leader; 2 is about dynamic voters (KIP-853): the directory id is empty, and the node's listener is the one
+for clients, because there is no other.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """DescribeCluster (key 60), versions 0 to 2: the nodes of the cluster, without topics (KIP-700).
 
-Behaviour: one node, which is also the controller for everything that clients ask of one.
+Behaviour: one node, which is also the controller for client requests.
 
-Version notes: 1 can ask for controllers instead of brokers (KIP-919), which only an endpoint of a controller
-answers; 2 can ask for fenced brokers (KIP-1073): there are none.
+Version notes: 1 can ask for controllers instead of brokers (KIP-919), which only a controller's endpoint
+answers; 2 can ask for fenced brokers (KIP-1073), of which there are none.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""DescribeProducers (key 61), version 0: the producers that a partition remembers (KIP-664).
+"""DescribeProducers (key 61), version 0: the active producers of a partition (KIP-664).
 
-Behaviour: each producer with its epoch, its last sequence number, the timestamp of its newest record, the
-offset at which its open transaction begins and the epoch of the coordinator that ended its last one. -1
-stands for a transaction that there is not. A topic that does not exist is refused with a message, a
-missing partition of one that exists without, as Apache Kafka does.
+Behaviour: returns each producer with its epoch, its last sequence number, the timestamp of its newest record,
+the first offset of its open transaction, and the epoch of the coordinator that ended its last one; -1 means
+that there is no such transaction. A missing topic is refused with a message, a missing partition of an
+existing topic without one, as in Apache Kafka.
 
 Version notes: there is one version.
 """

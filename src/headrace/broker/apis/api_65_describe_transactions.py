@@ -1,7 +1,7 @@
 """DescribeTransactions (key 65), version 0: the state of transactional ids (KIP-664).
 
-Behaviour: state, timeout, when the transaction began (-1: there is none), its producer and its partitions. An
-id that is not known is answered with TRANSACTIONAL_ID_NOT_FOUND.
+Behaviour: returns state, timeout, start time (-1 without a transaction), producer and partitions. An unknown
+id gets TRANSACTIONAL_ID_NOT_FOUND.
 
 Version notes: there is one version.
 """

@@ -1,9 +1,9 @@
 """ListTransactions (key 66), versions 0 to 2: the transactional ids that the broker knows (KIP-664).
 
-Behaviour: those that pass all filters; names of states that do not exist are given back. While the
-coordinator loads them the answer is COORDINATOR_LOAD_IN_PROGRESS: a list with gaps would be taken for all.
+Behaviour: returns the ids that pass all filters; unknown state names are returned as such. While the
+coordinator loads, the answer is COORDINATOR_LOAD_IN_PROGRESS, because an incomplete list would look complete.
 
-Version notes: 1 filters by how long a transaction is open (KIP-994), 2 by a pattern of ids (KIP-1152).
+Version notes: 1 filters by duration (KIP-994), 2 by a pattern of ids (KIP-1152).
 """
 
 from __future__ import annotations

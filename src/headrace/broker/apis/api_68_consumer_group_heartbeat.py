@@ -1,11 +1,11 @@
-"""ConsumerGroupHeartbeat (key 68), versions 0 to 1: members of the newer protocol join, stay and leave.
+"""ConsumerGroupHeartbeat (key 68), versions 0 to 1: members of the consumer protocol join, stay and leave.
 
-Behaviour: this is the whole of a member's life (KIP-848): epoch 0 joins, -1 leaves, -2 is a static member
-that will be back. The broker assigns, and tells a member what to give up before it gives that to another.
-Expressions are those of RE2.
+Behaviour: covers the whole life of a member (KIP-848): epoch 0 joins, -1 leaves, -2 is a static member that
+will come back. The broker assigns partitions, and a member must give one up before another member gets it.
+Regular expressions are those of RE2.
 
-Version notes: until 0 the broker makes the member's id, from 1 on the client does (KIP-1082), and 1 can
-subscribe with an expression.
+Version notes: in 0 the broker creates the member id, from 1 on the client does (KIP-1082); 1 can subscribe
+with a regular expression.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ConsumerGroupDescribe (key 69), versions 0 to 1: groups of the consumer protocol (KIP-848), with what their
-members have and what they are to have.
+"""ConsumerGroupDescribe (key 69), versions 0 to 1: groups of the consumer protocol (KIP-848).
 
-Behaviour: classic groups are not found here. Topics that are no more are left out of assignments.
+Behaviour: returns the current and the target assignment of each member. Classic groups are not found here.
+Deleted topics are left out of assignments.
 
 Version notes: 1 says which protocol each member speaks (KIP-1099).
 """

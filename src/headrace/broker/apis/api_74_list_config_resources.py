@@ -1,10 +1,10 @@
-"""ListConfigResources (key 74), versions 0 to 1: what there is that can have configs (KIP-1142).
+"""ListConfigResources (key 74), versions 0 to 1: the resources that can have configs (KIP-1142).
 
-Behaviour: every topic, this node as a broker and as a keeper of loggers. Client metrics and groups are listed
-by Apache Kafka once they have configs of their own; here they have none. No types asked for means all. A
+Behaviour: returns every topic, and this node as a broker and as a holder of loggers. Apache Kafka also lists
+client metrics and groups that have configs; here they have none. An empty list of types means all types. A
 type that the version does not know is refused with UNSUPPORTED_VERSION.
 
-Version notes: 0 was called ListClientMetricsResources (KIP-714) and lists those only.
+Version notes: 0 was called ListClientMetricsResources (KIP-714) and lists only those.
 """
 
 from __future__ import annotations

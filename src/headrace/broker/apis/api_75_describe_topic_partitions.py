@@ -1,8 +1,9 @@
-"""DescribeTopicPartitions (key 75), version 0: topics with their partitions, a page at a time (KIP-966).
+"""DescribeTopicPartitions (key 75), version 0: topics with their partitions, page by page (KIP-966).
 
-Behaviour: topics come sorted by name. A page holds as many partitions as the request and
-`max.request.partition.size.limit` allow, at least one; the cursor names the first partition that did not fit,
-and the next request starts there. No topics named are all topics. Authorized operations are always told.
+Behaviour: topics are sorted by name. A page has as many partitions as the request and
+`max.request.partition.size.limit` allow, but at least one; the cursor names the first partition that did not
+fit, where the next request starts. An empty list of topics means all topics. Authorized operations are always
+included.
 """
 
 from __future__ import annotations
