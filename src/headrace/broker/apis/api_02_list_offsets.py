@@ -1,4 +1,4 @@
-"""ListOffsets (key 2), versions 1 to 11: the first and last offset of a partition, and the offset for a timestamp.
+"""ListOffsets (key 2), versions 1 to 11: the offsets of a partition: first, last, or by timestamp.
 
 Behaviour: for a timestamp, returns the first record that is not older, with its own timestamp, or offset -1
 without an error. Negative timestamps have special meanings: see `_LOWEST_VERSION`. The latest offset is the

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (key 24), versions 0 to 5: adds partitions to a transaction before records are sent to them.
+"""AddPartitionsToTxn (key 24), versions 0 to 5: adds partitions to a transaction before their records.
 
 Behaviour: all partitions of a transaction are added, or none: if one is missing (UNKNOWN_TOPIC_OR_PARTITION),
 the others get OPERATION_NOT_ATTEMPTED. Clients may not add internal topics (TOPIC_AUTHORIZATION_FAILED);

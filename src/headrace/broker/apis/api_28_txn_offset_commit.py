@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (key 28), versions 0 to 5: offsets of a group that take effect when the transaction is committed.
+"""TxnOffsetCommit (key 28), versions 0 to 5: offsets of a group that take effect on commit.
 
 Behaviour: the offsets are written to `__consumer_offsets` as records of the transaction, after a check with
 the transaction coordinator. Missing partitions are refused one by one. A member that is not in the group's
