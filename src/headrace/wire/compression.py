@@ -1,12 +1,12 @@
-"""The four compressions of Kafka's record batches, there and back.
+"""Compresses and decompresses records with the four codecs of Kafka.
 
-Codec numbers are those of a batch's attributes: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. The shapes are
-those that Java's clients and librdkafka read: snappy is written in xerial's framing (a header of 16
-bytes, then blocks of at most 32 KiB of input, each behind its length) and read with or without it; lz4 is
-a frame of blocks that do not depend on each other, as Java's reader insists.
+Codec numbers are those of a batch's attributes: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. The formats are
+those that Java clients and librdkafka read: snappy is written in xerial's framing (a header of 16 bytes, then
+blocks of at most 32 KiB of input, each with its length in front) and read with or without it; lz4 is a frame
+of independent blocks, as Java's reader requires.
 
-Invariants: what comes out of `decompress` is never larger than the limit, and memory for more than the
-limit is never taken, whatever the data claims (a few KiB can announce gigabytes). Data that cannot be
+Invariants: `decompress` never returns more than the limit and never allocates more, whatever the data claims
+(a few KiB can announce gigabytes). Data that cannot be
 decompressed is a CorruptBatchError. Never touches batch headers.
 """
 
@@ -41,11 +41,11 @@ _STREAMS: Final[dict[int, Any]] = {GZIP: cramjam.gzip, LZ4: cramjam.lz4, ZSTD: c
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """The data in the shape of this codec. `level` as in Kafka's settings (KIP-390), None its default."""
+    """Compress the data. `level` is as in Kafka's settings (KIP-390); None is the default."""
     if codec == NONE:
         return bytes(data)
     if codec == GZIP:
-        # Kafka writes -1 for the default of zlib.
+        # -1 is Kafka's value for zlib's default.
         chosen = _GZIP_DEFAULT_LEVEL if level is None or level < 0 else level
         return bytes(cramjam.gzip.compress(data, level=chosen))
     if codec == SNAPPY:
@@ -62,7 +62,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> bytes:
-    """What was compressed. Raises CorruptBatchError if it is more than `limit` bytes or cannot be had."""
+    """Decompress the data. Raises CorruptBatchError if that fails or gives more than `limit` bytes."""
     if codec == NONE:
         if len(data) > limit:
             raise CorruptBatchError(f"{len(data)} bytes of records, more than the limit of {limit}")
@@ -72,8 +72,8 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes:
     stream = _STREAMS.get(codec)
     if stream is None:
         raise CorruptBatchError(f"Unknown compression type id: {codec}")
-    # Pages of an anonymous map cost nothing until they are written to: room for the limit is taken at once,
-    # and neither a bomb nor a wrong guess of the size can make it grow.
+    # Pages of an anonymous map cost nothing until they are written. So the whole limit is mapped at once, and
+    # a decompression bomb cannot make it grow.
     with mmap(-1, max(limit, 1)) as room:
         try:
             size = stream.decompress_into(data, room)
@@ -103,7 +103,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
         room = limit
         position = 0
         while position < len(view):
-            # Streams may stand one behind the other, each with its header.
+            # Several streams may follow each other, each with its header.
             if bytes(view[position : position + 8]) == _XERIAL_MAGIC:
                 position += len(_XERIAL_HEADER)
                 if position > len(view):

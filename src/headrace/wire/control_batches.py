@@ -6,11 +6,11 @@ producer whose transaction it ends, base sequence -1 and exactly one record, all
     key   0 version i16 (0) | 2 type i16 (0 abort, 1 commit; others are not about transactions)
     value 0 version i16 (0) | 2 coordinator_epoch i32
 
-A marker takes one offset, which readers step over, and 78 bytes.
+A marker takes one offset, which readers skip, and 78 bytes.
 
-Invariants: what was built here reads back as the same marker. Later versions of key and value may only grow
-at their ends, so what follows the known fields is left alone. A batch that compaction left without records
-is no marker any more. Never decides whether a marker may be written: `log.producer_state` does.
+Invariants: a marker that was built here reads back as the same marker. Later versions of key and value can
+only add fields at the end, so bytes after the known fields are ignored. A batch that compaction left without
+records is no longer a marker. Never decides whether a marker may be written: `log/producers/` does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COMMIT: Final = 1
 
 
 class EndMarker(NamedTuple):
-    """The end of a transaction: committed or aborted, and the epoch of the coordinator that said so."""
+    """The end of a transaction: committed or aborted, and the epoch of the coordinator that decided it."""
 
     committed: bool
     coordinator_epoch: int
@@ -58,7 +58,7 @@ def build_end_marker(
 
 
 def read_end_marker(buffer: Buffer, header: BatchHeader) -> EndMarker | None:
-    """The marker in a control batch, or None if it holds none. Raises CorruptBatchError."""
+    """The marker in a control batch, or None if it is another kind. Raises CorruptBatchError."""
     for record in read_records(buffer, header):
         kind = _fields(_KEY, record.key, "key")[1]
         if kind not in (_ABORT, _COMMIT):

@@ -1,23 +1,23 @@
-"""What can be wrong with bytes that came over the wire or from a file. Never says what to do about it."""
+"""Errors in bytes from the wire or from a file. Never says how to handle them."""
 
 from __future__ import annotations
 
 
 class WireError(Exception):
-    """The bytes do not have the shape that the protocol asks for."""
+    """The bytes do not follow the protocol."""
 
 
 class MalformedRequestError(WireError):
-    """A request that ends too early, or whose lengths contradict each other."""
+    """A request is truncated, or its lengths contradict each other."""
 
 
 class FrameTooLargeError(WireError):
-    """A frame that announces more bytes than the limit, or a negative number of them."""
+    """A frame announces more bytes than the limit, or a negative number."""
 
 
 class CorruptBatchError(WireError):
-    """A record batch whose length, checksum or content cannot be right."""
+    """The length, checksum or content of a record batch is wrong."""
 
 
 class UnsupportedMagicError(WireError):
-    """A record set in the formats of before Kafka 0.11 (magic 0 and 1), or in one that nobody knows."""
+    """A record set has a format from before Kafka 0.11 (magic 0 and 1), or an unknown one."""

@@ -1,12 +1,12 @@
-"""Fetch (key 1), versions 4 to 18, written by hand: records go from the file to the socket as they are.
+"""Fetch (key 1), versions 4 to 18, hand-written: records go from file to socket unchanged.
 
 Version notes: 5 adds the log start offset; 7 fetch sessions (KIP-227); 9 the leader epoch (KIP-320); 11 the
 rack and the preferred replica (KIP-392); 12 is the first flexible version; 13 names topics by id (KIP-516);
 15 moves the replica's id into a tagged field (KIP-903); 17 and 18 add tagged fields for replicas, which a
-single node has none of.
+single node does not have.
 
-Invariants: a reply is a list of pieces, in which records stand as the parts of files they are in. `kio` reads
-and writes the same bytes; the tests hold both against each other. Never decides anything.
+Invariants: a reply is a list of pieces, in which records are parts of files. `kio` reads and writes the same
+bytes; tests compare both. Never decides anything.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NO_REPLICA: Final = b"\xff\xff\xff\xff"
 
 
 class PartitionFetch(NamedTuple):
-    """`leader_epoch` and `last_epoch` are -1 where the client does not know them."""
+    """`leader_epoch` and `last_epoch` are -1 if the client does not know them."""
 
     partition: int
     leader_epoch: int
@@ -69,14 +69,14 @@ class FetchRequest(NamedTuple):
 
 
 class PartitionReply(NamedTuple):
-    """`records` is a buffer or a part of a file; anything with a length as `size` bytes."""
+    """`records` is a buffer or a part of a file, with `size` bytes."""
 
     partition: int
     error_code: int
     high_water_mark: int
     last_stable_offset: int
     log_start_offset: int
-    # None for readers that see all records, a list for those that see committed ones only.
+    # None for readers of all records, a list for readers of committed records.
     aborted: Sequence[tuple[int, int]] | None = None
     records: Piece | None = None
     size: int = 0

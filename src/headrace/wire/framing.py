@@ -1,7 +1,7 @@
-"""Frames out of a stream of bytes: a size (i32), then that many bytes.
+"""Cuts a stream of bytes into frames: a size (int32), then that many bytes.
 
-`writable` lends the room that the next bytes are received into, `received` says how many came, `next_frame`
-lends the frames that are whole. Nothing is copied but the beginning of a frame that did not fit any more.
+`writable` lends the room for the next bytes, `received` says how many arrived, and `next_frame` lends whole
+frames. Only the beginning of a frame that no longer fits is copied.
 
 Invariants: a lent frame is valid until the next call of `writable`. The buffer grows with the bytes that have
 come, not with the size that a frame announces, and shrinks again after a large frame. A frame above the limit
@@ -16,16 +16,16 @@ from typing import Final
 from headrace.wire.errors import FrameTooLargeError
 
 _SIZE: Final = Struct(">i")
-# Most requests are small; a connection that sends batches soon has a buffer for them.
+# Most requests are small; the buffer grows for connections that send batches.
 INITIAL_BYTES: Final = 16 * 1024
 KEPT_BYTES: Final = 1024 * 1024
-# A frame gets this much room on its word. For more, a quarter has to be there: making room for 100 MB takes
-# tens of milliseconds, and any client could ask for it with four bytes.
+# A frame gets this much room for its announced size. For more, a quarter must have arrived: making room for
+# 100 MB takes tens of milliseconds, and any client could demand it with four bytes.
 BELIEVED_BYTES: Final = 256 * 1024
 
 
 class FrameBuffer:
-    """The incoming half of one connection."""
+    """The receive buffer of one connection."""
 
     __slots__ = ("_buffer", "_end", "_limit", "_start", "_view")
 
@@ -52,7 +52,7 @@ class FrameBuffer:
         self._end += count
 
     def next_frame(self) -> memoryview | None:
-        """A whole frame without its size, if one is there. Raises FrameTooLargeError."""
+        """A whole frame without its size, or None. Raises FrameTooLargeError."""
         start = self._start
         available = self._end - start
         if available < 4:
@@ -67,11 +67,11 @@ class FrameBuffer:
 
     @property
     def held(self) -> int:
-        """Bytes that came and were not taken as frames yet."""
+        """Bytes that arrived and were not taken as frames yet."""
         return self._end - self._start
 
     def _needed(self) -> int:
-        """How many bytes the frame that has begun will have, with its size."""
+        """The length of the current frame, with its size."""
         if self._end - self._start < 4:
             return 4
         size: int = _SIZE.unpack_from(self._buffer, self._start)[0]

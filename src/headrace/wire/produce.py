@@ -1,4 +1,4 @@
-"""Produce (key 0), versions 3 to 13, written by hand: record sets are handed on as views of the request.
+"""Produce (key 0), versions 3 to 13, hand-written: record sets are views of the request.
 
 Version notes: 5 adds the log start offset to the reply; 8 adds errors of single records (KIP-467); 9 is the
 first flexible version; 10 can name the leader to go to (KIP-951), which a single node never has to; 12 is for
@@ -55,7 +55,7 @@ class ProduceRequest(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of one record set. `record_errors` are (index, message) pairs."""
+    """The result for one record set. `record_errors` are (index, message) pairs."""
 
     partition: int
     error_code: int = 0

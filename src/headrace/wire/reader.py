@@ -1,8 +1,8 @@
-"""A cursor over the bytes of a request, for the two codecs that are written by hand.
+"""A cursor over the bytes of a request, for the hand-written codecs of Produce and Fetch.
 
 Invariants: reads never copy records and never pass the end of the buffer; every failure is a
-MalformedRequestError. Array lengths are checked against the bytes that are left, so that a lie about a
-length cannot make anybody allocate for it.
+MalformedRequestError. Array lengths are checked against the remaining bytes, so a false length cannot cause a
+large allocation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _I32: Final = struct.Struct(">i")
 
 
 class Reader:
-    """Reads one field after the other; `flexible` decides how lengths look (KIP-482)."""
+    """Reads fields in order; `flexible` decides the format of lengths (KIP-482)."""
 
     __slots__ = ("_buffer", "_flexible", "_size", "position")
 
@@ -31,7 +31,7 @@ class Reader:
         self.position = 0
 
     def take(self, fields: struct.Struct) -> tuple[int, ...]:
-        """Several fields of fixed size at once."""
+        """Read several fields of fixed size at once."""
         try:
             values = fields.unpack_from(self._buffer, self.position)
         except struct.error:
@@ -40,7 +40,7 @@ class Reader:
         return values
 
     def array_length(self) -> int:
-        """How many elements follow; a null array has none. Each takes at least one byte."""
+        """The number of elements that follow, 0 for a null array. Each element takes at least one byte."""
         if self._flexible:
             length, self.position = read_unsigned(self._buffer, self.position)
             length -= 1
@@ -68,7 +68,7 @@ class Reader:
         return _topic_id(bytes(self._view(16)))
 
     def records(self) -> memoryview | None:
-        """The record set as it came, not copied."""
+        """A view of the record set."""
         if self._flexible:
             length, self.position = read_unsigned(self._buffer, self.position)
             length -= 1
@@ -77,7 +77,7 @@ class Reader:
         return None if length < 0 else self._view(length)
 
     def skip_tags(self) -> None:
-        """Tagged fields, where the version has them."""
+        """Skip tagged fields, if the version has them."""
         if self._flexible:
             if self.position < self._size and self._buffer[self.position] == 0:
                 self.position += 1
@@ -95,5 +95,5 @@ class Reader:
 
 @lru_cache(maxsize=4096)
 def _topic_id(data: bytes) -> uuid.UUID:
-    """Clients send the same ids again and again, and making one costs more than reading all the rest."""
+    """Cached: clients repeat the same ids, and making one costs more than reading the rest of the request."""
     return uuid.UUID(bytes=data)

@@ -6,12 +6,12 @@ Byte format, all big-endian (61 bytes, then the records, compressed or not):
     23 last_offset_delta i32 | 27 base_timestamp i64 | 35 max_timestamp i64 | 43 producer_id i64
     51 producer_epoch i16 | 53 base_sequence i32 | 57 record_count i32
 
-`length` counts what follows it, so a batch is `length + 12` bytes. The CRC-32C covers everything from
-`attributes` on: base offset and leader epoch are the broker's to set without computing it again. Attributes:
+`length` counts the bytes after it, so a batch has `length + 12` bytes. The CRC-32C covers everything from
+`attributes` on, so the broker can set base offset and leader epoch without computing it again. Attributes:
 bits 0-2 compression, 3 log append time, 4 transactional, 5 control, 6 delete horizon.
 
-Invariants: nothing here copies or looks into the records. A header that was read is a value of the bytes as
-they were; patching the buffer does not change it.
+Invariants: nothing here copies or reads the records. A header is a copy of the fields at the time of reading;
+patching the buffer does not change it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAGIC: Final = 2
 MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 ATTRIBUTES_AT: Final = 21
-# What the length field holds for a batch without records.
+# The value of the length field for a batch without records.
 SMALLEST_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
 COMPRESSION_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
@@ -51,7 +51,7 @@ _MAX_TIMESTAMP_AT: Final = 35
 
 
 class BatchHeader(NamedTuple):
-    """The fields in the order of the bytes, then where the batch begins in the buffer it was read from."""
+    """The fields in byte order, then the position of the batch in the buffer."""
 
     base_offset: int
     length: int
@@ -104,7 +104,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`. Checks the shape of the header, not whether the batch is there as a whole."""
+    """The header at `position`. Checks the header, but not that the whole batch is there."""
     if len(buffer) - position < HEADER_SIZE:
         if len(buffer) - position > MAGIC_AT and buffer[position + MAGIC_AT] != MAGIC:
             raise UnsupportedMagicError(f"record set of format {buffer[position + MAGIC_AT]}, not {MAGIC}")
@@ -120,7 +120,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def has_valid_checksum(buffer: Buffer, header: BatchHeader) -> bool:
-    """Whether the bytes of the batch are those that the checksum was made of."""
+    """Whether the checksum matches the bytes of the batch."""
     start = header.position
     with memoryview(buffer) as view:
         return bool(crc32c(view[start + ATTRIBUTES_AT : start + header.size]) == header.crc)
@@ -148,7 +148,7 @@ def scan(buffer: Buffer) -> list[BatchHeader]:
 
 
 def headers_in(buffer: Buffer) -> Iterator[BatchHeader]:
-    """The headers of the batches that are whole, unchecked; a batch cut off at the end is left out."""
+    """The headers of whole batches, unchecked; a truncated batch at the end is left out."""
     position = 0
     while position + HEADER_SIZE <= len(buffer):
         header = read_header(buffer, position)
@@ -159,13 +159,13 @@ def headers_in(buffer: Buffer) -> Iterator[BatchHeader]:
 
 
 def assign(buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> None:
-    """Give the batch its place in the log. The checksum does not cover these fields."""
+    """Set the offset and leader epoch of the batch. The checksum does not cover them."""
     _BASE_OFFSET.pack_into(buffer, header.position, base_offset)
     _LEADER_EPOCH.pack_into(buffer, header.position + LOG_OVERHEAD, leader_epoch)
 
 
 def set_log_append_time(buffer: bytearray | memoryview, header: BatchHeader, timestamp: int) -> BatchHeader:
-    """Give all records of the batch the time of their arrival, as KIP-32 does; the header as it is now."""
+    """Set the time of all records to their arrival (KIP-32). Returns the new header."""
     start = header.position
     attributes = header.attributes | LOG_APPEND_TIME
     _ATTRIBUTES.pack_into(buffer, start + ATTRIBUTES_AT, attributes)
@@ -177,7 +177,7 @@ def set_log_append_time(buffer: bytearray | memoryview, header: BatchHeader, tim
 
 
 def write_header(buffer: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
-    """Write the header and the checksum of what stands behind it; the header with length and checksum set."""
+    """Write the header with length and checksum. Returns it."""
     start = header.position
     whole = header._replace(length=len(buffer) - start - LOG_OVERHEAD, magic=MAGIC, crc=0)
     _HEADER.pack_into(buffer, start, *whole[:13])

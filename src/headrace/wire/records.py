@@ -3,12 +3,12 @@
 Byte format of a record, all numbers zigzag varints: length of what follows, one byte of attributes
 (unused), timestamp delta, offset delta, length and bytes of the key (-1 for none), length and bytes of
 the value (-1 for none), number of headers, and for each of them length and bytes of its key and of its
-value (-1 for none). The records of a batch stand one behind the other; compression, if any, is over all
-of them together.
+value (-1 for none). The records of a batch follow each other; compression, if any, covers all of them
+together.
 
-Invariants: as many records as the header declares, each exactly as long as it says, and nothing behind
-the last one; anything else is a CorruptBatchError, worded as Kafka does. The produce and fetch paths of a
-topic with default settings never come here.
+Invariants: there are as many records as the header declares, each has exactly its declared length, and
+nothing follows the last one; anything else is a CorruptBatchError with Kafka's message. Produce and Fetch do
+not use this for topics with default settings.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from headrace.wire.record_batch import (
     write_header,
 )
 
-# A batch that could not have been sent without compression (socket.request.max.bytes) is not worth memory.
+# Larger batches could not have been sent without compression (socket.request.max.bytes).
 DECOMPRESSED_LIMIT: Final = 100 * 1024 * 1024
 _VARINT_BITS: Final = 32
 _VARLONG_BITS: Final = 64
@@ -48,8 +48,8 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-# What can be said of a record without copying its content: offset delta, timestamp delta, size of the key
-# and of the value; a negative size is a missing one.
+# A record without its content: offset delta, timestamp delta, size of the key and of the value. A negative
+# size means null.
 Outline = tuple[int, int, int, int]
 
 
@@ -64,7 +64,7 @@ def payload(buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT
 
 
 def read_records(buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT) -> Iterator[Record]:
-    """The records of the batch. Raises CorruptBatchError, at the record where it shows."""
+    """The records of the batch, one by one. Raises CorruptBatchError at the first bad record."""
     data = payload(buffer, header, limit)
     position = 0
     for _ in range(header.record_count):
@@ -116,7 +116,7 @@ def build_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytearray:
-    """A whole batch. Without `max_timestamp` it is that of the newest record."""
+    """A whole batch. `max_timestamp` defaults to the timestamp of the newest record."""
     listed = list(records)
     if max_timestamp is None:
         max_timestamp = base_timestamp + max((record.timestamp_delta for record in listed), default=0)
@@ -146,7 +146,7 @@ def build_batch(
 def batch_of(
     header: BatchHeader, content: Buffer, *, level: int | None = None
 ) -> tuple[bytearray, BatchHeader]:
-    """A batch with the fields of `header` around uncompressed records, compressed as its attributes say."""
+    """A batch with the fields of `header`, whose attributes say how to compress the records."""
     batch = bytearray(HEADER_SIZE)
     batch += codecs.compress(header.compression, content, level)
     return batch, write_header(batch, header._replace(position=0))
@@ -162,7 +162,7 @@ def write_varint(buffer: bytearray, value: int) -> None:
 
 
 def read_varint(data: bytes, position: int, bits: int = _VARINT_BITS) -> tuple[int, int]:
-    """A zigzag varint of at most `bits` bits, and the position behind it. Raises CorruptBatchError."""
+    """A zigzag varint of at most `bits` bits, and the position after it. Raises CorruptBatchError."""
     try:
         raw = data[position]
         if raw < 0x80:
@@ -217,7 +217,7 @@ def _outline(data: bytes, position: int, count: int, outlines: list[Outline]) ->
                     f"Invalid record size: expected {size} bytes in record payload, but instead the buffer "
                     f"has only {end - position} remaining bytes."
                 )
-            # The byte of attributes means nothing.
+            # The attributes byte is unused.
             position += 1
             byte = data[position]
             if byte < 0x80:
@@ -283,7 +283,7 @@ def _read_record(data: bytes, position: int) -> tuple[Record, int]:
     outlines: list[Outline] = []
     finish = _outline(data, position, 1, outlines)
     offset_delta, timestamp_delta, _, _ = outlines[0]
-    # The outline has checked every length, so what follows cannot leave the record.
+    # The outline has checked every length, so reads stay inside the record.
     _, position = read_varint(data, position)
     _, position = read_varint(data, position + 1, _VARLONG_BITS)
     _, position = read_varint(data, position)

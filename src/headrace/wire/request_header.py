@@ -1,11 +1,11 @@
-"""The header in front of every request, and the one in front of every reply.
+"""The headers of requests and replies.
 
 Byte format: api key i16, version i16, correlation id i32, client id (i16 length, -1 for none, then UTF-8),
 and in flexible versions tagged fields (KIP-482). The client id has no compact form even there. A reply
-begins with the correlation id, and in flexible versions with tagged fields; that of ApiVersions never has
-any, since a client asks it before it knows what the broker understands (KIP-511).
+begins with the correlation id, and in flexible versions with tagged fields; the reply to ApiVersions never
+has any, because a client sends that request before it knows the versions of the broker (KIP-511).
 
-Never reads more than the header; the caller knows which versions are flexible.
+Never reads more than the header. The caller knows which versions are flexible.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def read_request_header(frame: memoryview) -> RequestHeader:
         return RequestHeader(api_key, version, correlation_id, None, end)
     if end + length > len(frame):
         raise MalformedRequestError("the client id is longer than the request")
-    # Java's decoder replaces what is not UTF-8; the id is only ever shown.
+    # Replaces invalid UTF-8, as Java does; the id is only displayed.
     client_id = str(frame[end : end + length], "utf-8", "replace")
     return RequestHeader(api_key, version, correlation_id, client_id, end + length)
 
 
 def body_of(frame: memoryview, header: RequestHeader, *, flexible: bool) -> memoryview:
-    """What stands behind the header. Raises MalformedRequestError."""
+    """The bytes after the header. Raises MalformedRequestError."""
     return frame[skip_tagged_fields(frame, header.end) if flexible else header.end :]
 
 

@@ -1,8 +1,8 @@
 """Lengths and strings of messages, with the variable-length integers of flexible versions (KIP-482).
 
-Byte format: seven bits a byte, the lowest first; the highest bit says that more follow. Lengths of compact
-strings, bytes and arrays are one more than the length, 0 is null. Tagged fields are a count, then tag, size
-and that many bytes each. The records inside a batch use signed ones: `records.py`.
+Byte format: seven bits per byte, lowest first; the highest bit says that more bytes follow. Lengths of
+compact strings, bytes and arrays are one more than the length, 0 is null. Tagged fields are a count, then
+tag, size and that many bytes each. The records inside a batch use signed ones: `records.py`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from headrace.wire.errors import MalformedRequestError
 
 _LENGTH: Final = struct.Struct(">i")
 _STRING_LENGTH: Final = struct.Struct(">h")
-# A 32-bit number takes five bytes at most.
+# A 32-bit number takes at most five bytes.
 _HIGHEST_SHIFT: Final = 28
 
 
 def read_unsigned(buffer: memoryview, position: int) -> tuple[int, int]:
-    """The number at `position`, and where it ends. Raises MalformedRequestError."""
+    """The number at `position`, and the position after it. Raises MalformedRequestError."""
     try:
         byte = buffer[position]
         if byte < 0x80:
@@ -56,7 +56,7 @@ def array_length(count: int, *, compact: bool) -> bytes:
 
 
 def string(text: str | None, *, compact: bool) -> bytes:
-    """A string with its length; null where there is none."""
+    """A string with its length, or null."""
     if text is None:
         return b"\x00" if compact else b"\xff\xff"
     encoded = text.encode()
@@ -64,7 +64,7 @@ def string(text: str | None, *, compact: bool) -> bytes:
 
 
 def skip_tagged_fields(buffer: memoryview, position: int) -> int:
-    """Where the tagged fields at `position` end."""
+    """The position after the tagged fields at `position`."""
     count, position = read_unsigned(buffer, position)
     for _ in range(count):
         _tag, position = read_unsigned(buffer, position)

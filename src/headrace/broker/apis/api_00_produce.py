@@ -113,7 +113,7 @@ async def _answer_later(
 
 
 def _copy_of(request: ProduceRequest) -> ProduceRequest:
-    """For later: the bytes of a request are valid only until its handler returns."""
+    """A copy for later: the bytes of a request are valid only until its handler returns."""
     topics = [
         TopicData(
             key,
@@ -137,15 +137,15 @@ class _Produce:
         self._version = version
         self._acks = request.acks
         self._now_ms = broker.now_ms()
-        # What has to reach the disk first, with the place of its outcome.
+        # Futures for records that must be synced first, each with the place of its outcome.
         self._pending: list[tuple[list[Outcome], int, asyncio.Future[None]]] = []
-        # Of all partitions, for reasons that the request itself gives.
+        # Refuses all partitions, because of the request itself.
         self.refusal = None if request.acks in _VALID_ACKS else Refusal(ErrorCode.invalid_required_acks)
-        # Of a request with a transactional id.
+        # Set for a request with a transactional id.
         self.verdicts: Verdicts | None = None
 
     def answer(self, request: ProduceRequest) -> _Reply:
-        """Append, and say what became of it. Raises CloseConnectionError."""
+        """Append all record sets and make the reply. Raises CloseConnectionError."""
         replies: _Outcomes = []
         failed = False
         for key, partitions in request.topics:
@@ -191,7 +191,7 @@ class _Produce:
                 appended = log.append(records, now_ms=self._now_ms)
         except (LogError, ApiError) as error:
             return _failure(partition, error, log)
-        # A batch that was there already may still be on its way to the disk.
+        # A duplicate batch may not be synced yet.
         if not appended.duplicate or appended.last_offset >= log.high_water_mark:
             future = self._broker.group_commit.appended(log, appended.last_offset)
             if future is None:
@@ -223,14 +223,14 @@ class _Produce:
 
 
 def _refusal_of(topic: Topic | None) -> Refusal | None:
-    """The broker's own topics are written by its coordinators alone."""
+    """Only coordinators write to internal topics."""
     if topic is None or not is_internal(topic.name):
         return None
     return Refusal(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {topic.name}")
 
 
 def _is_batch(records: memoryview) -> bool:
-    """And not a message of an older format, whose attributes are elsewhere."""
+    """False for messages of older formats, whose attributes are elsewhere."""
     return records[MAGIC_AT] == MAGIC
 
 
@@ -239,7 +239,7 @@ def _is_zstd(records: memoryview) -> bool:
 
 
 def _failure(partition: int, error: LogError | ApiError, log: PartitionLog | None = None) -> Outcome:
-    """Where the log itself said no, Kafka tells its start too."""
+    """If the log itself refused, the outcome has the log start offset, as in Kafka."""
     start_offset = -1
     if log is not None and isinstance(error, LogError) and not isinstance(error, _BEFORE_THE_LOG):
         start_offset = log.start_offset

@@ -42,7 +42,7 @@ _READ_COMMITTED: Final = 1
 
 
 def handle(broker: Broker, body: memoryview, context: Context) -> list[Piece] | asyncio.Future[list[Piece]]:
-    """Answer at once if there is enough to read, otherwise when there is."""
+    """Answer at once if there is enough to read; otherwise wait for more."""
     request = read_request(body, context.version)
     try:
         session = broker.sessions.open(request, by_id=context.version >= _TOPIC_IDS_FROM)
@@ -70,7 +70,7 @@ class _Fetch:
         self._logs: dict[PartitionLog, None] = {}
 
     def read(self) -> tuple[list[Answered], int, bool]:
-        """The replies, their bytes, and whether waiting could change nothing for the better."""
+        """The replies, their size in bytes, and whether waiting is pointless."""
         self._logs.clear()
         left = min(self._request.max_bytes, self._broker.configs.number("fetch.max.bytes"))
         size = 0
@@ -114,7 +114,7 @@ class _Fetch:
                 add(self._request.min_bytes - size)
 
         add(missing_bytes)
-        # The connection cancels what it waits for when it ends.
+        # A connection that ends cancels the futures it waits for.
         future.add_done_callback(cancel)
         return future
 
@@ -130,7 +130,7 @@ class _Fetch:
         topic = self._broker.find_topic(key)
         log = self._broker.partition(topic, fetch.partition)
         if log is None:
-            # Kafka's errors from before a log is read carry an empty list here.
+            # Kafka sends an empty list here for errors before a log is read.
             return _error(fetch, unknown_partition(key, topic), aborted=())
         if fetch.leader_epoch not in {-1, log.leader_epoch}:
             older = fetch.leader_epoch < log.leader_epoch
@@ -143,7 +143,7 @@ class _Fetch:
                 found, stable, aborted = log.read_committed(fetch.offset, limit, at_least_one=at_least_one)
             else:
                 found = log.read(fetch.offset, limit, at_least_one=at_least_one)
-                # Asked for only where it can differ: this runs for every partition of every fetch.
+                # Computed only if it can differ: this runs for every partition of every fetch.
                 unstable = log.durable or log.has_open_transactions
                 stable = log.last_stable_offset if unstable else found.high_water_mark
         except OffsetOutOfRangeError:

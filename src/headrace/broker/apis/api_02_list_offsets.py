@@ -56,7 +56,7 @@ _NOTHING: Final[_Found] = (-1, -1, -1)
 def handle(
     broker: Broker, request: requests.ListOffsetsRequest, context: Context
 ) -> responses.ListOffsetsResponse:
-    """One answer for each partition, even if it was named in several places."""
+    """One result for each partition, even if it is named several times."""
     times = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )

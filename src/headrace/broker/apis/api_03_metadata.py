@@ -38,20 +38,20 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRequest(requests.MetadataRequest):
-    """With the field of versions 8 to 10."""
+    """Adds the field of versions 8 to 10."""
 
     include_cluster_authorized_operations: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataResponse(responses.MetadataResponse):
-    """With the field of versions 8 to 10; DescribeCluster took over (KIP-700)."""
+    """Adds the field of versions 8 to 10, which DescribeCluster replaced (KIP-700)."""
 
     cluster_authorized_operations: int = NOT_ASKED_FOR
 
 
 def handle(broker: Broker, request: MetadataRequest, context: Context) -> MetadataResponse:
-    """The node, and the topics that are asked for."""
+    """The node and the requested topics."""
     asked = request.topics
     operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED_FOR
     if asked is None or (context.version == 0 and not asked):
@@ -100,11 +100,11 @@ def _by_name(
     try:
         topic = create_automatically(broker, name)
     except ApiError as refusal:
-        # Kafka's clients get no more than this; the reason is for whoever reads the broker's log.
-        _log.warning("topic %s is not made: %s", name, refusal.message)
+        # Clients get only this code, as from Kafka; the broker's log has the reason.
+        _log.warning("topic %s is not created: %s", name, refusal.message)
         return _topic(ErrorCode.unknown_topic_or_partition, name, None, operations)
     except LogError as failure:
-        _log.warning("topic %s could not be made: %s", name, failure)
+        _log.warning("topic %s could not be created: %s", name, failure)
         return _topic(kafka_code(failure), name, None, operations)
     return _known(broker, topic, operations)
 
@@ -134,7 +134,7 @@ def _topic(
     *,
     partitions: tuple[responses.MetadataResponsePartition, ...] = (),
 ) -> responses.MetadataResponseTopic:
-    """Without a name only where topics are asked for by id: older versions have no null for it."""
+    """`name` may be None only for topics requested by id: versions before 12 have no null for it."""
     return responses.MetadataResponseTopic(
         error_code=error,
         name=name,
@@ -146,7 +146,7 @@ def _topic(
 
 
 def _refusal(asked: Sequence[requests.MetadataRequestTopic], context: Context) -> MetadataResponse | None:
-    """The reply to a request that asks with what its version does not have; None where all is well."""
+    """The refusal of a request with nulls or ids that its version does not allow; None if it is valid."""
     if context.version >= IDS_FROM:
         wrong = any(each.name is None and each.topic_id is None for each in asked)
     else:

@@ -38,20 +38,20 @@ _NO_RETENTION: Final = datetime.timedelta(milliseconds=-1)
 
 # How a reply names a topic: by name, or by id in version 10.
 _Key = str | uuid.UUID
-# A topic by its place in the request and its key, a partition, and what became of it.
+# The place of the topic in the request, its key, the partition, and the result.
 _Result = tuple[int, _Key, int, ErrorCode]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRequestTopic(requests.OffsetCommitRequestTopic):
-    """With the name of versions before 10."""
+    """Adds the name of versions before 10."""
 
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRequest(requests.OffsetCommitRequest):
-    """With the retention of versions 2 to 4; negative is the broker's own."""
+    """Adds the retention time of versions 2 to 4; -1 means the broker's default."""
 
     topics: tuple[OffsetCommitRequestTopic, ...]
     retention_time: datetime.timedelta = _NO_RETENTION
@@ -59,7 +59,7 @@ class OffsetCommitRequest(requests.OffsetCommitRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResponseTopic(responses.OffsetCommitResponseTopic):
-    """With the name of versions before 10."""
+    """Adds the name of versions before 10."""
 
     name: str
 
@@ -109,8 +109,8 @@ def handle(broker: Broker, request: OffsetCommitRequest, context: Context) -> La
 
 
 def _message(results: Iterable[_Result], *, merged: bool) -> OffsetCommitResponse:
-    """Topics in the order in which they come up first. Kafka gives a topic that was named twice twice, unless
-    it had to merge refusals of its own with what the group said."""
+    """Topics in order of first appearance. As in Kafka, a topic that is named twice appears twice, unless
+    refused partitions are merged with those that the group answered."""
     topics: dict[tuple[int, _Key], list[responses.OffsetCommitResponsePartition]] = {}
     for place, key, partition, error in results:
         made = responses.OffsetCommitResponsePartition(partition_index=partition, error_code=error)

@@ -36,13 +36,13 @@ IDS_FROM: Final = 10
 NO_TOPIC: Final = uuid.UUID(int=0)
 
 _Key = str | uuid.UUID
-# Topics as the reply names them, each with its partitions.
+# The topics of a reply, by name or id, each with its partitions.
 _Topics = Sequence[tuple[_Key, Sequence[FetchedOffset]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequestTopics(requests.OffsetFetchRequestTopics):
-    """With the name of versions before 10."""
+    """Adds the name of versions before 10."""
 
     name: str = ""
 
@@ -54,7 +54,7 @@ class OffsetFetchRequestGroup(requests.OffsetFetchRequestGroup):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequest(requests.OffsetFetchRequest):
-    """With the one group of versions before 8."""
+    """Adds the single group of versions before 8."""
 
     groups: tuple[OffsetFetchRequestGroup, ...]
     group_id: str = ""
@@ -66,7 +66,7 @@ class OffsetFetchRequest(requests.OffsetFetchRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponseTopics(responses.OffsetFetchResponseTopics):
-    """With the name of versions before 10."""
+    """Adds the name of versions before 10."""
 
     name: str
 
@@ -78,7 +78,7 @@ class OffsetFetchResponseGroup(responses.OffsetFetchResponseGroup):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponse(responses.OffsetFetchResponse):
-    """With the one group of versions before 8."""
+    """Adds the single group of versions before 8."""
 
     groups: tuple[OffsetFetchResponseGroup, ...]
     error_code: ErrorCode = ErrorCode.none
@@ -105,7 +105,7 @@ def handle(broker: Broker, request: OffsetFetchRequest, context: Context) -> Lat
 
 
 class _Group:
-    """What is asked of one group, and how its answer names topics."""
+    """The request for one group, and how its answer names topics."""
 
     def __init__(
         self, broker: Broker, group: OffsetFetchRequestGroup, context: Context, *, require_stable: bool
@@ -113,7 +113,7 @@ class _Group:
         self._broker = broker
         self._by_id = context.version >= IDS_FROM
         self._errors_in_partitions = context.version < ERROR_FROM
-        # For each topic: how it is named, what its name is if it is known, which partitions.
+        # For each topic: its key, its name if it is known, and the partitions.
         self._asked: list[tuple[_Key, str | None, Sequence[int]]] | None = None
         partitions = None
         if group.topics is not None:
@@ -143,7 +143,7 @@ class _Group:
         )
 
     def topics(self, reply: FetchOffsetsReply) -> _Topics:
-        """Those asked for, in their order, ids that nobody knows behind the others; or all that there are."""
+        """The requested topics in order, with unknown ids last; or all topics with offsets."""
         if reply.error is not ErrorCode.none:
             return self._refused(reply.error) if self._errors_in_partitions else ()
         if self._asked is None:
@@ -173,7 +173,7 @@ class _Group:
         return list(topics.items())
 
     def _of_this_topic(self, offset: FetchedOffset) -> FetchedOffset:
-        """Nothing, if it was committed when another topic had the name."""
+        """The offset, or none if it was committed for an earlier topic of the same name."""
         topic = self._broker.find_topic(offset.topic)
         if topic is None or offset.topic_id in {None, topic.id}:
             return offset

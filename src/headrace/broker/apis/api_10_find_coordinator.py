@@ -36,14 +36,14 @@ _SEVERAL_FROM: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindCoordinatorRequest(requests.FindCoordinatorRequest):
-    """With the one key of versions 0 to 3."""
+    """Adds the single key of versions 0 to 3."""
 
     key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindCoordinatorResponse(responses.FindCoordinatorResponse):
-    """With the one coordinator of versions 0 to 3."""
+    """Adds the single coordinator of versions 0 to 3."""
 
     error_code: ErrorCode
     error_message: str | None
@@ -75,9 +75,9 @@ def handle(broker: Broker, request: FindCoordinatorRequest, context: Context) ->
 
 
 def _found(broker: Broker, key_type: int, *, several: bool) -> tuple[ErrorCode, str]:
-    """Whether there is such a coordinator, and Kafka's message about it."""
+    """Whether the coordinator is available, and Kafka's message about it."""
     if key_type not in (GROUP, TRANSACTION):
-        # Kafka has no words for a share coordinator that is not there.
+        # Kafka has no message for a missing share coordinator.
         return ErrorCode.invalid_request, "" if key_type == SHARE and several else _REFUSED
     coordinator = broker.groups if key_type == GROUP else broker.transactions
     try:

@@ -30,7 +30,7 @@ SEVERAL_FROM: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveGroupRequest(requests.LeaveGroupRequest):
-    """With the one member of versions 0 to 2."""
+    """Adds the single member of versions 0 to 2."""
 
     member_id: str = ""
 

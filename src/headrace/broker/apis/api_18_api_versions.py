@@ -25,10 +25,10 @@ from headrace.broker.apis import ALL
 from headrace.broker.broker import Broker
 from headrace.wire.messages import NO_THROTTLE
 
-# What Kafka allows for the name and the version of a client's software.
+# Kafka's pattern for the name and version of a client's software.
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-# Names and levels. Clients take over a list only if its epoch is higher than the last one they saw: whoever
-# changes a level raises the epoch.
+# Names and levels. Clients accept a list only if its epoch is higher than the last one they saw: if you
+# change a level, raise the epoch.
 FEATURES: Final = {"group.version": 1, "transaction.version": 2}
 FEATURES_EPOCH: Final = 1
 _SOFTWARE_FROM: Final = 3
@@ -38,7 +38,7 @@ _LISTS_WHAT_CAN_BE_OFF: Final = 4
 def handle(
     _broker: Broker, request: requests.ApiVersionsRequest, context: Context
 ) -> responses.ApiVersionsResponse:
-    """Everything that `broker/apis` lists."""
+    """All APIs in the list."""
     software = (request.client_software_name, request.client_software_version)
     if context.version >= _SOFTWARE_FROM and not all(map(_SOFTWARE.fullmatch, software)):
         return responses.ApiVersionsResponse(

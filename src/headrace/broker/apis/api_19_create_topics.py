@@ -44,7 +44,7 @@ def handle(
             throttle_time=NO_THROTTLE,
             topics=tuple(_refused(topic.name, refusal) for topic in request.topics),
         )
-    # As they were before: two topics of one request do not collide.
+    # Topics before the request: two new topics of one request do not collide.
     others = tuple(broker.logs.topics)
     results = []
     for topic in request.topics:
@@ -115,7 +115,7 @@ def _overrides(broker: Broker, configs: Sequence[requests.CreatableTopicConfig])
 
 
 def _partitions(broker: Broker, topic: requests.CreatableTopic) -> int:
-    """How many there will be. Raises ApiError for counts and assignments that cannot be."""
+    """The number of partitions. Raises ApiError for invalid counts and assignments."""
     if topic.assignments:
         return _assigned(broker, topic)
     check_replication_factor(topic.replication_factor)

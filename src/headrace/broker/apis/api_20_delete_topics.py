@@ -39,13 +39,13 @@ class _Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopicsRequest(requests.DeleteTopicsRequest):
-    """With the names of versions 1 to 5."""
+    """Adds the names of versions 1 to 5."""
 
     topic_names: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, request: DeleteTopicsRequest, context: Context) -> responses.DeleteTopicsResponse:
-    """One result for each topic that is asked for."""
+    """One result for each requested topic."""
     if context.version >= 6:
         asked = [_Asked(each.name, each.topic_id) for each in request.topics]
     else:
@@ -70,7 +70,7 @@ def _delete(broker: Broker, asked: list[_Asked]) -> Iterator[responses.Deletable
         try:
             if each.name is None:
                 if topic_id in doubled:
-                    continue  # answered with its name
+                    continue  # its name has the result
                 name = _name_of(broker, each, times[each])
             else:
                 topic_id, name = _by_name(broker, each, times[each], doubled)

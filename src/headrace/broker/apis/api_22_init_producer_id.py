@@ -35,7 +35,7 @@ _FENCED_FROM: Final = 4
 def handle(
     broker: Broker, request: requests.InitProducerIdRequest, context: Context
 ) -> Later[responses.InitProducerIdResponse]:
-    """An id and an epoch, or why not."""
+    """An id and an epoch, or an error."""
     return when_done(_init(broker, request), lambda reply: _message(reply, context))
 
 

@@ -24,7 +24,7 @@ from headrace.wire.messages import NO_THROTTLE
 def handle(
     broker: Broker, request: requests.OffsetForLeaderEpochRequest, _context: Context
 ) -> responses.OffsetForLeaderEpochResponse:
-    """As many answers as questions, in their order."""
+    """One result for each partition, in order."""
     return responses.OffsetForLeaderEpochResponse(
         throttle_time=NO_THROTTLE,
         topics=tuple(

@@ -38,7 +38,7 @@ _EPOCH_BUMP_FROM: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitionsToTxnRequest(requests.AddPartitionsToTxnRequest):
-    """With the one transaction of versions 0 to 3."""
+    """Adds the single transaction of versions 0 to 3."""
 
     v3_and_below_transactional_id: str = ""
     v3_and_below_producer_id: int = -1
@@ -56,7 +56,7 @@ class AddPartitionsToTxnRequest(requests.AddPartitionsToTxnRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitionsToTxnResponse(responses.AddPartitionsToTxnResponse):
-    """With the one result of versions 0 to 3."""
+    """Adds the single result of versions 0 to 3."""
 
     results_by_topic_v3_and_below: tuple[responses.AddPartitionsToTxnTopicResult, ...]
 
@@ -64,7 +64,7 @@ class AddPartitionsToTxnResponse(responses.AddPartitionsToTxnResponse):
 def handle(
     broker: Broker, request: AddPartitionsToTxnRequest, context: Context
 ) -> Later[AddPartitionsToTxnResponse]:
-    """One answer for each partition of each transaction."""
+    """One result for each partition of each transaction."""
     several = context.version >= _FOR_BROKERS_FROM
     transactions = request.transactions if several else (request.one_transaction(),)
 

@@ -31,7 +31,7 @@ _FENCED_FROM: Final = 2
 def handle(
     broker: Broker, request: requests.AddOffsetsToTxnRequest, context: Context
 ) -> Later[responses.AddOffsetsToTxnResponse]:
-    """Whether the transaction has it now."""
+    """Whether the transaction includes the partition now."""
     reply = asked(lambda: _add(broker, request), _refused)
     return when_done(
         reply,

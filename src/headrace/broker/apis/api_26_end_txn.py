@@ -33,7 +33,7 @@ _EPOCH_BUMP_FROM: Final = 5
 def handle(
     broker: Broker, request: requests.EndTxnRequest, context: Context
 ) -> Later[responses.EndTxnResponse]:
-    """Whether it has ended as the producer wishes."""
+    """Whether the transaction ended as requested."""
     end = EndTransaction(
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,

@@ -26,14 +26,14 @@ from headrace.log.errors import LogError
 from headrace.log.producers.verification import TransactionEnd
 from headrace.wire.control_batches import EndMarker
 
-# By producer and partition: what became of its marker, or what to wait for until it is durable.
+# By producer and partition: the result of the marker, or a future until it is durable.
 _Results = dict[int, dict[TopicPartition, ErrorCode | asyncio.Future[None]]]
 
 
 def handle(
     broker: Broker, request: requests.WriteTxnMarkersRequest, _context: Context
 ) -> Later[responses.WriteTxnMarkersResponse]:
-    """Write all; one answer for each marker and partition."""
+    """Write all markers. One result for each marker and partition."""
     results: _Results = {}
     for marker in request.markers:
         of_producer = results.setdefault(marker.producer_id, {})

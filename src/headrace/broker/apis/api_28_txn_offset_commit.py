@@ -40,7 +40,7 @@ _ADDS_PARTITION_FROM: Final = 5
 def handle(
     broker: Broker, request: requests.TxnOffsetCommitRequest, context: Context
 ) -> Later[responses.TxnOffsetCommitResponse]:
-    """One answer for each partition."""
+    """One result for each partition."""
     refused: list[PartitionResult] = []
     offsets: list[OffsetToCommit] = []
     for named in request.topics:
@@ -78,7 +78,7 @@ def handle(
 
 
 def _as_known(error: ErrorCode, version: int) -> ErrorCode:
-    """The code as the group coordinator of Kafka gives it to clients of this version."""
+    """The code that Kafka's group coordinator sends to clients of this version."""
     if error is ErrorCode.producer_fenced:
         return ErrorCode.invalid_producer_epoch
     if error is ErrorCode.transaction_abortable and version < _ABORTABLE_FROM:

@@ -23,7 +23,7 @@ DISABLED: Final = "No Authorizer is configured on the broker"
 def handle(
     _broker: Broker, _request: requests.DescribeAclsRequest, _context: Context
 ) -> responses.DescribeAclsResponse:
-    """Always the same."""
+    """Always the same answer."""
     return responses.DescribeAclsResponse(
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.security_disabled,

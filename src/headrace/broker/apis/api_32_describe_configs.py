@@ -24,7 +24,7 @@ from headrace.broker.errors import ApiError
 from headrace.broker.topic_names import check_name
 from headrace.wire.messages import NO_THROTTLE
 
-# The types that Kafka has beside topics and brokers.
+# Kafka's types besides topics, brokers and groups.
 WITHOUT_CONFIGS: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS"}
 GROUP: Final = 32
 MALFORMED: Final = (

@@ -24,7 +24,7 @@ from headrace.wire.messages import NO_THROTTLE
 def handle(
     broker: Broker, request: requests.DescribeLogDirsRequest, _context: Context
 ) -> responses.DescribeLogDirsResponse:
-    """The one folder, with the partitions that are asked for, or all."""
+    """The data folder, with the requested partitions or all of them."""
     folder = broker.settings.data_dir.absolute()
     if request.topics is None:
         asked = {name: range(len(topic.partitions)) for name, topic in broker.logs.topics.items()}

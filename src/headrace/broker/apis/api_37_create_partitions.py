@@ -78,8 +78,8 @@ def _add(broker: Broker, asked: requests.CreatePartitionsTopic, *, validate_only
         return
     if _has_keys(topic):
         _log.warning(
-            "topic %s grows from %d to %d partitions: records with a key may go to another partition than "
-            "earlier ones with the same key, so their order is no longer kept",
+            "topic %s grows from %d to %d partitions: new records may go to another partition than earlier "
+            "ones with the same key, so their order is not kept",
             asked.name,
             before,
             asked.count,
@@ -101,7 +101,7 @@ def _check_assignments(
 
 
 def _has_keys(topic: Topic) -> bool:
-    """Whether a look at the first batch of each partition finds a key."""
+    """Whether the first batch of any partition has a record with a key."""
     return any(_begins_with_keys(log) for log in topic.partitions if log.end_offset > log.start_offset)
 
 
@@ -113,7 +113,7 @@ def _begins_with_keys(log: PartitionLog) -> bool:
         data = found.file.pread(found.size, found.position)
         return any(record.key is not None for record in read_records(data, read_header(data)))
     except (LogError, WireError, OSError):
-        _log.exception("no record of %s could be read to see whether it has keys", log)
+        _log.exception("cannot read a record of %s to see whether it has a key", log)
         return False
 
 

@@ -28,7 +28,7 @@ _NOT_NEEDED: Final = "Leader election not needed for topic partition."
 def handle(
     broker: Broker, request: requests.ElectLeadersRequest, _context: Context
 ) -> responses.ElectLeadersResponse:
-    """One result for each partition that was named."""
+    """One result for each named partition."""
     kind = request.election_type
     if kind not in (PREFERRED, UNCLEAN) and request.topic_partitions != ():
         refusal = ApiError(ErrorCode.invalid_request, f"Unknown election type {kind}")
@@ -48,7 +48,7 @@ def handle(
 
 
 def _topic(asked: requests.TopicPartitions, judge: Broker | ApiError) -> responses.ReplicaElectionResult:
-    """What becomes of the partitions: what the broker says of each, or one refusal for all."""
+    """The results of a topic's partitions: an election for each, or one refusal for all."""
     answers = (
         (index, judge if isinstance(judge, ApiError) else _elect(judge, asked.topic, index))
         for index in asked.partitions

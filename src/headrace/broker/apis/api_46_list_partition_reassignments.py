@@ -17,7 +17,7 @@ from headrace.wire.messages import NO_THROTTLE
 def handle(
     _broker: Broker, _request: requests.ListPartitionReassignmentsRequest, _context: Context
 ) -> responses.ListPartitionReassignmentsResponse:
-    """An empty list, whichever topics were asked for."""
+    """Always an empty list."""
     return responses.ListPartitionReassignmentsResponse(
         throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, topics=()
     )

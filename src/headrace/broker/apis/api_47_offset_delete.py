@@ -57,7 +57,7 @@ def handle(
 
 
 def _topics(results: Iterable[PartitionResult]) -> tuple[responses.OffsetDeleteResponseTopic, ...]:
-    """In the order in which they come up first."""
+    """Topics in order of first appearance."""
     topics: dict[str, list[responses.OffsetDeleteResponsePartition]] = {}
     for each in results:
         made = responses.OffsetDeleteResponsePartition(partition_index=each.partition, error_code=each.error)

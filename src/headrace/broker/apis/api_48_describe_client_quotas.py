@@ -20,7 +20,7 @@ from headrace.broker.errors import ApiError
 from headrace.wire.messages import NO_THROTTLE
 
 _TYPES: Final = ("ip", "user", "client-id")
-# How a component matches, with the names of the constants that Kafka's messages use.
+# The match types, with the names of Kafka's constants, which its messages use.
 _EXACT: Final = 0
 _MATCHES: Final = {_EXACT: "MATCH_TYPE_EXACT", 1: "MATCH_TYPE_DEFAULT", 2: "MATCH_TYPE_SPECIFIED"}
 
@@ -28,7 +28,7 @@ _MATCHES: Final = {_EXACT: "MATCH_TYPE_EXACT", 1: "MATCH_TYPE_DEFAULT", 2: "MATC
 def handle(
     _broker: Broker, request: requests.DescribeClientQuotasRequest, _context: Context
 ) -> responses.DescribeClientQuotasResponse:
-    """An empty list, if the question makes sense."""
+    """An empty list, if the request is valid."""
     try:
         _check(request.components)
     except ApiError as refusal:

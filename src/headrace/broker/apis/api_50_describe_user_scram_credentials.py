@@ -24,7 +24,7 @@ _UNKNOWN: Final = "Attempt to describe a user credential that does not exist: "
 def handle(
     _broker: Broker, request: requests.DescribeUserScramCredentialsRequest, _context: Context
 ) -> responses.DescribeUserScramCredentialsResponse:
-    """One refusal for each name."""
+    """One error for each name."""
     named = Counter(user.name for user in request.users or ())
     results = tuple(
         responses.DescribeUserScramCredentialsResult(

@@ -28,7 +28,7 @@ _UNKNOWN: Final = "This server does not host this topic-partition."
 def handle(
     broker: Broker, request: requests.DescribeQuorumRequest, _context: Context
 ) -> responses.DescribeQuorumResponse:
-    """This node, or UNKNOWN_TOPIC_OR_PARTITION for all that was asked for."""
+    """This node, or UNKNOWN_TOPIC_OR_PARTITION for each requested partition."""
     asked = [
         (topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics
     ]

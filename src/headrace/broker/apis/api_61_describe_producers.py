@@ -30,7 +30,7 @@ UNKNOWN_TOPIC: Final = "This server does not host this topic-partition."
 def handle(
     broker: Broker, request: requests.DescribeProducersRequest, _context: Context
 ) -> responses.DescribeProducersResponse:
-    """As many answers as questions, in their order."""
+    """One result for each partition, in order."""
     return responses.DescribeProducersResponse(
         throttle_time=NO_THROTTLE,
         topics=tuple(

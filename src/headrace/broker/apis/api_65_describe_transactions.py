@@ -30,7 +30,7 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 def handle(
     broker: Broker, request: requests.DescribeTransactionsRequest, _context: Context
 ) -> responses.DescribeTransactionsResponse:
-    """One answer for each id, in their order."""
+    """One result for each id, in order."""
     return responses.DescribeTransactionsResponse(
         throttle_time=NO_THROTTLE,
         transaction_states=tuple(
@@ -45,7 +45,7 @@ def _described(broker: Broker, transactional_id: str) -> responses.TransactionSt
     except ApiError as error:
         found = DescribedTransaction(transactional_id=transactional_id, error=error.code)
     if found.error is not ErrorCode.none:
-        # Of what is not known Kafka tells zeros, not the -1 of what there is not.
+        # For unknown ids Kafka sends zeros instead of -1.
         found = DescribedTransaction(
             transactional_id=transactional_id,
             error=found.error,

@@ -21,7 +21,7 @@ from headrace.wire.messages import NO_THROTTLE
 def handle(
     broker: Broker, request: requests.ListTransactionsRequest, _context: Context
 ) -> responses.ListTransactionsResponse:
-    """Id, producer and state of each."""
+    """Id, producer and state of each transaction."""
     asked_for = ListTransactions(
         states=frozenset(request.state_filters),
         producer_ids=frozenset(request.producer_id_filters),

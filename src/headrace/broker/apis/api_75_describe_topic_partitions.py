@@ -106,7 +106,7 @@ def _absent(name: str) -> responses.DescribeTopicPartitionsResponseTopic:
 
 
 def _refusal(request: requests.DescribeTopicPartitionsRequest) -> responses.DescribeTopicPartitionsResponse:
-    """A cursor that points nowhere: each topic is refused."""
+    """Refuses each topic, because the cursor is invalid."""
     topics = tuple(
         responses.DescribeTopicPartitionsResponseTopic(
             error_code=ErrorCode.invalid_request,
