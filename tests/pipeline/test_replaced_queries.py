@@ -195,5 +195,5 @@ def test_topics_of_three_and_five_partitions_are_joined_and_repartitioned(plans:
         running.until(lambda: "Physical Plan" in running.explain("O")[1])
         plan, spark_plan = running.explain("O")
         assert plan.startswith("mode: micro-batch, as a join of streams keeps state")
-        assert "repartitions the left side: 3 partitions and 5 have to be as many" in plan
+        assert "repartitions the left side: 3 and 5 partitions must become equal in number" in plan
         assert "Exchange hashpartitioning" in spark_plan

@@ -74,15 +74,15 @@ def test_topics_of_different_partitions_are_repartitioned_and_it_says_so(explain
         "SELECT three.id, v, w FROM three JOIN five WITHIN 1 MINUTE ON three.id = five.id EMIT CHANGES"
     )
     assert "mode: would be micro-batch, as a join of streams keeps state" in plan
-    assert "repartitions the left side: 3 partitions and 5 have to be as many" in plan
+    assert "repartitions the left side: 3 and 5 partitions must become equal in number" in plan
     assert ", 3 partitions  -- line 1, column" in plan
     assert ", 5 partitions  -- line 1, column" in plan
-    assert "there is none before the query runs" in spark
+    assert "none until the query runs" in spark
 
     plan, _ = explained.explain(
         "CREATE STREAM o AS SELECT three.id, v, name FROM three JOIN places ON three.id = places.id"
     )
-    assert "repartitions the left side: 3 partitions and 5 have to be as many" in plan
+    assert "repartitions the left side: 3 and 5 partitions must become equal in number" in plan
 
     plan, _ = explained.explain(
         "SELECT f.id, w, name FROM five f JOIN places ON f.id = places.id EMIT CHANGES"
@@ -113,7 +113,7 @@ def test_the_mode_that_a_query_would_have_depends_on_the_slots_that_others_hold(
 def test_a_pull_query_needs_no_spark(explained: Explained) -> None:
     plan, spark = explained.explain("SELECT * FROM places WHERE id = 'a'")
     assert plan.startswith("mode: answered from the gateway")
-    assert "the gateway answers by itself" in spark
+    assert "the gateway answers the query itself" in spark
 
 
 def test_a_push_query_that_is_read_is_explained_by_its_id(explained: Explained) -> None:
@@ -124,7 +124,7 @@ def test_a_push_query_that_is_read_is_explained_by_its_id(explained: Explained) 
         plan, spark = explained.explain(pushed.id)
         assert plan.startswith("mode: would be real-time")
         assert "filter" in plan
-        assert "of queries that are kept" in spark
+        assert "only for persistent queries" in spark
     finally:
         explained.service.stop()
 
@@ -136,12 +136,12 @@ def test_a_running_query_has_the_mode_and_spark_s_plan_that_it_has(
     (query_id,) = explained.service.log.catalogue.queries
     plan, spark = explained.explain(query_id)
     assert plan.startswith("mode: would be real-time")
-    assert "none before the query runs" in spark
+    assert "none until the query runs" in spark
 
     explained.say(query_id, mode="micro-batch", mode_reason="0 are free; raise pipeline_slots")
     plan, spark = explained.explain(query_id)
     assert plan.startswith("mode: micro-batch, as 0 are free; raise pipeline_slots\n")
-    assert "it has made none yet" in spark
+    assert "none yet, as there were no records" in spark
 
     for text in ("an older one", "== Physical Plan ==\nProject"):
         told.write_plan(SparkPlan(query=query_id, text=text, at=1))

@@ -62,7 +62,7 @@ SOUND = [
 ]
 
 UNSOUND = [
-    (STREAM, "STREAM o AS SELECT id, w, v FROM s", "only be added at the end, in the order"),
+    (STREAM, "STREAM o AS SELECT id, w, v FROM s", "only be added at the end, and keep their order"),
     (STREAM, "STREAM o AS SELECT id, v FROM s", "missing or changed: W VARCHAR"),
     (STREAM, "STREAM o AS SELECT id, CAST(v AS INT) AS v, w FROM s", "missing or changed: V BIGINT"),
     (STREAM, "STREAM o AS SELECT w, v, id FROM s PARTITION BY w", "key columns cannot change"),
@@ -87,12 +87,12 @@ UNSOUND = [
     (WINDOWED, f"{WINDOWED} EMIT FINAL", "EMIT CHANGES cannot become EMIT FINAL"),
     (LOOKED_UP, LOOKED_UP.replace("JOIN", "LEFT JOIN"), "its join cannot change"),
     (JOINED, JOINED.replace("1 MINUTE", "2 MINUTES"), "its join cannot change"),
-    (JOINED, f"{JOINED} WHERE s.v > 1", "a join of streams keeps the rows"),
+    (JOINED, f"{JOINED} WHERE s.v > 1", "a join of streams keeps state"),
     (TABLES, f"{TABLES} WHERE price > 1", "a query with a join of tables"),
     (
         OF_A_TABLE,
         "TABLE o AS SELECT place, COUNT(*) AS n FROM t WHERE name = 'a' GROUP BY place",
-        "takes back",
+        "undoes",
     ),
 ]
 
@@ -149,12 +149,12 @@ JSON = "(id VARCHAR KEY, {columns}) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON', 
         (
             JSON.format(columns="v INT", more=", WRAP_SINGLE_VALUE=false"),
             JSON.format(columns="v INT, w INT", more=""),
-            "how the value is written",
+            "the encoding of the value",
         ),
         (
             DELIMITED.format(more=""),
             DELIMITED.format(more=", VALUE_DELIMITER='|'"),
-            "how the value is written",
+            "the encoding of the value",
         ),
         (JSON.format(columns="v INT, w INT", more=""), JSON.format(columns="w INT", more=""), "V INTEGER"),
     ],
@@ -192,7 +192,7 @@ def test_a_replaced_query_keeps_its_id_and_stays_paused(service: StatementServic
         run(service, "CREATE OR REPLACE STREAM o AS SELECT id, w, many FROM s;")
     with pytest.raises(StatementFailedError, match=f"query `{query_id}`: its sources cannot change"):
         run(service, "CREATE OR REPLACE STREAM o AS SELECT id, v, w, many FROM other;")
-    with pytest.raises(StatementFailedError, match="it is made by a query"):
+    with pytest.raises(StatementFailedError, match="a query writes it"):
         run(
             service,
             "CREATE OR REPLACE STREAM o (id VARCHAR KEY, v BIGINT, w VARCHAR, many ARRAY<INT>, x INT) "

@@ -1,5 +1,5 @@
-"""Where statements do otherwise than ksqlDB's, and why; `docs/compatibility.md` says it to users. Those of
-functions are in `expressions/functions/differences.py`.
+"""Differences between our statements and ksqlDB's, and why; `docs/compatibility.md` lists them for users.
+Those of functions are in `expressions/functions/differences.py`.
 """
 
 from __future__ import annotations

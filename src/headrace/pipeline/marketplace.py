@@ -1,7 +1,7 @@
-"""The example's queries: events as they are posted become Avro, and Avro becomes rows of the lake.
+"""The example's queries: from posted events to Avro, and from Avro to rows of the lake.
 
-The first is that of the two statements in `examples/marketplace/events.sql`, which `headrace demo` runs. The
-second runs always, and has the columns of the first.
+The first is in `examples/marketplace/events.sql`, which `headrace demo` runs. The second always runs, and has
+the columns of the first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def statements(events_topic: str) -> str:
 
 
 def avro_plan(events_topic: str) -> QueryPlan:
-    """The plan of the statements, without anybody having run them."""
+    """The plan of the query in the statements, without running them."""
     parsed = parse(statements(events_topic))
     (source,) = (each for each in parsed if isinstance(each.statement, CreateSource))
     (query,) = (each for each in parsed if isinstance(each.statement, CreateAs))
@@ -39,7 +39,7 @@ def avro_plan(events_topic: str) -> QueryPlan:
 
 
 def lake_plan(settings: Settings) -> QueryPlan:
-    """All columns of the Avro records, as rows of the lake's table. Their keys are not looked at."""
+    """All columns of the Avro records, as rows of the lake's table. Ignores their keys."""
     avro = avro_plan(settings.events_topic).sink
     source = dataclasses.replace(avro, key=(), key_encoding=Encoding(format=Format.NONE))
     (parsed,) = parse(f"SELECT * FROM {source.name} EMIT CHANGES;")

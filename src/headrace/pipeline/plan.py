@@ -1,14 +1,14 @@
 """The frozen plan of one query: a tree of steps from its sources to its sink.
 
-Rules (`rules/`) make it from a statement; `spark/` runs it and EXPLAIN prints it. A step's input has columns
-named `ALIAS.COLUMN` behind `Read` (so `` `S.ID` `` in Spark SQL), and plain names behind `Project`, `Rekey`,
-`Aggregate` and `Explode`, which name what they give. Expressions are Spark SQL over the columns of the input,
-made so that a failing one gives null; beside it stands what the statement said, and where.
+Rules (`rules/`) make it from a statement; `spark/` runs it, and EXPLAIN prints it. The columns of a step's
+input are named `ALIAS.COLUMN` after `Read` (so `` `S.ID` `` in Spark SQL), and have plain names after
+`Project`, `Rekey`, `Aggregate` and `Explode`, which name their output. Expressions are Spark SQL over the
+columns of the input; one that fails gives null. They include the text in the statement and its position.
 
-Pseudo-columns come with `Read`, under the alias as well: ROWTIME (BIGINT, milliseconds), ROWPARTITION,
-ROWOFFSET, and for a windowed source WINDOWSTART and WINDOWEND (BIGINT).
+`Read` adds pseudo-columns, also under the alias: ROWTIME (BIGINT, milliseconds), ROWPARTITION, ROWOFFSET, and
+for a windowed source WINDOWSTART and WINDOWEND (BIGINT).
 
-Holds no Spark object and no identity of a running topic.
+Contains no Spark objects and no identities of existing topics.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.statements.position import Position
 from headrace.pipeline.statements.queries import Emit, JoinKind, Window
 
-# As in ksqlDB, where a statement does not say how long late records are waited for.
+# As in ksqlDB, for windows and joins without GRACE PERIOD.
 DEFAULT_GRACE_MS = 24 * 60 * 60 * 1000
 
 
 class Repartition(Enum):
-    """Which inputs have to be put into other partitions: for a join, an aggregation, or other keys."""
+    """Which inputs must be repartitioned: for a join, an aggregation, or other keys."""
 
     NONE = "none"
     LEFT = "left"
@@ -38,7 +38,7 @@ class Repartition(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A column that a step gives."""
+    """A column of a step's output."""
 
     name: str
     value: Computed
@@ -53,7 +53,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Keeps rows whose condition is true. On a table's changes the others become deletions."""
+    """Keeps rows whose condition is true. For changes of a table, the others become deletions."""
 
     input: Step
     condition: Computed
@@ -61,7 +61,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explode:
-    """Table functions: a row for each element of the longest, nulls where others are shorter."""
+    """Table functions: a row for each element of the longest; shorter ones are filled with nulls."""
 
     input: Step
     functions: tuple[Named, ...]
@@ -69,7 +69,7 @@ class Explode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rekey:
-    """PARTITION BY: other key columns, so other partitions. What it does not name stays."""
+    """PARTITION BY: other key columns, and so other partitions. Other columns stay."""
 
     input: Step
     keys: tuple[Named, ...]
@@ -85,22 +85,22 @@ class AggregateCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """GROUP BY: a row for each group and window. Gives the keys, the aggregates, and window columns.
+    """GROUP BY: a row for each group and window, with the keys, the aggregates, and window columns.
 
-    Rows of which a key is null belong to no group. Without keys (in queries that nobody keeps) there is one
-    group.
+    Rows with a null key belong to no group. Without keys (only in queries that are not persistent) there is
+    one group.
     """
 
     input: Step
     keys: tuple[Named, ...]
     calls: tuple[AggregateCall, ...]
     window: Window | None
-    # LEFT if the groups are not the input's keys, so that rows have to move.
+    # LEFT if the groups are not the input's keys, so that rows must move.
     repartition: Repartition = Repartition.NONE
 
     @property
     def grace_ms(self) -> int | None:
-        """How long behind the newest record a window still takes records; None without windows."""
+        """How long after its end a window accepts late records; None without windows."""
         if self.window is None:
             return None
         return DEFAULT_GRACE_MS if self.window.grace is None else self.window.grace.milliseconds
@@ -108,7 +108,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamJoin:
-    """Stream and stream, within a span of time: a row on the right from `before` before to `after` after."""
+    """Two streams, within a span of time: the right row is from `before_ms` before to `after_ms` after."""
 
     kind: JoinKind
     left: Step
@@ -123,21 +123,21 @@ class StreamJoin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLookup:
-    """Stream and table: each row of the stream with the table's row of that key at that moment."""
+    """Stream and table: each row of the stream with the table's current row of that key."""
 
     kind: JoinKind
     stream: Step
     table: Step
     stream_key: Computed
     table_key: Computed
-    # The table is broadcast as a whole and refreshed without a restart.
+    # The whole table is broadcast, and refreshed without a restart.
     is_global: bool
     repartition: Repartition = Repartition.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableJoin:
-    """Table and table: a table. With a foreign key the left key is an expression on the left's columns."""
+    """Two tables. With a foreign key, the left key is an expression over the left's columns."""
 
     kind: JoinKind
     left: Step
@@ -150,7 +150,7 @@ class TableJoin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """What SELECT names: key columns of the result, then its value columns."""
+    """SELECT: the key columns of the result, then its value columns."""
 
     input: Step
     keys: tuple[Named, ...]
@@ -161,7 +161,7 @@ Step = Read | Filter | Explode | Rekey | Aggregate | StreamJoin | TableLookup | 
 
 
 class PlanKind(Enum):
-    """What becomes of the rows: they are kept, sent to whoever asked as they come, or answered once."""
+    """Who gets the rows: the sink's topic, the client as they arrive, or the client once."""
 
     PERSISTENT = "persistent"
     PUSH = "push"
@@ -170,11 +170,11 @@ class PlanKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan:
-    """A query. `limit` works on the result; `emit` is CHANGES unless it says FINAL.
+    """A query. `limit` applies to the result; `emit` is CHANGES unless the statement says FINAL.
 
-    HAVING is a `Filter` behind `Aggregate`. `repartition` is that of the last step which has one. The sink of
-    a query that nobody keeps (`kind`) has no name and no topic, and all its columns are in the value, in the
-    order of the projection. `inserts`: the sink was there before.
+    HAVING is a `Filter` after `Aggregate`. `repartition` is that of the last step that has one. The sink of a
+    query that is not persistent (`kind`) has no name and no topic, and all its columns are in the value, in
+    the order of the projection. `inserts`: the sink existed before.
     """
 
     root: Step
@@ -184,9 +184,9 @@ class QueryPlan:
     kind: PlanKind = PlanKind.PERSISTENT
     limit: int | None = None
     inserts: bool = False
-    # The name that INSERT … WITH (QUERY_ID=…) asks for.
+    # The id from INSERT … WITH (QUERY_ID=…).
     query_id: str | None = None
-    # The table of the lake that the rows go to instead of the sink's topic.
+    # The table of the lake that gets the rows instead of the sink's topic.
     lake_table: TableLayout | None = None
 
     @property
@@ -196,7 +196,7 @@ class QueryPlan:
 
 
 def inputs_of(step: Step) -> tuple[Step, ...]:
-    """What a step works on, from left to right."""
+    """The inputs of a step, from left to right."""
     match step:
         case Read():
             return ()

@@ -230,7 +230,7 @@ def test_final_session_windows(plans: Plans) -> None:
 
 
 def test_session_windows_that_change_are_refused(plans: Plans) -> None:
-    with pytest.raises(HeadraceError, match="Session windows give their results when they are closed"):
+    with pytest.raises(HeadraceError, match="session windows only with results at their end"):
         plans.query(_sums(plans, _clicks(plans.topic("clicks")), SESSION))
 
 

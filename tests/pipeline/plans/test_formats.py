@@ -137,7 +137,7 @@ def test_json_that_does_not_fit(plans: Plans, kind: DataType, text: bytes) -> No
     frame = plans.spark.sql(f"SELECT X'{value.hex()}' AS value")
     parsed = frame.withColumn("parsed", reader.parsed(F.col("value")))
     (row,) = parsed.select(reader.reason(F.col("value"), F.col("parsed")).alias("reason")).collect()
-    assert row["reason"].startswith(f"Column C of the value is no {kind}: ")
+    assert row["reason"].startswith(f"Column C of the value is not of type {kind}: ")
 
 
 def test_bare_json_keys_and_values(plans: Plans) -> None:
@@ -151,7 +151,7 @@ def test_bare_json_keys_and_values(plans: Plans) -> None:
     )
     assert [(out.key, out.value) for out in results] == [(b'"a"', b"1"), (b'"b"', None)]
     assert [out.headers["headrace-error"] for out in dead] == [
-        "Column V of the value is no INTEGER: [3].",
+        "Column V of the value is not of type INTEGER: [3].",
         "The key is not a JSON value.",
         "The key is not a JSON value.",
     ]
@@ -351,7 +351,7 @@ def test_delimited(plans: Plans) -> None:
     assert set(results[1].json.values()) == {None}
     assert [out.headers["headrace-error"] for out in dead] == [
         "The value is not a line of 10 delimited fields.",
-        "Column I of the value is no INTEGER: five.",
+        "Column I of the value is not of type INTEGER: five.",
         "The value is not a line of 10 delimited fields.",
     ]
     back = source(plans.new_name("back"), value=SCALARS, value_format=Format.DELIMITED)

@@ -47,7 +47,11 @@ def test_filter_and_project(plans: Plans, mode: str) -> None:
     reasons = {(out.key, out.value, out.headers["headrace-error"]) for out in dead}
     assert reasons == {
         (b"eve", b"no json", "The value is not a JSON object."),
-        (b"fay", b'{"page": "x", "seconds": "soon"}', "Column SECONDS of the value is no INTEGER: soon."),
+        (
+            b"fay",
+            b'{"page": "x", "seconds": "soon"}',
+            "Column SECONDS of the value is not of type INTEGER: soon.",
+        ),
     }
     assert {out.headers["headrace-position"] for out in dead} == {"line 3, column 14"}
     identity = plans.cluster.lookup([topic])[topic]
@@ -135,7 +139,7 @@ def test_explode_numbers_its_rows(plans: Plans, mode: str) -> None:
     ordinals = [parse_source(out.headers["headrace-source"].encode()) for out in results]
     assert [(each.offset, each.ordinal) for each in ordinals] == [(0, 0), (0, 1), (3, 0), (3, 1), (3, 2)]
     assert [out.headers["headrace-error"] for out in dead] == [
-        "Column ITEMS of the value is no ARRAY<VARCHAR>: no array."
+        "Column ITEMS of the value is not of type ARRAY<VARCHAR>: no array."
     ]
 
 
@@ -221,7 +225,7 @@ def test_the_time_of_a_row_is_that_of_its_column(plans: Plans) -> None:
     ]
     assert results[0].rowtime == 1773480413000
     assert {out.headers["headrace-error"] for out in dead} == {
-        "Column AT, which has the record's time, holds no time."
+        "Column AT, the TIMESTAMP of the record, has no valid time."
     }
 
 
@@ -270,7 +274,8 @@ def test_too_few_slots_mean_micro_batches(plans: Plans) -> None:
     mode = query.mode(plans.cluster.lookup([topic]))
     assert mode.name == "micro-batch"
     assert mode.reason == (
-        "real-time mode would hold a slot for each of 11 partitions, and 10 are free; raise pipeline_slots"
+        "real-time mode would hold a slot for each of 11 partitions, "
+        "but only 10 are free; raise pipeline_slots"
     )
 
 

@@ -252,7 +252,7 @@ def test_an_aggregation_of_an_inner_join_of_streams(plans: Plans) -> None:
 def test_changes_of_an_aggregation_of_an_outer_join_are_refused(plans: Plans) -> None:
     left, right = _stream(plans.topic("left")), _stream(plans.topic("right"))
     join = _within(JoinKind.LEFT, read(left, "L"), read(right, "R"), "`L.ID`", "`R.ID`")
-    with pytest.raises(HeadraceError, match="behind an outer join"):
+    with pytest.raises(HeadraceError, match="after an outer join"):
         plans.query(_counted(plans, join, "`L.V`"))
 
 
@@ -286,5 +286,5 @@ def test_what_needs_a_second_watermark_is_refused(plans: Plans) -> None:
     assert isinstance(counted.root, Project)
     assert isinstance(counted.root.input, Aggregate)
     windowed = replace(counted.root, input=replace(counted.root.input, window=window))
-    with pytest.raises(HeadraceError, match="A window behind a join of streams"):
+    with pytest.raises(HeadraceError, match="A window after a join of streams"):
         plans.query(replace(counted, root=windowed))

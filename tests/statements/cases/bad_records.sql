@@ -11,7 +11,7 @@ CREATE STREAM COPY AS SELECT * FROM S;
 "b" | {"N": 1}
 >>> dead letters
 ~a | ~{"n": | The value is not a JSON object.
-~c | ~{"n": "many"} | Column N of the value is no INTEGER: many.
+~c | ~{"n": "many"} | Column N of the value is not of type INTEGER: many.
 ~d | ~[1] | The value is not a JSON object.
 ----
 -- a null value passes, and a filter drops it
@@ -37,8 +37,8 @@ CREATE STREAM COPY AS SELECT * FROM S;
 >>> COPY
 "b" | {"N": 12, "D": 1.5}
 >>> dead letters
-~a | ~{"n": 3000000000} | Column N of the value is no INTEGER: 3000000000.
-~c | ~{"d": 123.4} | Column D of the value is no DECIMAL(4, 2): 123.4.
+~a | ~{"n": 3000000000} | Column N of the value is not of type INTEGER: 3000000000.
+~c | ~{"d": 123.4} | Column D of the value is not of type DECIMAL(4, 2): 123.4.
 ----
 -- a key of the wrong length
 -- real-time
@@ -50,7 +50,7 @@ CREATE STREAM COPY AS SELECT * FROM S;
 >>> COPY
 1 | {"N": 2}
 >>> dead letters
-~xy | ~{"n": 1} | The key is no INTEGER as Kafka writes it: it has 2 bytes instead of 4.
+~xy | ~{"n": 1} | The key is not of type INTEGER as Kafka writes it: it has 2 bytes instead of 4.
 ----
 -- lines with too many or too few fields
 CREATE STREAM S (ID VARCHAR KEY, A INT, B INT) WITH (KAFKA_TOPIC='lines', VALUE_FORMAT='DELIMITED');
@@ -65,7 +65,7 @@ CREATE STREAM COPY AS SELECT * FROM S;
 >>> dead letters
 ~2 | ~1,2,3 | The value is not a line of 2 delimited fields.
 ~3 | ~1 | The value is not a line of 2 delimited fields.
-~4 | ~1,x | Column B of the value is no INTEGER: x.
+~4 | ~1,x | Column B of the value is not of type INTEGER: x.
 ----
 -- bytes that are no AVRO
 CREATE STREAM S (ID VARCHAR KEY, N INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='AVRO');

@@ -36,7 +36,7 @@ CREATE STREAM COPY AS SELECT * FROM S;
 >>> COPY
 "b" | {"WHEN_IT_WAS": "1970-01-02"} | @86400000
 >>> dead letters
-~a | ~{"when_it_was": "tomorrow"} | Column WHEN_IT_WAS, which has the record's time, holds no time.
+~a | ~{"when_it_was": "tomorrow"} | Column WHEN_IT_WAS, the TIMESTAMP of the record, has no valid time.
 ----
 -- the sink's time from a column of its own
 CREATE STREAM S (ID VARCHAR KEY, WHEN_IT_WAS BIGINT) WITH (KAFKA_TOPIC='events', VALUE_FORMAT='JSON');

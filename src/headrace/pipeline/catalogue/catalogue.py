@@ -1,8 +1,8 @@
-"""What statements have made: streams and tables, the queries that fill them, types.
+"""What statements have created: streams and tables, the queries that fill them, and types.
 
-Frozen values. A catalogue is the fold of the statement log (`statement_log.py`); nothing else changes it, so
-the gateway and the pipeline process have the same one. Never asks a broker or a registry: what statements
-leave open (columns taken from a schema, partitions of a topic) is settled before a statement is logged.
+Frozen values. The catalogue is the fold of the statement log (`statement_log.py`) and changes in no other
+way, so the gateway and the pipeline process have the same one. Never asks a broker or a registry: what a
+statement leaves open (columns from a schema, partitions of a topic) is settled before it is logged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class HeaderColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampColumn:
-    """The value column that has a record's time; a text has a format of Java's DateTimeFormatter."""
+    """The value column with the record's time; texts have a format of Java's DateTimeFormatter."""
 
     name: str
     format: str | None = None
@@ -50,7 +50,7 @@ class TimestampColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyWindow:
-    """Keys of the topic carry a window; `size_ms` is None for sessions, whose end stands in the key."""
+    """The window in the topic's keys; `size_ms` is None for sessions, whose keys include their end."""
 
     kind: WindowKind
     size_ms: int | None
@@ -58,21 +58,21 @@ class KeyWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """A format with what it may be told."""
+    """A format with its options."""
 
     format: Format
     delimiter: str = ","
-    # Whether a single column stands in a record of its own; None is the format's own way.
+    # Whether a single column is wrapped in a record; None is the default of the format.
     wrapped: bool | None = None
-    # The writer's schema, where the statement names one or the registry has it.
+    # The writer's schema, if the statement names one or the registry has one.
     schema_id: int | None = None
-    # The full name that the schema is to have.
+    # The full name for the schema.
     schema_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A stream or a table. Its columns without pseudo-columns: first the key's, then the value's."""
+    """A stream or a table. `columns` are those of the key, then those of the value; no pseudo-columns."""
 
     name: str
     kind: SourceKind
@@ -85,12 +85,12 @@ class Source:
     timestamp: TimestampColumn | None = None
     window: KeyWindow | None = None
     partitions: int = 1
-    # Made by CREATE SOURCE …: nobody may insert, and dropping it leaves the topic.
+    # Made by CREATE SOURCE …: inserts are refused, and dropping it keeps the topic.
     read_only: bool = False
-    # GLOBAL=true: joined with by broadcast.
+    # GLOBAL=true: joins broadcast it.
     is_global: bool = False
     statement: str = ""
-    # What a topic that is not there yet is made with; None is the broker's own way.
+    # For creating the topic if it does not exist; None is the default of the broker.
     replicas: int | None = None
     retention_ms: int | None = None
     # None: tables are compacted, streams are not.
@@ -102,10 +102,10 @@ class Source:
 
     @property
     def topic_config(self) -> dict[str, str]:
-        """How long the records of its topic stay, where the statement or the kind of source says so."""
+        """Retention of its topic, if the statement or the kind of source determines it."""
         policy = self.cleanup_policy
         if policy is None and self.kind is SourceKind.TABLE:
-            # A windowed table's keys never end, so old windows have to go by their age as well.
+            # A windowed table gets new keys forever, so old windows must expire by age as well.
             policy = "compact" if self.window is None else "compact,delete"
         config = {} if policy is None else {"cleanup.policy": policy}
         return config if self.retention_ms is None else config | {"retention.ms": str(self.retention_ms)}
@@ -127,10 +127,10 @@ class PersistentQuery:
     sources: tuple[str, ...]
     statement: str
     paused: bool = False
-    # Session properties that were set when it was made (auto.offset.reset, …).
+    # Session properties at its creation (auto.offset.reset, …).
     properties: tuple[tuple[str, str], ...] = ()
-    # The streams and tables that it names, and the types there were, as its statement found them: what
-    # `SELECT *` stands for does not change with its sources. A record of an older version has none.
+    # The streams and tables that it names, and all types, as they were when its statement was accepted: the
+    # meaning of `SELECT *` does not change with its sources. Records of older versions have none.
     found_sources: tuple[Source, ...] = ()
     found_types: tuple[tuple[str, DataType], ...] = ()
 
@@ -142,7 +142,7 @@ class Catalogue:
     types: dict[str, DataType] = field(default_factory=dict)
 
     def as_found_by(self, query: PersistentQuery) -> Catalogue:
-        """With what the query's statement found in place of what became of it since."""
+        """The catalogue with sources and types as they were when the query's statement was accepted."""
         if not query.found_sources:
             return self
         return Catalogue(

@@ -1,7 +1,7 @@
 """Sources, queries and types as JSON, for the statement log.
 
-Invariant: `read(write(value)) == value` for every value of the catalogue. A field that a record of an older
-version lacks gets its default.
+Invariant: `read(write(value)) == value` for every value of the catalogue. Fields that are
+missing from records of older versions get their defaults.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from headrace.pipeline.statements.types import (
     StructType,
 )
 
-# Fields of a source that are texts, numbers and the like.
+# Fields of a source that JSON has as they are.
 _PLAIN: Final = (
     "partitions",
     "read_only",

@@ -1,17 +1,18 @@
 """The catalogue as the fold of the statement log, and the rule by which several writers agree.
 
-The rule: a statement counts if it follows the last one that counts, that is if its `after` is that one's
+The rule: a statement counts if it follows the last one that counts, that is, if its `after` is that one's
 offset. A writer reads the log to its end, decides, and names the last statement that it saw; if another
-came in between, its own does not count, and it decides again. So every decision that counts was made on
-exactly the catalogue that it changes, without locks and without talking.
+arrived in between, its own does not count, and it decides again. So every decision that counts was based on
+exactly the catalogue that it changes, without locks and without messages between writers.
 
-A snapshot stands for all statements up to its offset, and these are then taken back. Compaction may remove
-some of them before others, so what is read on the way may count for a moment although it did not; a
-snapshot puts that right, because statements behind its offset are folded anew on it.
+A snapshot replaces all statements up to its offset, which are then retracted. Compaction may remove some of
+them before others, so while the log is being read a statement may seem to count although it did not; the
+snapshot corrects that, because statements after its offset are replayed on top of it.
 
-Invariant: who has read the log to its end has the same catalogue as everybody who read it at any time,
-whatever compaction removed. For: of the snapshots there the newest is never taken back; no statement behind
-its offset is; and whether one of these counts depends on nothing before it. No I/O, no locks, no time.
+Invariant: everybody who has read the log to its end has the same catalogue, whenever they read it and
+whatever compaction removed. This holds because the newest snapshot is never retracted, nor is any statement
+after its offset, and whether one of these counts depends on nothing before the snapshot. No I/O, no locks, no
+time.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from headrace.pipeline.catalogue.records import (
     StatementRecord,
 )
 
-# So many outcomes are known; who asks for its own asks a moment after it wrote.
+# Number of outcomes to remember; writers ask for theirs a moment after they wrote.
 RECENT: Final = 200
 
 
 class LogState:
-    """Changes by `replay` only."""
+    """Changes only in `replay`."""
 
     def __init__(self) -> None:
         self.catalogue = Catalogue()
@@ -50,17 +51,17 @@ class LogState:
         self.last = BEGINNING
         self._base = BEGINNING
         self._behind: dict[int, StatementRecord] = {}
-        # Of the last statements that count, in their order.
+        # Of the last statements that count, in order.
         self._recent: dict[str, Outcome] = {}
-        # What a snapshot made superfluous, until it is taken back.
+        # Keys that a snapshot made superfluous, until they are retracted.
         self._superfluous: dict[str, None] = {}
 
     def outcome(self, statement: str) -> Outcome | None:
-        """Of the statement with that id, if it counts."""
+        """The outcome of the statement with that id, if it counts."""
         return self._recent.get(statement)
 
     def commands(self) -> dict[str, Outcome]:
-        """Of each recent command its newest outcome."""
+        """The newest outcome of each recent command."""
         return {outcome.command: outcome for outcome in self._recent.values()}
 
     def snapshot(self) -> SnapshotRecord:
@@ -71,7 +72,7 @@ class LogState:
         return len(self._behind)
 
     def superfluous(self) -> tuple[str, ...]:
-        """Keys of records that the newest snapshot stands for."""
+        """Keys of records that the newest snapshot replaces."""
         return tuple(self._superfluous)
 
     def replay(self, offset: int, record: LogRecord) -> None:
@@ -128,7 +129,7 @@ def query_id_of(effect: PutQuery, offset: int) -> str:
 
 
 def apply(catalogue: Catalogue, effect: Effect, offset: int) -> Catalogue:
-    """The catalogue behind one effect of the statement at `offset`."""
+    """The catalogue after one effect of the statement at `offset`."""
     sources, queries, types = dict(catalogue.sources), dict(catalogue.queries), dict(catalogue.types)
     match effect:
         case PutSource():

@@ -1,13 +1,13 @@
 """Push queries as wishes: how the pipeline process learns what to run, and how the rows come back.
 
-A wish is a record of the compacted topic `_push_queries`: what is asked, and into which topic the rows are
-to go. The gateway writes it (`serving/push_queries.py`). The pipeline process follows the topic
-(`PushWishes`), runs each query into its own topic as it would any other, and stops it when the wish is taken
-back (a record without value) or is not renewed in time, because its gateway has died.
+A wish is a record of the compacted topic `_push_queries`: the query, and the topic for its rows. The gateway
+writes it (`serving/push_queries.py`). The pipeline process follows the topic (`PushWishes`), runs each query
+into its own topic like any other query, and stops it when the wish is withdrawn (a record without a value) or
+not renewed in time, because its gateway has died.
 
 Rows are JSON objects by column name, without keys, in a topic of one partition; `rows_sink` is that topic as
 a sink. A record with the header `headrace.end` ends the query; its value is the reason if it failed, and
-empty otherwise. The gateway makes the topic before the wish, and deletes it in the end.
+empty otherwise. The gateway creates the topic before the wish, and deletes it at the end.
 
 Invariant: a topic of rows belongs to one query, and its name is never used again.
 """
@@ -37,7 +37,7 @@ END_HEADER: Final = "headrace.end"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushWish:
-    """`alive_until` in milliseconds since 1970: the wish counts until then, if it is not renewed."""
+    """`alive_until`, in milliseconds since 1970: the wish is valid until then, unless it is renewed."""
 
     id: str
     statement: str
@@ -51,7 +51,7 @@ def encode_wish(wish: PushWish) -> bytes:
 
 
 def decode_wish(value: bytes) -> PushWish | None:
-    """None for what is not a wish."""
+    """None if the value is not a wish."""
     try:
         content = json.loads(value)
         properties = tuple((name, text) for name, text in content.pop("properties"))
@@ -74,7 +74,7 @@ def rows_sink(topic: str, columns: tuple[Column, ...]) -> Source:
 
 
 class PushWishes:
-    """The running side: the wishes that count now. For one thread."""
+    """The running side: the valid wishes. For one thread."""
 
     def __init__(self, cluster: Cluster) -> None:
         ensure_wishes_topic(cluster)
@@ -83,7 +83,7 @@ class PushWishes:
         self._known: dict[str, PushWish] = {}
 
     def poll(self, timeout: float, now_ms: int | None = None) -> dict[str, PushWish]:
-        """Read what came, and give the wishes that count, by id."""
+        """Read new records, and return the valid wishes by id."""
         for record in self._reader.poll(timeout):
             key, value = (record.key() or b"").decode(), record.value()
             wish = decode_wish(value) if value is not None else None
@@ -95,13 +95,13 @@ class PushWishes:
         return {name: wish for name, wish in self._known.items() if wish.alive_until > now}
 
     def end(self, wish: PushWish, reason: str) -> None:
-        """No more rows will come, because of that; the asking side learns it, if it is still there."""
+        """Tell the asking side, if it is still there, that no more rows will come, and why."""
         try:
-            # Writing to a topic that is gone would wait in vain for it to come.
+            # Writing to a deleted topic would wait in vain for it to appear.
             if self._cluster.topic(wish.topic) is not None:
                 self._cluster.produce(wish.topic, None, reason.encode(), headers=((END_HEADER, b""),))
         except HeadraceError as error:
-            _log.warning("the end of the push query %s was not told: %s", wish.id, error)
+            _log.warning("the end of the push query %s could not be sent: %s", wish.id, error)
 
     def close(self) -> None:
         self._reader.close()

@@ -1,11 +1,10 @@
 """Records of the statement log: what a statement changes, and snapshots. Values, and their bytes.
 
-A statement's record has a key that nobody else uses. It names the statement that it follows (`after`): how
-several writers agree by that is `log_state.py`. It says what changes, settled, so that replaying needs no
-parser, no rules and no cluster. A snapshot's key has its offset: snapshots of one key are equal, whoever
-writes them.
+Each statement's record has a unique key. It names the statement that it follows (`after`), by which several
+writers agree (`log_state.py`). It contains the changes in full, so replaying needs no parser, no rules and no
+cluster. A snapshot's key includes its offset: snapshots with the same key are equal, whoever writes them.
 
-Keys: `statement/<id>`, `snapshot/<offset>`. Values: JSON; a record without value takes back the one before.
+Keys: `statement/<id>`, `snapshot/<offset>`. Values: JSON; a record without a value retracts the earlier one.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from headrace.pipeline.catalogue.catalogue_json import (
 )
 from headrace.pipeline.statements.types import DataType
 
-# What the first statement follows.
+# The predecessor of the first statement.
 BEGINNING: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutSource:
-    """A stream or table is there, or is another one now."""
+    """Adds or replaces a stream or table."""
 
     source: Source
 
@@ -45,7 +44,7 @@ class RemoveSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutQuery:
-    """A query runs. `numbered`: its id gets the offset of the statement, as ksqlDB's ids have."""
+    """Adds or replaces a query. `numbered`: the statement's offset is appended to its id, as in ksqlDB."""
 
     query: PersistentQuery
     numbered: bool = True
@@ -78,7 +77,7 @@ Effect = PutSource | RemoveSource | PutQuery | RemoveQuery | PauseQuery | PutTyp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementRecord:
-    """`command` is the id under which ksqlDB's clients ask for the status; `message` says what happened."""
+    """`command` is the id by which ksqlDB's clients ask for the status; `message` says what happened."""
 
     id: str
     after: int
@@ -90,7 +89,7 @@ class StatementRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a statement that counts. Its offset is ksqlDB's command sequence number."""
+    """The result of a statement that counts. Its offset is ksqlDB's command sequence number."""
 
     statement: str
     offset: int
@@ -101,9 +100,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRecord:
-    """What the catalogue was behind the statement at the offset `of`, and the last statements up to it.
+    """The catalogue after the statement at the offset `of`, and the last statements up to it.
 
-    The latter so that a writer finds its own statement in a log that has moved on meanwhile.
+    With the latter a writer finds its own statement, even if the log has moved on.
     """
 
     of: int
@@ -113,7 +112,7 @@ class SnapshotRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetiredRecord:
-    """The record of that key is no longer needed."""
+    """The record with that key is no longer needed."""
 
     key: str
 

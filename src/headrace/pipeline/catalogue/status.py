@@ -1,11 +1,10 @@
-"""What becomes of each query, told through the log: the compacted topic `_pipeline_status`, key = query id,
-value = JSON.
+"""The status of each query, in the compacted topic `_pipeline_status`: key = query id, value = JSON.
 
-The newest record of a key is how that query is now; a reader that follows the topic sees every lake batch
-pass by.
+The newest record of a key is the current status of that query; a reader that follows the topic sees every
+batch of the lake.
 
-Beside it the compacted topic `_spark_plans`: how Spark runs each query, as text, empty between a query's
-start and Spark's first plan for it. It is apart because it is long, and asked for rarely (EXPLAIN).
+The compacted topic `_spark_plans` has Spark's plan of each query as text, which is empty between a query's
+start and Spark's first plan for it. It is a separate topic because plans are long and rarely read (EXPLAIN).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from headrace.client.writing import Outgoing, RecordWriter
 
 STATUS_TOPIC: Final = "_pipeline_status"
 PLANS_TOPIC: Final = "_spark_plans"
-# A record should stay well below what a broker takes by default, 1 MiB.
+# Well below the largest record that a broker accepts by default, 1 MiB.
 LONGEST_PLAN: Final = 500_000
 _WRITE_SECONDS: Final = 30.0
 
@@ -30,7 +29,7 @@ QueryState = Literal["WAITING", "RUNNING", "FAILED", "STOPPED"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStatus:
-    """How one query is, and for the lake query what its newest batch brought."""
+    """The status of one query; for the lake query, also its newest batch."""
 
     query: str
     state: QueryState
@@ -40,15 +39,15 @@ class QueryStatus:
     batch: int = -1
     rows: int = 0
     latency_quantiles_ms: tuple[float, ...] = ()
-    # Why it runs in that mode, as far as that was a choice.
+    # Why it runs in that mode, if there was a choice.
     mode_reason: str = ""
-    # Task slots that it holds for good.
+    # Task slots that it holds permanently.
     slots: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkPlan:
-    """Spark's plan of a query since its last start; no text as long as Spark has made none."""
+    """Spark's plan of a query since its last start; the text is empty until Spark has made one."""
 
     query: str
     text: str
@@ -56,9 +55,7 @@ class SparkPlan:
 
 
 class StatusLog:
-    """Writes statuses. A status that cannot be written is not worth stopping a query for: the next one
-    follows.
-    """
+    """Writes statuses. Failing to write one does not stop a query: the next one follows."""
 
     def __init__(self, cluster: Cluster) -> None:
         for topic in (STATUS_TOPIC, PLANS_TOPIC):
@@ -72,7 +69,7 @@ class StatusLog:
         self._write(PLANS_TOPIC, plan.query, msgspec.json.encode(plan))
 
     def forget(self, query: str) -> None:
-        """Take back what was told of a query that is gone for good."""
+        """Remove the status and the plan of a query that has been removed."""
         for topic in (STATUS_TOPIC, PLANS_TOPIC):
             self._write(topic, query, None)
 

@@ -1,7 +1,7 @@
-"""Keys and values of records in ksqlDB's formats, in Python: bytes ⇄ values of columns, one file a format.
+"""Keys and values of records in ksqlDB's formats, in Python: bytes ⇄ values of columns, one file per format.
 
-`Serializer` is the way in. Spark has formats of its own (`spark/formats/`), which write
-the same bytes; these here serve single rows.
+The entry point is `Serializer`. Spark has its own formats (`spark/formats/`), which write the same bytes;
+these are for single rows.
 """
 
 from headrace.pipeline.formats.records import (

@@ -1,7 +1,7 @@
 """AVRO in Confluent's wire format: a zero byte, the schema's id, the record.
 
-The schema of columns is ksqlDB's (`avro_types.py`). Any writer's schema is read by its id; fields match
-without case, and what the columns do not name is left out.
+The schema of columns is ksqlDB's (`avro_types.py`). Records of other writers are read with the schema of
+their id; field names are case-insensitive, and fields without a column are ignored.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def serialized(
     try:
         fastavro.schemaless_writer(output, parsed, content)
     except Exception as error:
-        # The library raises whatever comes: ValueError, TypeError, KeyError, and types of its own.
+        # The library raises ValueError, TypeError, KeyError, and its own types.
         raise ValueProblemError(f"the row does not fit the schema {schema_id}: {error}") from error
     return output.getvalue()
 
 
 def _fitting(content: Any, schema: Any) -> Any:  # noqa: PLR0911 - one for each shape
-    """In the shape of a schema, which somebody else may have registered: `id` for ID, entries for a map."""
+    """The value as a schema wants it, which others may have registered: `id` for ID, entries for a map."""
     if isinstance(schema, list):
         present = [member for member in schema if member != "null"]
         return _fitting(content, present[0]) if len(present) == 1 else content
@@ -90,7 +90,7 @@ def deserialized(
 
 
 def decoded(data: bytes, schema_by_id: Callable[[int], str | None]) -> Any:
-    """What stands in the bytes, by the schema whose id they have. Raises ValueProblemError."""
+    """The content of the bytes, by the schema with their id. Raises ValueProblemError."""
     if len(data) < _PREFIX.size or data[0] != 0:
         raise ValueProblemError("not in Confluent's wire format")
     _, schema_id = _PREFIX.unpack_from(data)
@@ -100,7 +100,7 @@ def decoded(data: bytes, schema_by_id: Callable[[int], str | None]) -> Any:
     try:
         return fastavro.schemaless_reader(io.BytesIO(data[_PREFIX.size :]), _parsed(text), None)
     except Exception as error:
-        # Damaged bytes make the library raise whatever comes.
+        # The library raises any kind of error for damaged bytes.
         raise ValueProblemError(f"not a record of schema {schema_id}: {error}") from error
 
 

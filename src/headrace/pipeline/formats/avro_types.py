@@ -1,8 +1,8 @@
-"""Columns as Avro schemas, as ksqlDB writes them: what both engines register and write with.
+"""Columns as Avro schemas, as ksqlDB writes them. Both Spark and Python register them and write with them.
 
-A row is a record `io.confluent.ksql.avro_schemas.KsqlDataSourceSchema` whose fields may all be null, unless
-the statement names it otherwise; records in it are named after their field, in the same namespace. Pure:
-schemas are JSON values or texts here, nothing is asked of a registry.
+A row is a record `io.confluent.ksql.avro_schemas.KsqlDataSourceSchema` with nullable fields, unless the
+statement gives another name; records in it are named after their field, in the same namespace. Pure: schemas
+are JSON values or texts here. Never asks a registry.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SCALARS: Final[dict[ScalarType, Any]] = {
 
 
 def schema_text(columns: tuple[Column, ...], *, wrapped: bool, full_name: str | None = None) -> str:
-    """The schema under which rows of these columns are written."""
+    """The schema for writing rows of these columns."""
     return record_schema(columns, full_name) if wrapped else bare_schema(columns[0])
 
 

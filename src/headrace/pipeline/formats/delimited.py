@@ -1,4 +1,4 @@
-"""DELIMITED: a line of fields, quoted where they must be; an empty field is null."""
+"""DELIMITED: a line of fields, quoted if necessary; an empty field is null."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """JSON as ksqlDB writes it: DATE as days, TIME and TIMESTAMP as milliseconds, BYTES as base64, DECIMAL as a
-number with all its digits. A text is taken where a number is asked for, as ksqlDB does.
+number with all its digits. Texts are accepted as numbers, as in ksqlDB.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def serialized(values: list[Any], columns: tuple[Column, ...], *, wrapped: bool)
 
 
 def text_of(value: Any) -> str:
-    """JSON. Written by hand, because `json` would make doubles of decimals."""
+    """JSON. Not with `json`, which would turn decimals into doubles."""
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, dict):
@@ -61,7 +61,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, float) and not math.isfinite(value):
-        # JSON has no numbers for these; Java's writers make texts of them.
+        # JSON has no such numbers; Java's writers write them as texts.
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
 
@@ -86,7 +86,7 @@ def deserialized(data: bytes, columns: tuple[Column, ...], *, wrapped: bool) -> 
 
 
 def read(content: Any, kind: DataType) -> Any:
-    """A value of JSON as one of that type. Raises ValueProblemError."""
+    """A JSON value as a value of that type. Raises ValueProblemError."""
     if content is None:
         return None
     if isinstance(kind, ArrayType) and isinstance(content, list):
@@ -112,7 +112,7 @@ def _lenient(content: Any, kind: DataType) -> Any:
         try:
             return float(content) if kind is DOUBLE else int(content)
         except ValueError as error:
-            raise ValueProblemError(f"'{content}' is no {kind}") from error
+            raise ValueProblemError(f"'{content}' is not of type {kind}") from error
     if kind in {INTEGER, BIGINT} and isinstance(content, Decimal) and content == int(content):
         return int(content)
     if kind is BOOLEAN and isinstance(content, str):

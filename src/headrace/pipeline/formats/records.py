@@ -1,9 +1,9 @@
 """Records of a source: rows to keys and values, and back.
 
-Invariants: a key of one column stands alone, one of several is a record; a value is a record unless
-WRAP_SINGLE_VALUE says otherwise; fields match without case when read. A key with a window ends with its
-start (8 bytes), that of a session with its end and its start, as Kafka Streams writes them. A row is a dict
-by column name, with the pseudo-columns of its record.
+Invariants: a key of one column is not wrapped, a key of several is a record; a value is a record unless
+WRAP_SINGLE_VALUE says otherwise; field names are case-insensitive when reading. A windowed key ends with the
+window's start (8 bytes), that of a session with its end and its start, as in Kafka Streams. A row is a dict
+by column name, including the pseudo-columns of its record.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _SESSION_TIMES: Final = struct.Struct(">qq")
 
 
 class Schemas(Protocol):
-    """What is needed of a schema registry; `RegistrySchemas` is one in the same process."""
+    """What is needed from a schema registry; `RegistrySchemas` is one in the same process."""
 
     def register(self, subject: str, schema: str, /) -> int: ...
 
     def schema_by_id(self, schema_id: int, /) -> str | None: ...
 
     def schemas_of(self, subject: str, /) -> dict[int, str]:
-        """All of a subject, by id, in the order of their versions."""
+        """All schemas of a subject, by id, in the order of their versions."""
         ...
 
     def why_not(self, subject: str, schema: str, /) -> str | None:
-        """What the subject's level has against the schema, None if it would be taken."""
+        """Why the subject's compatibility level forbids the schema; None if it would be accepted."""
         ...
 
 
 class Serializer:
-    """For one source. Raises ValueProblemError for what cannot be written or read."""
+    """Serializes the records of one source. Raises ValueProblemError."""
 
     def __init__(self, source: Source, schemas: Schemas) -> None:
         self.source = source
@@ -55,7 +55,7 @@ class Serializer:
     def value(self, row: dict[str, Any]) -> bytes | None:
         columns, encoding = self.source.value, self.source.value_encoding
         if not columns:
-            # A table without value columns: a null value would delete the row.
+            # For a table without value columns, as a null value would delete the row.
             return b"" if self.source.kind is SourceKind.TABLE else None
         values = [row.get(column.name) for column in columns]
         wrapped = len(columns) > 1 or encoding.wrapped is not False

@@ -1,1 +1,1 @@
-"""Statements to plans: names, types, Spark SQL. `planning.py` is the door; the rules are `rule_*.py`."""
+"""Statements to plans, by rules in `rule_*.py`; `planning.py` is the entry point."""

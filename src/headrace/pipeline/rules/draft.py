@@ -1,4 +1,4 @@
-"""A query on its way from tree to plan: what each rule takes and gives. A frozen value."""
+"""A query between tree and plan: the value that each rule takes and returns. Frozen."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ QueryStatement = CreateAs | InsertSelect | Query
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A key column of what the step gives.
+    """A key column of the step's output.
 
-    Whoever selects one of `expressions` selects the key; without any the key is lost. `value` is the key in
+    Selecting any of `expressions` selects the key; if there are none, the key is lost. `value` is the key in
     terms of the step's output, whichever of them is selected.
     """
 
@@ -31,7 +31,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StarColumn:
-    """A column that `*` stands for, by the name that it gets."""
+    """A column that `*` expands to, under its name in the result."""
 
     name: str
     expression: Expression
@@ -45,17 +45,17 @@ class Draft:
     text: str
     select: Select
     reads: tuple[Read, ...] = ()
-    # From here on of the step.
+    # The fields below describe the output of the step.
     step: Step | None = None
     kind: SourceKind = SourceKind.STREAM
     scope: Scope = field(default_factory=Scope)
     keys: tuple[Key, ...] = ()
-    # How errors call what a key comes from.
+    # What errors call the origin of the key.
     key_origin: str = "key column"
-    # Of a join: the key was made by it and is no column of a source.
+    # The key was made by a join, and is not a column of a source.
     has_made_key: bool = False
     stars: tuple[StarColumn, ...] = ()
-    # Once stars are columns and all have names.
+    # Set once stars are expanded and all columns have names.
     items: tuple[SelectExpression, ...] = ()
     repartition: Repartition = Repartition.NONE
     sink: Source | None = None

@@ -1,7 +1,7 @@
-"""A plan as text: the sink, then the steps from the last to the first, each with what it works on below it.
+"""A plan as text: the sink, then the steps from last to first, each with its inputs below it.
 
-An expression is shown as Spark runs it. Where rows have to move to other partitions it says so. A full plan
-has in addition which part of the statement each line is of, and the partitions of what is read.
+Expressions are shown as Spark runs them. The text says where rows must move to other partitions. A full plan
+also gives the position in the statement for each line, and the partitions of the sources.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _key_window(window: KeyWindow) -> str:
 
 
 class _Line(NamedTuple):
-    """A line of a step; what a full plan says behind it, and what part of the statement it is of."""
+    """A line of a step, what a full plan adds to it, and its position in the statement."""
 
     text: str
     at: Position = NOWHERE
@@ -222,7 +222,7 @@ def _moved_sides(step: StreamJoin | TableLookup | TableJoin) -> Iterator[_Line]:
     if step.repartition is Repartition.NONE:
         return
     left, right = (max(read.source.partitions for read in reads_of(side)) for side in inputs_of(step))
-    differ = "" if left == right else f": {left} partitions and {right} have to be as many"
+    differ = "" if left == right else f": {left} and {right} partitions must become equal in number"
     yield _Line(f"{_INDENT}{_moved(step.repartition, '')}", more=differ)
 
 

@@ -29,11 +29,13 @@ def check_columns(encoding: Encoding, columns: tuple[Column, ...], part: str, at
     written_as = encoding.format
     if written_as is Format.NONE and columns:
         raise StatementError(
-            f"The {part} has columns, which the format NONE cannot hold.", at, remedy=_other(part)
+            f"The {part} has columns, but the format NONE holds none.", at, remedy=_other(part)
         )
     if written_as is Format.KAFKA and len(columns) > 1:
         raise StatementError(
-            f"The {part} has {len(columns)} columns, and the format KAFKA holds one.", at, remedy=_other(part)
+            f"The {part} has {len(columns)} columns, but the format KAFKA holds only one.",
+            at,
+            remedy=_other(part),
         )
     for column in columns:
         reason = _reason(written_as, column)
@@ -52,13 +54,13 @@ def _other(part: str) -> str:
 def _reason(written_as: Format, column: Column) -> str:
     data_type = column.type
     if written_as is Format.KAFKA and data_type not in _KAFKA_TYPES:
-        return f"{data_type} is none of {', '.join(str(each) for each in _KAFKA_TYPES)}"
+        return f"{data_type} is not one of {', '.join(str(each) for each in _KAFKA_TYPES)}"
     if written_as is Format.DELIMITED and isinstance(data_type, ArrayType | MapType | StructType):
-        return f"{data_type} has no text of its own"
+        return f"{data_type} cannot be written as text"
     if written_as in (Format.JSON, Format.AVRO) and (found := _map_without_text_keys(data_type)) is not None:
-        return f"the keys of {found} are no VARCHAR"
+        return f"the keys of {found} are not VARCHAR"
     if written_as is Format.AVRO and (name := _bad_avro_name(column.name, data_type)) is not None:
-        return f"{name} is no name in Avro"
+        return f"{name} is not a valid name in Avro"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""What an aggregation cannot be."""
+"""Checks of aggregations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.pipeline.statements.expression_printing import expression_text
 from headrace.pipeline.statements.expressions import ColumnReference, Expression, FunctionCall, Node
 from headrace.pipeline.statements.tree import SourceKind
 
-# Those that can take a value back: a table's rows change and go.
+# Those that can undo a value: rows of a table change and disappear.
 _FOR_TABLES: Final = frozenset(
     {
         "ATTR",
@@ -38,7 +38,7 @@ def check_grouping(draft: Draft, calls: tuple[FunctionCall, ...]) -> None:
         raise StatementError(
             f"{expression_text(calls[0])} needs GROUP BY.",
             calls[0].at,
-            remedy="Without it only SELECT … EMIT CHANGES may aggregate.",
+            remedy="Only SELECT … EMIT CHANGES may aggregate without it.",
         )
     _check_groups(select.group_by)
     _check_calls(draft, calls)
@@ -58,10 +58,10 @@ def check_grouping(draft: Draft, calls: tuple[FunctionCall, ...]) -> None:
 def _check_groups(groups: tuple[Expression, ...]) -> None:
     for number, expression in enumerate(groups):
         if expression in groups[:number]:
-            raise StatementError(f"{expression_text(expression)} stands in GROUP BY twice.", expression.at)
+            raise StatementError(f"{expression_text(expression)} is in GROUP BY twice.", expression.at)
         if found := calls_of(FunctionKind.AGGREGATE, expression):
             raise StatementError(
-                f"{found[0].name} is an aggregate function: it cannot stand in GROUP BY.", found[0].at
+                f"{found[0].name} is an aggregate function, which GROUP BY cannot contain.", found[0].at
             )
 
 
@@ -71,7 +71,7 @@ def _check_calls(draft: Draft, calls: tuple[FunctionCall, ...]) -> None:
         for argument in call.arguments:
             if inner := calls_of(FunctionKind.AGGREGATE, argument):
                 raise StatementError(
-                    f"{inner[0].name} cannot stand inside {call.name}: aggregates do not nest.", inner[0].at
+                    f"{inner[0].name} cannot be inside {call.name}: aggregates do not nest.", inner[0].at
                 )
             _check_bounds(draft, argument, call.name)
     for expression in draft.select.group_by:
@@ -79,24 +79,25 @@ def _check_calls(draft: Draft, calls: tuple[FunctionCall, ...]) -> None:
     if draft.kind is not SourceKind.TABLE:
         return
     if window is not None:
-        raise StatementError("Windows are for streams: a table has none.", window.at)
+        raise StatementError("Only streams have windows; this is a table.", window.at)
     for call in calls:
         if call.name not in _FOR_TABLES:
             raise StatementError(
-                f"{call.name} cannot aggregate a table, whose rows change and go: it is for streams.", call.at
+                f"{call.name} cannot aggregate a table, whose rows change and disappear.",
+                call.at,
             )
 
 
 def _check_bounds(draft: Draft, expression: Expression, where: str) -> None:
-    """Bounds of the windows that are only being made."""
+    """Bounds of the windows that this aggregation makes."""
     if draft.select.window is None:
         return
     for node in walk(expression):
         if isinstance(node, ColumnReference) and node.source is None and node.name in WINDOW_COLUMNS:
             raise StatementError(
-                f"{node.name} is known behind the aggregation only: it cannot stand in {where}.",
+                f"{node.name} is known only after the aggregation: {where} cannot use it.",
                 node.at,
-                remedy="SELECT can have it.",
+                remedy="Use it in SELECT.",
             )
 
 
@@ -105,14 +106,14 @@ def _check_made_of_groups(draft: Draft, expression: Expression, clause: str) -> 
         raise StatementError(
             f"{expression_text(column)} in {clause} is neither in GROUP BY nor in an aggregate function.",
             column.at,
-            remedy="Add it to GROUP BY, or leave it out."
+            remedy="Add it to GROUP BY, or remove it."
             if clause == "SELECT"
             else "WHERE filters rows before they are grouped.",
         )
 
 
 def _outside(draft: Draft, node: Node) -> Iterator[ColumnReference]:
-    """Columns in none of the groups and in no aggregate function."""
+    """Columns that are neither in a group nor in an aggregate function."""
     if node in draft.select.group_by:
         return
     if isinstance(node, FunctionCall) and function_of(node).kind is FunctionKind.AGGREGATE:

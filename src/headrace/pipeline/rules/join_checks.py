@@ -1,4 +1,4 @@
-"""What cannot be joined, and why."""
+"""Checks of joins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from headrace.pipeline.statements.tree import SourceKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """Of one join: what is there so far (left), the new source (right), and the expressions of ON."""
+    """The sides of one join: the result so far (left), the new source (right), and the expressions in ON."""
 
     join: Join
     left: SourceKind
@@ -35,7 +35,7 @@ class Sides:
 
     @property
     def by_foreign_key(self) -> bool:
-        """Table and table, where the left side is joined by something else than its primary key."""
+        """Two tables, and the left side is not joined by its primary key."""
         return (
             self.left is SourceKind.TABLE
             and self.right.source.kind is SourceKind.TABLE
@@ -44,26 +44,26 @@ class Sides:
 
 
 def joined_by(join: Join, left: tuple[str, ...], right: str) -> tuple[Expression, Expression]:
-    """The sides of ON: first that of what is there so far, then that of the new source."""
+    """The sides of ON: first that of the result so far, then that of the new source."""
     on = join.on
     if isinstance(on, Logical):
         raise StatementError(
-            f"A join has one condition only: {expression_text(on)}.",
+            f"A join can have only one condition: {expression_text(on)}.",
             on.at,
-            remedy="WHERE takes the others.",
+            remedy="Put the others into WHERE.",
         )
     if not isinstance(on, Comparison) or on.operator is not ComparisonOperator.EQUAL:
-        raise StatementError(f"A join needs an equation: {expression_text(on)} is none.", on.at)
+        raise StatementError(f"A join needs an equation, and {expression_text(on)} is not one.", on.at)
     sources = [_source_of(side, on) for side in (on.left, on.right)]
     if sources[0] == sources[1]:
         raise StatementError(
             f"Both sides of {expression_text(on)} belong to {written(sources[0])}.",
             on.at,
-            remedy="Each side must belong to another source.",
+            remedy="Each side must belong to a different source.",
         )
     if right not in sources:
         raise StatementError(
-            f"{expression_text(on)} says nothing about {written(right)}, which is joined here.", on.at
+            f"{expression_text(on)} does not refer to {written(right)}, which is joined here.", on.at
         )
     flipped = sources[0] == right
     other = sources[1] if flipped else sources[0]
@@ -71,7 +71,7 @@ def joined_by(join: Join, left: tuple[str, ...], right: str) -> tuple[Expression
         raise StatementError(
             f"{written(other)} in {expression_text(on)} is joined later.",
             on.at,
-            remedy="A join can name what stands before it.",
+            remedy="A join can refer only to sources before it.",
         )
     return (on.right, on.left) if flipped else (on.left, on.right)
 
@@ -91,7 +91,7 @@ def _source_of(side: Expression, on: Comparison) -> str:
 
 
 def check_sources(sides: Sides) -> None:
-    """The kinds of sources and of join, WITHIN, windows."""
+    """Checks the kinds of sources and of join, WITHIN, and windows."""
     join, right = sides.join, sides.right.source
     if sides.left is SourceKind.TABLE and right.kind is SourceKind.STREAM:
         raise StatementError(
@@ -102,13 +102,13 @@ def check_sources(sides: Sides) -> None:
     is_stream_join = sides.left is SourceKind.STREAM and right.kind is SourceKind.STREAM
     if is_stream_join and join.within is None:
         raise StatementError(
-            "Two streams are joined within a span of time.",
+            "A join of two streams needs WITHIN.",
             join.at,
-            remedy="Say how long: JOIN … WITHIN 1 HOUR ON ….",
+            remedy="For example: JOIN … WITHIN 1 HOUR ON ….",
         )
     if not is_stream_join and join.within is not None:
         raise StatementError(
-            "WITHIN is for two streams: a join with a table has no window.",
+            "WITHIN is only for joins of two streams: a join with a table has no window.",
             join.within.at,
             remedy="Leave it out.",
         )
@@ -124,12 +124,12 @@ def _check_lookup(sides: Sides) -> None:
     join = sides.join
     if join.kind in (JoinKind.RIGHT, JoinKind.FULL):
         raise StatementError(
-            f"A {join.kind.value} join of a stream with a table does not exist: only INNER and LEFT do.",
+            f"A {join.kind.value} join of a stream with a table is not supported: only INNER and LEFT are.",
             join.at,
         )
     if not _is_primary_key(sides.right, sides.on[1]):
         raise StatementError(
-            f"A stream is joined with a table by the table's primary key: {_equation(sides)} does not.",
+            f"A stream joins a table by the table's primary key, but {_equation(sides)} does not use it.",
             join.on.at,
             remedy=_primary_key(sides.right),
         )
@@ -139,7 +139,7 @@ def _check_tables(sides: Sides) -> None:
     join = sides.join
     if not _is_primary_key(sides.right, sides.on[1]):
         raise StatementError(
-            f"Tables are joined by the primary key of the right one: {_equation(sides)} does not.",
+            f"Tables join by the primary key of the right one, but {_equation(sides)} does not use it.",
             join.on.at,
             remedy=_primary_key(sides.right),
         )
@@ -147,13 +147,13 @@ def _check_tables(sides: Sides) -> None:
         return
     if join.kind in (JoinKind.RIGHT, JoinKind.FULL):
         raise StatementError(
-            f"A {join.kind.value} join by a foreign key does not exist: only INNER and LEFT do.", join.at
+            f"A {join.kind.value} join by a foreign key is not supported: only INNER and LEFT are.", join.at
         )
     if len(sides.left_reads) > 1:
         raise StatementError(
             f"A join by a foreign key must be the first one: {_equation(sides)}.",
             join.on.at,
-            remedy="Make a table of the first joins and join that.",
+            remedy="Create a table with the first joins, and join that table.",
         )
 
 
@@ -174,19 +174,19 @@ def _check_windows(sides: Sides, left: KeyWindow | None, right: KeyWindow | None
             )
         if left.size_ms != right.size_ms:
             raise StatementError(
-                "Windows of different sizes have no keys in common.",
+                "Windowed sources are joined by their windows, and these have different sizes.",
                 sides.join.at,
                 remedy=f"One side has windows of {left.size_ms} ms, the other of {right.size_ms} ms.",
             )
 
 
 def check_moving(sides: Sides, *, is_moved: bool) -> None:
-    """Windowed keys carry their window: made anew they would lose it."""
+    """Windowed keys include their window, which new keys would lose."""
     if is_moved and sides.right.source.window is not None:
         raise StatementError(
-            f"Windowed sources are joined by their keys: {_equation(sides)} does not.",
+            f"Windowed sources are joined by their keys, but {_equation(sides)} does not use them.",
             sides.join.on.at,
-            remedy="They cannot be put into other partitions.",
+            remedy="They cannot be repartitioned.",
         )
 
 
@@ -195,7 +195,7 @@ def check_types(sides: Sides, left: Computed, right: Computed) -> None:
         raise StatementError(
             f"The sides of {_equation(sides)} differ in type: {left.type} and {right.type}.",
             sides.join.on.at,
-            remedy="CAST makes one type of both.",
+            remedy="CAST one of them to the type of the other.",
         )
     check_key_type(left.text, left.type, sides.join.on.at)
 

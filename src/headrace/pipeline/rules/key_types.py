@@ -1,4 +1,4 @@
-"""Types that a key may have."""
+"""Which types a key may have."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from headrace.pipeline.statements.types import ArrayType, DataType, MapType, Str
 def check_key_type(name: str, data_type: DataType, at: Position) -> None:
     if has_map(data_type):
         raise StatementError(
-            f"{name} is {data_type}: a key cannot hold a MAP.",
+            f"{name} is {data_type}, and keys cannot contain a MAP.",
             at,
-            remedy="The bytes of equal maps can differ, so equal keys would end up apart.",
+            remedy="Equal maps may have different bytes, so equal keys could land in different partitions.",
         )
 
 

@@ -1,8 +1,8 @@
 """Whether a plan runs in real-time mode or in micro-batches, and why, as EXPLAIN says it.
 
-Real-time mode passes single records on in milliseconds, and Spark has it for what keeps no state, reads Kafka
-and writes Kafka. It holds a task slot for each partition for good, so it also needs slots that are free.
-Pure: knows plans and settings, no Spark.
+Real-time mode forwards single records within milliseconds. Spark supports it for queries that keep no state,
+read from Kafka and write to Kafka. It permanently holds a task slot for each partition, so it also needs free
+slots. Pure: knows plans and settings, but not Spark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace.pipeline.plan import (
 
 REAL_TIME: Final = "real-time"
 MICRO_BATCH: Final = "micro-batch"
-# Slots that stay free for micro-batches when real-time queries hold the others for good.
+# Slots reserved for micro-batches, as real-time queries hold theirs permanently.
 SLOTS_FOR_BATCHES: Final = 2
 
 
@@ -34,7 +34,7 @@ class Mode:
 
 
 def mode_of(plan: QueryPlan, *, partitions: int, free_slots: int, settings: Settings) -> Mode:
-    """`partitions` of the source; `free_slots` are those that no real-time query holds."""
+    """`partitions` are those of the source; `free_slots` those that no real-time query holds."""
     if plan.lake_table is not None:
         return Mode(name=MICRO_BATCH, reason="a batch is one commit of the lake")
     obstacle = next((why for step in steps_of(plan.root) if (why := _obstacle(step))), None)
@@ -46,8 +46,8 @@ def mode_of(plan: QueryPlan, *, partitions: int, free_slots: int, settings: Sett
     if partitions > usable:
         return Mode(
             name=MICRO_BATCH,
-            reason=f"real-time mode would hold a slot for each of {partitions} partitions, and "
-            f"{max(usable, 0)} are free; raise pipeline_slots",
+            reason=f"real-time mode would hold a slot for each of {partitions} partitions, but "
+            f"only {max(usable, 0)} are free; raise pipeline_slots",
         )
     return Mode(name=REAL_TIME, reason="it keeps no state, reads one topic and writes topics")
 
@@ -55,12 +55,12 @@ def mode_of(plan: QueryPlan, *, partitions: int, free_slots: int, settings: Sett
 def _obstacle(step: Step) -> str | None:
     match step:
         case Aggregate():
-            return "an aggregation keeps state, which Spark has in micro-batches only"
+            return "an aggregation keeps state, which Spark supports only in micro-batches"
         case StreamJoin():
-            return "a join of streams keeps state, which Spark has in micro-batches only"
+            return "a join of streams keeps state, which Spark supports only in micro-batches"
         case TableJoin():
-            return "a join of tables looks both up, at the moment of a micro-batch"
+            return "a join of tables reads both tables in each micro-batch"
         case TableLookup() if not step.is_global:
-            return "a join with a table looks the table up at the start of each micro-batch"
+            return "a join with a table reads the table at the start of each micro-batch"
         case _:
             return None

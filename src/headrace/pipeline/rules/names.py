@@ -1,6 +1,6 @@
-"""Names for what a statement gives none: KSQL_COL_0, and for a struct's field the field's name.
+"""Names for columns that a statement does not name: KSQL_COL_0, or the name of a struct's field.
 
-As in ksqlDB a name that a source has already, or that was given before, gets the next free number.
+As in ksqlDB, a name that a source has already, or that was given before, gets the next free number.
 """
 
 from __future__ import annotations

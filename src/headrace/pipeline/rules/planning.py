@@ -1,12 +1,11 @@
 """Statements to plans, by an ordered tuple of rules.
 
-Each rule takes a draft and gives the next one; the order is that of the query's steps, from its sources to
-its sink. Pure: the same statement and catalogue give the same plan, and nothing is asked of a broker or a
-registry.
+Each rule takes a draft and returns the next one; the order is that of the query's steps, from its sources to
+its sink. Pure: the same statement and catalogue give the same plan. Never asks a broker or a registry.
 
-The catalogue keeps a query as its statement, not as its plan, together with what the statement found
-(`PersistentQuery.found_sources`). As planning is pure, `plan_again` gives the plan that was accepted,
-whatever has become of its sources since.
+The catalogue keeps a query as its statement, not as its plan, together with the sources as they were then
+(`PersistentQuery.found_sources`). As planning is pure, `plan_again` gives the plan that was accepted, however
+its sources have changed since.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def plan_query(statement: QueryStatement, catalogue: Catalogue, *, text: str = "
 def plan_again(text: str, query_id: str, catalogue: Catalogue) -> QueryPlan:
     """The plan of a query that was accepted before.
 
-    Raises StatementError where a newer version of the rules refuses what an older one took.
+    Raises StatementError if a newer version of the rules refuses what an older one accepted.
     """
     (parsed,) = parse(text)
     statement = parsed.statement
@@ -84,7 +83,7 @@ def plan_again(text: str, query_id: str, catalogue: Catalogue) -> QueryPlan:
 
 
 def _catalogue_before(statement: QueryStatement, query_id: str, catalogue: Catalogue) -> Catalogue:
-    """The catalogue as the statement found it: its sources as they were, without what it has made itself."""
+    """The catalogue when the statement was accepted: its sources as they were, without what it created."""
     query = catalogue.queries.get(query_id)
     found = catalogue if query is None else catalogue.as_found_by(query)
     if not isinstance(statement, CreateAs):

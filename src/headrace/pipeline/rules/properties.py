@@ -1,7 +1,7 @@
-"""WITH (…): which properties there are, and what their values may be.
+"""WITH (…): which properties exist, and which values they may have.
 
-ksqlDB's, and GLOBAL. Unknown ones are refused with the nearest known name; those of ksqlDB's that mean
-nothing here are refused by name.
+They are those of ksqlDB, and GLOBAL. Unknown ones are refused with a suggestion; those of ksqlDB that have no
+meaning here are refused by name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DELIMITERS: Final = {"TAB": "\t", "SPACE": " "}
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """Of one WITH clause. Values may be quoted or not, as ksqlDB takes them."""
+    """The properties of one WITH clause. Values may be quoted or not, as in ksqlDB."""
 
     given: dict[str, Property]
     at: Position
@@ -62,7 +62,7 @@ class Properties:
         for each in given:
             if each.name == "CLEANUP_POLICY":
                 raise StatementError(
-                    "CLEANUP_POLICY cannot be chosen: tables are compacted, streams are not.", each.at
+                    "CLEANUP_POLICY cannot be set: tables are compacted, streams are not.", each.at
                 )
             if each.name in _NOT_HERE:
                 raise UnsupportedError(f"The property {each.name} is not supported.", each.at)
@@ -82,7 +82,7 @@ class Properties:
         if given is None:
             return None
         if not isinstance(given.value, StringLiteral):
-            raise StatementError(f"{name} must be a text in quotes.", given.value.at)
+            raise StatementError(f"{name} must be a quoted text.", given.value.at)
         return given.value.value
 
     def whole(self, name: str, *, least: int = 1) -> int | None:
@@ -123,11 +123,11 @@ class Properties:
         return self.where(name if name in self.given else "FORMAT")
 
     def format(self, part: str) -> Format | None:
-        """Of the key or the value (`part`); FORMAT is for both."""
+        """The format of the key or the value (`part`); FORMAT is for both."""
         name = f"{part.upper()}_FORMAT"
         if "FORMAT" in self.given and name in self.given:
             raise StatementError(
-                f"FORMAT is for key and value: {name} cannot stand beside it.",
+                f"FORMAT is for key and value, so {name} cannot be given as well.",
                 self.where(name),
                 remedy="Use FORMAT alone, or KEY_FORMAT and VALUE_FORMAT.",
             )
@@ -147,7 +147,7 @@ class Properties:
         return Format[found.upper()]
 
     def encoding(self, part: str, chosen: Format, inherited: Encoding | None, columns: int) -> Encoding:
-        """With what the statement tells the format; a delimiter is inherited with its format."""
+        """The format with its options in the statement; a delimiter is inherited with its format."""
         delimiter = self._delimiter(part, chosen)
         if delimiter is None:
             same = inherited is not None and inherited.format is chosen
@@ -166,7 +166,9 @@ class Properties:
         if value is None:
             return None
         if chosen is not Format.DELIMITED:
-            raise StatementError(f"{name} is for the format DELIMITED, not {chosen.value}.", self.where(name))
+            raise StatementError(
+                f"{name} is only for the format DELIMITED, not {chosen.value}.", self.where(name)
+            )
         delimiter = _DELIMITERS.get(value.upper(), value)
         if len(delimiter) != 1 or (not value.strip()):
             raise StatementError(
@@ -183,7 +185,7 @@ class Properties:
             return None
         if columns > 1:
             raise StatementError(
-                f"{name} is for values of one column, and this one has {columns}.", self.where(name)
+                f"{name} is only for values with one column, but this one has {columns}.", self.where(name)
             )
         if chosen not in (Format.JSON, Format.AVRO) and value:
             raise StatementError(
@@ -197,9 +199,9 @@ class Properties:
         value = self.whole(name)
         if value is not None and chosen is not Format.AVRO:
             raise StatementError(
-                f"{name} is for formats with schemas in the registry, and {chosen.value} has none.",
+                f"{name} is only for formats with schemas in the registry, unlike {chosen.value}.",
                 self.where(name),
-                remedy="AVRO has.",
+                remedy="Use AVRO.",
             )
         return value
 
@@ -211,19 +213,19 @@ class Properties:
         if not given:
             return None
         if len(given) > 1:
-            raise StatementError(f"{given[0]} and {given[1]} are the same.", self.where(given[1]))
+            raise StatementError(f"{given[0]} and {given[1]} are the same property.", self.where(given[1]))
         if chosen is not Format.AVRO:
-            raise StatementError(f"{given[0]} is for AVRO, not {chosen.value}.", self.where(given[0]))
+            raise StatementError(f"{given[0]} is only for AVRO, not {chosen.value}.", self.where(given[0]))
         return self.filled(given[0])
 
     # Topics, times, windows.
 
     def retention(self, *, is_compacted: bool, window_ms: int | None = None) -> int | None:
-        """The longer of RETENTION_MS and of what the window asks for. What is compacted is kept for good."""
+        """The longer of RETENTION_MS and the retention of the window. Compacted topics keep their records."""
         given = self.whole("RETENTION_MS", least=-1)
         if given is not None and is_compacted:
             raise StatementError(
-                "RETENTION_MS is for streams and windowed tables: other tables keep a row for each key.",
+                "RETENTION_MS is only for streams and windowed tables: other tables keep a row for each key.",
                 self.where("RETENTION_MS"),
             )
         return max((each for each in (given, window_ms) if each is not None), default=None)
@@ -234,7 +236,7 @@ class Properties:
         if name is None:
             if form is not None:
                 raise StatementError(
-                    "TIMESTAMP_FORMAT needs TIMESTAMP: the column that it is about.",
+                    "TIMESTAMP_FORMAT needs TIMESTAMP, which names the column.",
                     self.where("TIMESTAMP_FORMAT"),
                 )
             return None
@@ -244,23 +246,23 @@ class Properties:
         if column is None:
             names = [each.name for each in columns]
             raise StatementError(
-                f"TIMESTAMP names {wanted}, and there is no such column.",
+                f"TIMESTAMP names the column {wanted}, which does not exist.",
                 where,
                 remedy=did_you_mean(wanted, names).strip() or f"There are {', '.join(names)}.",
             )
         if column.type is VARCHAR:
             if form is None:
                 raise StatementError(
-                    f"{wanted} is VARCHAR: TIMESTAMP_FORMAT must say how times are written.", where
+                    f"{wanted} is VARCHAR, so TIMESTAMP_FORMAT must give the format of its times.", where
                 )
         elif form is not None:
             raise StatementError(
-                f"TIMESTAMP_FORMAT is for VARCHAR, and {wanted} is {column.type}.",
+                f"TIMESTAMP_FORMAT is only for VARCHAR, but {wanted} is {column.type}.",
                 self.where("TIMESTAMP_FORMAT"),
             )
         elif column.type not in (BIGINT, TIMESTAMP):
             raise StatementError(
-                f"{wanted} is {column.type}: a record's time must be BIGINT, TIMESTAMP or VARCHAR.", where
+                f"{wanted} is {column.type}, but a record's time must be BIGINT, TIMESTAMP or VARCHAR.", where
             )
         return TimestampColumn(name=wanted, format=form)
 
@@ -282,14 +284,14 @@ class Properties:
         if kind is WindowKind.SESSION:
             if size is not None:
                 raise StatementError(
-                    "Sessions have no size: WINDOW_SIZE is for other windows.", self.where("WINDOW_SIZE")
+                    "WINDOW_SIZE is not for sessions, which have no fixed size.", self.where("WINDOW_SIZE")
                 )
             return KeyWindow(kind=kind, size_ms=None)
         if size is None:
             raise StatementError(
                 f"{kind.value} windows need WINDOW_SIZE.",
                 self.where("WINDOW_TYPE"),
-                remedy="As in WINDOW_SIZE='10 SECONDS'.",
+                remedy="For example: WINDOW_SIZE='10 SECONDS'.",
             )
         return KeyWindow(kind=kind, size_ms=self._duration(size))
 
@@ -299,9 +301,9 @@ class Properties:
         unit = unit if unit.endswith("S") else f"{unit}S"
         if len(words) != 2 or not words[0].isdigit() or unit not in UNIT_MILLISECONDS or int(words[0]) == 0:
             raise StatementError(
-                f"WINDOW_SIZE {size} is no span of time.",
+                f"WINDOW_SIZE {size} is not a duration.",
                 self.where("WINDOW_SIZE"),
-                remedy=did_you_mean(unit, UNIT_MILLISECONDS).strip() or "As in '10 SECONDS'.",
+                remedy=did_you_mean(unit, UNIT_MILLISECONDS).strip() or "For example: '10 SECONDS'.",
             )
         return int(words[0]) * UNIT_MILLISECONDS[unit]
 
@@ -316,7 +318,7 @@ def _formats() -> str:
 
 
 def column_name(text: str) -> str:
-    """As a statement would name it: in upper case unless it is in back-quotes."""
+    """The name as in a statement: in upper case, unless it is in back-quotes."""
     if len(text) > 1 and text[0] == text[-1] and text[0] in '`"':
         return text[1:-1]
     return text.upper()

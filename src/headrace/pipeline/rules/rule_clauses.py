@@ -1,4 +1,4 @@
-"""Which clauses go together, and with which kinds of source and query."""
+"""Which clauses can be combined, and with which kinds of source and query."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def _check_pull(select: Select) -> None:
     for clause, there in clauses.items():
         if there:
             raise StatementError(
-                f"A query of what is there now (a pull query) cannot have {clause}.",
+                f"A pull query cannot have {clause}.",
                 select.at,
-                remedy="EMIT CHANGES makes it a query that goes on.",
+                remedy="Add EMIT CHANGES to make it a push query.",
             )
 
 
@@ -44,14 +44,12 @@ def _check_grouping(select: Select) -> None:
     if not select.group_by and select.having is not None:
         raise StatementError("HAVING needs GROUP BY.", select.having.at, remedy="WHERE filters rows.")
     if select.group_by and select.partition_by:
-        raise StatementError(
-            "GROUP BY and PARTITION BY cannot stand in one query.", select.partition_by[0].at
-        )
+        raise StatementError("A query cannot have both GROUP BY and PARTITION BY.", select.partition_by[0].at)
     if select.emit is Emit.FINAL and (select.window is None or not select.group_by):
         raise StatementError(
-            "EMIT FINAL is for windowed aggregations.",
+            "EMIT FINAL is only for windowed aggregations.",
             select.at,
-            remedy="Give the query a WINDOW and GROUP BY, or say EMIT CHANGES.",
+            remedy="Add WINDOW and GROUP BY, or use EMIT CHANGES.",
         )
 
 
@@ -60,23 +58,23 @@ def _check_partitioning(draft: Draft) -> None:
     if not keys:
         return
     if draft.kind is SourceKind.TABLE:
-        raise StatementError("A table cannot be partitioned anew: PARTITION BY is for streams.", keys[0].at)
+        raise StatementError("PARTITION BY is only for streams, not for tables.", keys[0].at)
     if len(keys) > 1 and any(isinstance(key, NullLiteral) for key in keys):
-        raise StatementError("PARTITION BY NULL stands alone.", keys[0].at)
+        raise StatementError("PARTITION BY NULL cannot have other columns.", keys[0].at)
 
 
 def _check_name(draft: Draft, item: SelectExpression) -> None:
-    """Names of pseudo-columns cannot be given, and in a sink they cannot be."""
+    """Columns cannot have the names of pseudo-columns, least of all in a sink."""
     expression = item.expression
     name = item.alias
     own = expression.name if isinstance(expression, ColumnReference) else None
     if name in SYSTEM_COLUMNS and name != own:
-        raise StatementError(f"{name} is a reserved name: no column can be called so.", item.at)
-    # Both sides of a join have them: there the alias of the side comes before the name.
+        raise StatementError(f"{name} is a reserved name, which columns cannot have.", item.at)
+    # Both sides of a join have them, so there the names are prefixed with the alias.
     is_kept = name == own or (name is None and not draft.is_join)
     if draft.is_persistent and own in SYSTEM_COLUMNS and is_kept:
         raise StatementError(
-            f"{written(own)} is a reserved name: the result cannot have a column of that name.",
+            f"{written(own)} is a reserved name, which columns of the result cannot have.",
             item.at,
-            remedy=f"Give it another: {own} AS ….",
+            remedy=f"Give it another name: {own} AS ….",
         )

@@ -1,4 +1,4 @@
-"""Table functions in SELECT: rows for each row, made by a step before the projection."""
+"""Table functions in SELECT, which make several rows of one, in a step before the projection."""
 
 from __future__ import annotations
 
@@ -43,14 +43,18 @@ def _check(draft: Draft, expression: Expression, calls: tuple[FunctionCall, ...]
     first = calls[0]
     if draft.kind is SourceKind.TABLE:
         raise StatementError(
-            f"{first.name} makes rows, which a table cannot have: it is for streams.", first.at
+            f"{first.name} makes several rows of one, which is only possible for streams.", first.at
         )
     if draft.select.group_by or calls_of(FunctionKind.AGGREGATE, expression):
-        raise StatementError(f"{first.name} makes rows: it cannot stand in an aggregation.", first.at)
+        raise StatementError(
+            f"{first.name} makes several rows of one, so it cannot be in an aggregation.", first.at
+        )
     for call in calls:
         for argument in call.arguments:
             if inner := calls_of(FunctionKind.TABLE, argument):
-                raise StatementError(f"{inner[0].name} cannot stand inside {call.name}.", inner[0].at)
+                raise StatementError(f"{inner[0].name} cannot be inside {call.name}.", inner[0].at)
     for node in walk(expression):
         if isinstance(node, Case) and calls_of(FunctionKind.TABLE, node):
-            raise StatementError(f"{first.name} makes rows: it cannot stand in CASE.", first.at)
+            raise StatementError(
+                f"{first.name} makes several rows of one, so it cannot be in CASE.", first.at
+            )

@@ -1,7 +1,7 @@
 """GROUP BY: aggregates, their windows, and HAVING.
 
-Behind it there are only the groups, the aggregates and the bounds of windows; everything that SELECT and
-HAVING name has to be made of those.
+After it only the groups, the aggregates and the bounds of windows exist; SELECT and HAVING can use nothing
+else.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _keys(draft: Draft) -> tuple[Named, ...]:
         check_key_type(name, value.type, expression.at)
         if any(key.name == name for key in keys):
             raise StatementError(
-                f"Two groups are called {name}.", expression.at, remedy="Name one with AS in SELECT."
+                f"Two groups are named {name}.", expression.at, remedy="Rename one with AS in SELECT."
             )
         keys.append(Named(name=name, value=value))
     return tuple(keys)
@@ -131,7 +131,7 @@ def _computed(
 
 
 def _moved(draft: Draft) -> Repartition:
-    """Groups that are the key, and nothing else, are together already."""
+    """Rows need not move if the groups are exactly the key."""
     wanted = draft.select.group_by
     own = len(wanted) == len(draft.keys) and all(
         expression in key.expressions for expression, key in zip(wanted, draft.keys, strict=True)

@@ -1,4 +1,4 @@
-"""What SELECT names, as one list of expressions with names: stars become columns, and all get a name."""
+"""The items of SELECT as one list of named expressions: stars become columns, and all get names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _struct(draft: Draft, base: Expression) -> StructType:
     data_type = typed(base, draft.scope).type
     if not isinstance(data_type, StructType):
         raise StatementError(
-            f"{expression_text(base)} is {type_name(data_type)}, no STRUCT: it has no fields.", base.at
+            f"{expression_text(base)} is {type_name(data_type)}, not STRUCT, so it has no fields.", base.at
         )
     return data_type
 

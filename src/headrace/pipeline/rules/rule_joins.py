@@ -1,7 +1,7 @@
-"""Joins, from left to right: each takes what is there so far and one more source.
+"""Joins, from left to right: each joins the result so far with one more source.
 
-The key of a join is what both sides are joined by. Columns known to equal it may stand for it in the
-projection; where there is none (full joins, joins by expressions alone) the join makes a key of its own,
+The key of a join is the expression that both sides are joined by. Columns known to equal it may represent it
+in the projection; if there is none (full joins, joins by expressions only), the join makes its own key,
 ROWKEY.
 """
 
@@ -32,7 +32,7 @@ from headrace.pipeline.statements.tree import SourceKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """What has been joined so far. `equal` are expressions known to equal the key."""
+    """The result so far. `equal` are expressions known to equal the key."""
 
     step: Step
     kind: SourceKind
@@ -106,7 +106,7 @@ def _joined(draft: Draft, tree: Tree, join: Join, read: Read) -> Tree:
         return replace(new, kept_keys=own_keys(tree.reads[0], draft.scope, is_join=True))
     equal: tuple[Expression, ...] = ()
     if join.kind is not JoinKind.FULL:
-        # A tuple without doubles: the order decides which column is named first.
+        # A tuple without duplicates: the order decides which column is named first.
         before = tree.equal if left in tree.equal or right in tree.equal else ()
         equal = tuple(dict.fromkeys((*before, left, right)))
     return replace(
@@ -126,7 +126,7 @@ def _key(kind: JoinKind, left: Computed, right: Computed) -> Computed:
 
 
 def _is_key(tree: Tree, expression: Expression) -> bool:
-    """Of a single source, or of a table that a foreign key has joined before."""
+    """Whether it is the key of a single source, or of a table that was joined by a foreign key."""
     if len(tree.reads) > 1 and not tree.kept_keys:
         return False
     return _is_only_key(tree.reads[0], expression)
@@ -138,7 +138,7 @@ def _is_only_key(read: Read, expression: Expression) -> bool:
 
 
 def _moved(tree: Tree, read: Read, left: bool, right: bool) -> Repartition:
-    """Sides that are not partitioned by what they are joined by, and a side of fewer partitions."""
+    """Sides that are not partitioned by their join expression, and the side with fewer partitions."""
     if not left and not right and tree.partitions != read.source.partitions:
         left = tree.partitions < read.source.partitions
         right = not left

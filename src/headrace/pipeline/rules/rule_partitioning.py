@@ -1,4 +1,4 @@
-"""PARTITION BY: other keys, made of the source's columns. `PARTITION BY NULL` leaves none."""
+"""PARTITION BY: new keys, computed from the source's columns. `PARTITION BY NULL` removes the key."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _own(key: Named) -> Computed:
 
 
 def _stars(draft: Draft, new: tuple[tuple[Expression, str], ...]) -> tuple[StarColumn, ...]:
-    """The new keys come first, and what was a key is a value like others, at the end."""
+    """The new keys come first; the former keys become values, at the end."""
     taken = [expression for expression, _ in new]
     before = {expression for key in draft.keys for expression in key.expressions}
     others = [star for star in draft.stars if star.expression not in taken]

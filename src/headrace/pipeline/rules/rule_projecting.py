@@ -1,6 +1,6 @@
 """SELECT: which of its columns are the key of the result, and which are its values.
 
-A result that is kept must have the key. A result for whoever asked has all columns as values, in their order.
+A persistent query must select the key. The result of any other query has all columns as values, in order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def project(draft: Draft) -> Draft:
     values = tuple(_named(draft, item) for item in rest)
     if not values:
         raise StatementError(
-            "The projection has no value columns, only the key.",
+            "The projection has only the key, and no value columns.",
             draft.select.at,
             remedy="AS_VALUE(key) AS … copies a key into the value.",
         )
@@ -43,7 +43,7 @@ def project(draft: Draft) -> Draft:
 
 
 def _is_bound_of_star(item: SelectExpression) -> bool:
-    """They stay in the key, and would be doubled in the value."""
+    """They are part of the key, and would be duplicated in the value."""
     expression = item.expression
     is_bound = isinstance(expression, ColumnReference) and expression.name in WINDOW_COLUMNS
     return is_bound and item.alias in WINDOW_COLUMNS
@@ -59,7 +59,7 @@ def _named(draft: Draft, item: SelectExpression) -> Named:
 
 
 def _item_of(draft: Draft, key: Key) -> SelectExpression:
-    """The one column that is this key; of several expressions that could be it, the first selected."""
+    """The column that is this key; if several expressions could be, the first one selected."""
     for expression in key.expressions:
         found = [item for item in draft.items if item.expression == expression]
         if len(found) > 1:
@@ -107,7 +107,7 @@ def _check_names(draft: Draft, columns: tuple[Named, ...]) -> None:
         if count > 1:
             second = [column for column in columns if column.name == name][1]
             raise StatementError(
-                f"The result has {count} columns {written(name)}.",
+                f"The result has {count} columns named {written(name)}.",
                 second.value.at if second.value.at.line else draft.select.at,
                 remedy="Rename with AS.",
             )

@@ -1,9 +1,9 @@
-"""Column references get the source that they belong to, and what belongs to none is refused.
+"""Adds its source to each column reference, and refuses references that belong to no source.
 
-In a query of one source they all go without it, so that equal references are equal.
+In a query of one source, references have no source instead, so that equal references are equal.
 
-Two kinds of name stay without a source: the key that a join makes (ROWKEY…), and the bounds of the windows
-that this query makes; both come into being only later.
+Two kinds of names stay without a source, because later steps make them: the key of a join (ROWKEY…), and the
+bounds of the windows of this query.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ def _column(draft: Draft, clause: str, node: Node) -> Node | None:
             f"{clause} column {written(node.name)} is ambiguous.", node.at, remedy=f"It could be {choice}."
         )
     if found:
-        # One way to say it: without the source where there is only one.
+        # One normal form: without the source if there is only one.
         return replace(node, source=found[0].source if draft.is_join else None)
     if _comes_later(draft, clause, node):
         return replace(node, source=None)
     error = unknown_column(node, clause, columns)
     if clause == "PARTITION BY":
-        error.remedy = f"PARTITION BY works on columns of the source. {error.remedy}"
+        error.remedy = f"PARTITION BY uses columns of the source. {error.remedy}"
     raise error
 
 
@@ -98,7 +98,7 @@ def _check_alias(draft: Draft, alias: str, at: Position) -> None:
     if alias not in aliases:
         hint = did_you_mean(alias, aliases) or f"There are {', '.join(written(each) for each in aliases)}."
         raise StatementError(
-            f"{written(alias)} is no stream, table or alias of this query.", at, remedy=hint.strip()
+            f"{written(alias)} is not a stream, table or alias in this query.", at, remedy=hint.strip()
         )
 
 
@@ -107,5 +107,6 @@ def _check_parameters(draft: Draft, node: Lambda) -> None:
     for parameter in node.parameters:
         if parameter in columns:
             raise StatementError(
-                f"{written(parameter)} is a column: the lambda's parameter needs another name.", node.at
+                f"{written(parameter)} is a column, so the parameter of the lambda needs another name.",
+                node.at,
             )

@@ -1,4 +1,4 @@
-"""Where the rows go: a new stream or table, one that is there, or to whoever asked."""
+"""The sink of a query: a new stream or table, an existing one, or the client."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _columns(named: tuple[Named, ...]) -> tuple[Column, ...]:
 
 
 def _window(draft: Draft) -> KeyWindow | None:
-    """That of GROUP BY, or of the source that comes first, whose keys go on."""
+    """The window of GROUP BY, or of the first source, whose keys are kept."""
     window = draft.select.window
     if window is None:
         return draft.reads[0].source.window if draft.keys else None
@@ -78,7 +78,7 @@ def _new(draft: Draft, statement: CreateAs) -> Source:
     check_columns(value_encoding, value, "value", properties.where_format("value"))
     is_global = properties.flag("GLOBAL") or False
     if is_global and draft.kind is SourceKind.STREAM:
-        raise StatementError("GLOBAL is for tables.", properties.where("GLOBAL"))
+        raise StatementError("GLOBAL is only for tables.", properties.where("GLOBAL"))
     return Source(
         name=statement.name,
         kind=statement.kind,
@@ -111,7 +111,7 @@ def _key_encoding(draft: Draft, properties: Properties, inherited: Encoding, col
     if keys and isinstance(keys[0], NullLiteral):
         if chosen not in (None, Format.NONE):
             raise StatementError(
-                "PARTITION BY NULL leaves no key: KEY_FORMAT has nothing to write.",
+                "PARTITION BY NULL removes the key, so KEY_FORMAT has no meaning.",
                 properties.where("KEY_FORMAT"),
             )
         return Encoding(format=Format.NONE)
@@ -123,9 +123,9 @@ def _key_encoding(draft: Draft, properties: Properties, inherited: Encoding, col
 def _check_kind(draft: Draft, statement: CreateAs) -> None:
     if draft.kind is not statement.kind:
         raise StatementError(
-            f"The query gives a {draft.kind.value.lower()}, not a {statement.kind.value.lower()}.",
+            f"The result of the query is a {draft.kind.value.lower()}, not a {statement.kind.value.lower()}.",
             statement.at,
-            remedy=f"Say CREATE {draft.kind.value} {written(statement.name)} AS ….",
+            remedy=f"Use CREATE {draft.kind.value} {written(statement.name)} AS ….",
         )
 
 
@@ -136,9 +136,11 @@ def _check_name(draft: Draft, statement: CreateAs) -> None:
     if there.read_only:
         raise StatementError(f"{written(statement.name)} is read-only.", statement.at)
     if not statement.or_replace or there.kind is not statement.kind:
-        remedy = "Drop it first." if there.kind is not statement.kind else "CREATE OR REPLACE changes it."
+        remedy = (
+            "Drop it first." if there.kind is not statement.kind else "Use CREATE OR REPLACE to change it."
+        )
         raise StatementError(
-            f"There is a {there.kind.value.lower()} {written(statement.name)} already.",
+            f"A {there.kind.value.lower()} {written(statement.name)} already exists.",
             statement.at,
             remedy=remedy,
         )
@@ -152,21 +154,23 @@ def _existing(draft: Draft, statement: InsertSelect) -> Draft:
     shown = written(sink.name)
     Properties.of(statement.properties, INSERT, statement.at).filled("QUERY_ID")
     if sink.kind is SourceKind.TABLE:
-        raise StatementError(f"{shown} is a table: INSERT INTO … SELECT is for streams.", statement.at)
+        raise StatementError(
+            f"{shown} is a table, but INSERT INTO … SELECT is only for streams.", statement.at
+        )
     if sink.read_only:
-        raise StatementError(f"{shown} is read-only: nothing can be inserted.", statement.at)
+        raise StatementError(f"{shown} is read-only, so nothing can be inserted.", statement.at)
     if sink.headers:
-        raise StatementError(f"{shown} has columns of headers: nothing can be inserted.", statement.at)
+        raise StatementError(f"{shown} has columns for headers, so nothing can be inserted.", statement.at)
     if draft.kind is SourceKind.TABLE:
         raise StatementError(
-            f"The query gives a table, and {shown} is a stream.",
+            f"The result of the query is a table, but {shown} is a stream.",
             statement.at,
-            remedy="CREATE TABLE … AS keeps it.",
+            remedy="Use CREATE TABLE … AS.",
         )
     project = _project(draft)
     if not _fits(project.keys, sink.key) or not _fits(project.values, sink.value):
         raise StatementError(
-            f"The query's columns do not fit {shown}: it gives "
+            f"The columns of the query do not match {shown}: the query has "
             f"{_schema(_columns(project.keys), _columns(project.values))}.",
             statement.at,
             remedy=f"{shown} has {_schema(sink.key, sink.value)}.",
@@ -176,7 +180,7 @@ def _existing(draft: Draft, statement: InsertSelect) -> Draft:
 
 
 def _fits(named: tuple[Named, ...], columns: tuple[Column, ...]) -> bool:
-    """By name and place; numbers may be narrower than the column."""
+    """Columns match by name and position; numbers may be narrower than the column."""
     return [each.name for each in named] == [column.name for column in columns] and all(
         can_widen(each.value.type, column.type) for each, column in zip(named, columns, strict=True)
     )

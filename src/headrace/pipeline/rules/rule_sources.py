@@ -1,4 +1,4 @@
-"""FROM and JOIN: names to streams and tables. The reads are in the draft, one for each source."""
+"""FROM and JOIN: finds the streams and tables by name, and adds a read for each to the draft."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_sources(draft: Draft) -> Draft:
         _check_once(reads, reference)
         if draft.is_persistent and source.kind is SourceKind.TABLE and source.window is not None:
             raise StatementError(
-                f"{written(source.name)} is a windowed table: a query that keeps running cannot read it.",
+                f"{written(source.name)} is a windowed table, which a persistent query cannot read.",
                 reference.at,
                 remedy="Declare its topic as a stream: CREATE STREAM … WITH (KAFKA_TOPIC=…, WINDOW_TYPE=…).",
             )
@@ -38,9 +38,9 @@ def known_source(draft: Draft, name: str, at: Position) -> Source:
     source = draft.catalogue.sources.get(name)
     if source is None:
         raise StatementError(
-            f"There is no stream or table {written(name)}.",
+            f"There is no stream or table named {written(name)}.",
             at,
-            remedy=(_hint(name, draft.catalogue.sources) or "CREATE STREAM or CREATE TABLE makes one."),
+            remedy=(_hint(name, draft.catalogue.sources) or "Create it with CREATE STREAM or CREATE TABLE."),
         )
     return source
 
@@ -48,7 +48,7 @@ def known_source(draft: Draft, name: str, at: Position) -> Source:
 def _hint(name: str, known: dict[str, Source]) -> str:
     for other in known:
         if other.upper() == name.upper():
-            return f"There is {written(other)}: without back-quotes a name is in upper case."
+            return f"There is {written(other)}; names without back-quotes are in upper case."
     return did_you_mean(name, known).strip()
 
 
@@ -57,9 +57,11 @@ def _check_once(reads: list[Read], reference: SourceReference) -> None:
         raise StatementError(
             f"{written(reference.name)} is joined with itself, which is not supported.",
             reference.at,
-            remedy="A second stream or table on the same topic can be joined.",
+            remedy="Create a second stream or table on the same topic, and join that.",
         )
     if any(read.alias == reference.known_as for read in reads):
         raise StatementError(
-            f"Two sources are called {written(reference.known_as)}.", reference.at, remedy="Use AS."
+            f"Two sources are named {written(reference.known_as)}.",
+            reference.at,
+            remedy="Rename one with AS.",
         )

@@ -1,4 +1,4 @@
-"""A source's columns in a query: all that can be named, its key, and those that `*` stands for."""
+"""A source's columns in a query: all that can be named, its key, and those that `*` expands to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.pipeline.statements.types import BIGINT, DataType
 
 
 def columns_of(read: Read) -> tuple[Visible, ...]:
-    """A source's own columns, those of headers, and pseudo-columns, under its alias."""
+    """A source's own columns, those for headers, and pseudo-columns, under its alias."""
     source = read.source
     named: list[tuple[str, DataType]] = [(column.name, column.type) for column in source.columns]
     named += [(column.name, column.type) for column in source.headers]

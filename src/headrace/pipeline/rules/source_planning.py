@@ -19,7 +19,7 @@ _ALL_HEADERS: Final = ArrayType(StructType((StructField("KEY", VARCHAR), StructF
 
 
 def wants_inferred_columns(statement: CreateSource) -> bool:
-    """Whether value columns are left to the registry: none are named, and the format has schemas there."""
+    """Whether the registry provides the value columns: none are named, and the format has schemas there."""
     properties = Properties.of(statement.properties, SOURCE, statement.at)
     named = any(column.constraint is ColumnConstraint.NONE for column in statement.columns)
     return not named and properties.format("value") is Format.AVRO
@@ -34,7 +34,7 @@ def plan_source(
     inferred_key: tuple[Column, ...] = (),
     partitions: int | None = None,
 ) -> Source:
-    """`partitions` are those of a topic that is there; `inferred` the columns that the registry has.
+    """`partitions` are those of the topic, if it exists; `inferred` are the columns from the registry.
 
     Raises StatementError.
     """
@@ -45,14 +45,14 @@ def plan_source(
         raise StatementError(
             f"{written(statement.name)} needs a topic.",
             statement.at,
-            remedy="WITH (KAFKA_TOPIC='…') names it.",
+            remedy="Name it: WITH (KAFKA_TOPIC='…').",
         )
     value_format = properties.format("value")
     if value_format is None:
         raise StatementError(
             f"{written(statement.name)} needs VALUE_FORMAT.",
             statement.at,
-            remedy="As in WITH (VALUE_FORMAT='JSON').",
+            remedy="For example: WITH (VALUE_FORMAT='JSON').",
         )
     key = _key(statement, catalogue) or inferred_key
     value = _columns(statement, catalogue, ColumnConstraint.NONE) or inferred
@@ -89,14 +89,14 @@ def check_name(catalogue: Catalogue, kind: SourceKind, statement: CreateSource) 
     there = catalogue.sources.get(statement.name)
     if statement.or_replace and (statement.is_source or (there is not None and there.read_only)):
         raise StatementError(
-            f"{written(statement.name)} is read-only: OR REPLACE is not for CREATE SOURCE.", statement.at
+            f"{written(statement.name)} is read-only, so CREATE SOURCE cannot have OR REPLACE.", statement.at
         )
     if there is None or statement.if_not_exists:
         return
     if not statement.or_replace or there.kind is not kind:
-        remedy = "Drop it first." if there.kind is not kind else "CREATE OR REPLACE changes it."
+        remedy = "Drop it first." if there.kind is not kind else "Use CREATE OR REPLACE to change it."
         raise StatementError(
-            f"There is a {there.kind.value.lower()} {written(statement.name)} already.",
+            f"A {there.kind.value.lower()} {written(statement.name)} already exists.",
             statement.at,
             remedy=remedy,
         )
@@ -105,7 +105,7 @@ def check_name(catalogue: Catalogue, kind: SourceKind, statement: CreateSource) 
 def _is_global(kind: SourceKind, properties: Properties) -> bool:
     is_global = properties.flag("GLOBAL") or False
     if is_global and kind is SourceKind.STREAM:
-        raise StatementError("GLOBAL is for tables.", properties.where("GLOBAL"))
+        raise StatementError("GLOBAL is only for tables.", properties.where("GLOBAL"))
     return is_global
 
 
@@ -159,7 +159,7 @@ def _headers(statement: CreateSource, catalogue: Catalogue) -> tuple[HeaderColum
             data_type = resolved(column.type, catalogue.types, column.at)
             found.append(HeaderColumn(name=column.name, type=data_type, header=column.header))
     if sum(column.header is None for column in found) > 1:
-        raise StatementError("HEADERS can stand at one column only.", statement.at)
+        raise StatementError("Only one column can be HEADERS.", statement.at)
     return tuple(found)
 
 
@@ -174,12 +174,12 @@ def _check_header(column: ColumnDefinition, catalogue: Catalogue) -> None:
 def _check_columns(statement: CreateSource, key: tuple[Column, ...], value: tuple[Column, ...]) -> None:
     for column in statement.columns:
         if column.name in SYSTEM_COLUMNS:
-            raise StatementError(f"{column.name} is a reserved name: no column can be called so.", column.at)
+            raise StatementError(f"{column.name} is a reserved name, which columns cannot have.", column.at)
     if statement.kind is SourceKind.TABLE and not key:
         raise StatementError(
             f"The table {written(statement.name)} needs a primary key.",
             statement.at,
-            remedy="As in (ID INT PRIMARY KEY, …); other columns may come from the registry.",
+            remedy="For example: (ID INT PRIMARY KEY, …). Other columns may come from the registry.",
         )
     if not key and not value and not statement.columns:
         raise StatementError(
@@ -189,4 +189,4 @@ def _check_columns(statement: CreateSource, key: tuple[Column, ...], value: tupl
         )
     names = {column.name for column in key}
     for doubled in (column.name for column in value if column.name in names):
-        raise StatementError(f"There are two columns {written(doubled)}.", statement.at)
+        raise StatementError(f"There are two columns named {written(doubled)}.", statement.at)

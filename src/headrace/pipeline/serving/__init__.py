@@ -1,1 +1,1 @@
-"""Serves statements in the gateway: carries them out and answers those that ask."""
+"""Executes statements in the gateway, and answers queries."""

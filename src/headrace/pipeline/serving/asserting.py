@@ -1,4 +1,4 @@
-"""ASSERT TOPIC and ASSERT SCHEMA: wait until it is so, or say what is not."""
+"""ASSERT TOPIC and ASSERT SCHEMA: wait until the assertion holds, or report what does not."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Statements that change the catalogue: what each is to change, and what has to be there before.
+"""Statements that change the catalogue: the changes of each, and what must exist before them.
 
-`definition(statement, …)` gives two functions: `decide`, pure, from the catalogue as it is to what the
-statement changes in it, which may be called again when another statement came first; and `prepare`, which
-makes topics and is idempotent. Errors have ksqlDB's words. Never writes to the statement log itself.
+`definition(statement, …)` returns two functions. `decide` is pure: it takes the current catalogue and returns
+the statement's changes; it may be called again if another statement was logged first. `prepare` creates
+topics and is idempotent. Errors have ksqlDB's words. Never writes to the statement log itself.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from headrace.pipeline.statements.tree import (
 class Definition:
     decide: Callable[[Catalogue], Decision]
     prepare: Callable[[Decision], None] = lambda _: None
-    # Filled by `prepare`: what the client should know.
+    # Messages for the client.
     warnings: list[str] = field(default_factory=list)
 
 
@@ -66,15 +66,15 @@ class Definition:
 class Definitions:
     cluster: Cluster
     settings: Settings
-    # Columns of a source whose statement names none, from the registry.
+    # The columns from the registry, for a source whose statement names none.
     infer: Callable[[CreateSource], tuple[Column, ...]]
-    # Raises StatementError where the registry would not take what a query is to write.
+    # Raises StatementError if the registry would refuse the schemas of a sink.
     check_sink: Callable[[Source, Position], None]
 
     def definition(  # noqa: PLR0911 - one for each statement
         self, statement: Statement, text: str, session: Session
     ) -> Definition | None:
-        """None for a statement that changes nothing here."""
+        """None for a statement that does not change the catalogue."""
         match statement:
             case CreateSource():
                 return self._create(statement, text)
@@ -121,9 +121,10 @@ class Definitions:
         return Definition(decide=decide, prepare=self._make_sink_topic, warnings=warnings)
 
     def _topic_of(self, statement: CreateSource, warnings: list[str]) -> TopicIdentity | None:
-        """The topic, if it is there. One that is not, and of which no size is said, is made first.
+        """The topic, if it exists. If it does not, and the statement has no PARTITIONS, it is created first.
 
-        ksqlDB refuses the latter. Here topics come with their first event, and statements may come before.
+        ksqlDB refuses such a statement. Here the first event creates a topic, and statements may come
+        earlier.
         """
         name = _text_property(statement.properties, "KAFKA_TOPIC")
         topic = self.cluster.topic(name) if name else None
@@ -262,7 +263,7 @@ def _kept(session: Session) -> tuple[tuple[str, str], ...]:
 
 
 def _found(catalogue: Catalogue, names: Iterable[str]) -> dict[str, Any]:
-    """What a query keeps of the catalogue that its statement was planned with."""
+    """The part of the catalogue that a query keeps, to be planned again."""
     return {
         "found_sources": tuple(catalogue.sources[name] for name in dict.fromkeys(names)),
         "found_types": tuple(sorted(catalogue.types.items())),

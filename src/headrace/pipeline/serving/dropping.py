@@ -1,4 +1,4 @@
-"""DROP, TERMINATE, PAUSE and RESUME: what each changes in the catalogue. Pure; errors have ksqlDB's words."""
+"""DROP, TERMINATE, PAUSE and RESUME: their changes to the catalogue. Pure; errors have ksqlDB's words."""
 
 from __future__ import annotations
 

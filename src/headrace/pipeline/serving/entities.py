@@ -46,7 +46,7 @@ def warning(text: str, message: str) -> Entity:
 
 
 def type_text(kind: DataType) -> str:
-    """As the header of an answer names a type: texts are STRING there."""
+    """A type as in the header of an answer, where texts are STRING."""
     if kind is VARCHAR:
         return "STRING"
     if isinstance(kind, ArrayType):
@@ -168,7 +168,7 @@ def query_description(
     explained: tuple[str, str],
     state: str,
 ) -> dict[str, Any]:
-    """`explained`: our plan, and Spark's, which stands where ksqlDB has the topology of Kafka Streams."""
+    """`explained` is our plan, and Spark's plan in place of ksqlDB's Kafka Streams topology."""
     plan, topology = explained
     return {
         "id": query.id if query is not None else "",

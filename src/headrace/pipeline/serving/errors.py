@@ -1,6 +1,4 @@
-"""What a client is told when a statement fails, with ksqlDB's codes; the first three digits are the HTTP
-status.
-"""
+"""Errors of statements, with ksqlDB's codes; the first three digits are the HTTP status."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ SHUTTING_DOWN: Final = 50303
 
 
 class StatementFailedError(Exception):
-    """`entities` are the answers to the statements before it, which were carried out."""
+    """`entities` are the answers to the statements before it, which were executed."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""EXPLAIN: how a query runs, or would. Two texts: our plan with its mode, and Spark's plan.
+"""EXPLAIN: how a query runs, or would run. Two texts: our plan with its mode, and Spark's plan.
 
-What runs is asked of the pipeline process, through the log: the mode that a query has in fact, also where it
-has fallen back to micro-batches for want of slots, and the plan that Spark made of it. What does not run has
-the mode that it would get now, and no plan of Spark's, which is said: Spark plans batch by batch with the
-records in hand, and to start a query for the sake of a question would read its topics. Changes nothing.
+For running queries the pipeline process reports, through the log, the actual mode, which may be micro-batch
+for lack of slots, and Spark's plan. For other queries the text has the mode that they would get now, and says
+that there is no Spark plan: Spark plans each batch when it has its records, and EXPLAIN does not start a
+query, which would read its topics. Changes nothing.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from headrace.pipeline.statements.errors import StatementError
 
 # A query's state as ksqlDB names it.
 _STATES: Final = {"WAITING": "RUNNING", "RUNNING": "RUNNING", "FAILED": "ERROR", "STOPPED": "PAUSED"}
-_NOT_RUNNING: Final = "Spark's plan: there is none before the query runs; EXPLAIN <its id> shows it then."
-_PULL: Final = "Spark's plan: none, as the gateway answers by itself."
-_PUSHED: Final = "Spark's plan: told of queries that are kept (CREATE … AS, INSERT INTO … SELECT) only."
-_WAITS: Final = "Spark's plan: it has made none yet, for want of records."
+_NOT_RUNNING: Final = "Spark's plan: none until the query runs; then EXPLAIN <its id> shows it."
+_PULL: Final = "Spark's plan: none, as the gateway answers the query itself."
+_PUSHED: Final = "Spark's plan: available only for persistent queries (CREATE … AS, INSERT INTO … SELECT)."
+_WAITS: Final = "Spark's plan: none yet, as there were no records."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explaining:
     settings: Settings
-    # How queries are, as the pipeline process tells it; of those it does not name nothing is known.
+    # Statuses that the pipeline process reported.
     statuses: Callable[[], Iterable[QueryStatus]]
-    # Spark's plan of the query with that id, if it was told.
+    # Spark's plan of the query with that id, if it was reported.
     spark_plan: Callable[[str], SparkPlan | None]
 
     def states(self) -> dict[str, str]:
-        """By query id, in ksqlDB's words."""
+        """States by query id, in ksqlDB's words."""
         return {status.query: _STATES[status.state] for status in self.statuses()}
 
     def of_statement(self, plan: QueryPlan) -> tuple[str, str]:
@@ -48,15 +48,15 @@ class Explaining:
         return f"{self._expected_mode(plan)}\n{text}", _NOT_RUNNING
 
     def of_pushed(self, plan: QueryPlan) -> tuple[str, str]:
-        """Of a push query that is read now; the pipeline process tells of those that are kept only."""
+        """For a running push query; the pipeline process reports only persistent ones."""
         return f"{self._expected_mode(plan)}\n{explain(plan, full=True)}", _PUSHED
 
     def of_query(self, query: PersistentQuery, catalogue: Catalogue) -> tuple[str, str]:
         try:
             plan = plan_again(query.statement, query.id, catalogue)
         except StatementError as error:
-            # Accepted by an older version; the pipeline process says the same in its status.
-            return f"It could not be planned anew: {error}", _NOT_RUNNING
+            # Accepted by an older version; the status from the pipeline process has the same error.
+            return f"It could not be planned again: {error}", _NOT_RUNNING
         status = next((each for each in self.statuses() if each.query == query.id), None)
         mode = self._expected_mode(plan)
         if status is not None and status.state == "RUNNING":

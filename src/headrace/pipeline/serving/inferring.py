@@ -1,6 +1,6 @@
-"""Columns of a source whose statement names none: those of the Avro schema in the registry.
+"""Columns from the Avro schema in the registry, for a source whose statement names none.
 
-Names become upper case, as ksqlDB makes them; what its types cannot hold is refused by name.
+Names become upper case, as in ksqlDB; types that no column can have are refused by name.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LOGICAL: Final[dict[str, DataType]] = {
 
 
 def inferred_columns(statement: CreateSource, schemas: Schemas) -> tuple[Column, ...]:
-    """The value's columns; none where the statement names them or its format has no schemas."""
+    """The value's columns; none if the statement names them or its format has no schemas."""
     value_columns = [
         column
         for column in statement.columns
@@ -141,5 +141,5 @@ class _Reader:
 
     def _unsupported(self, what: str) -> StatementError:
         return StatementError(
-            f"The registered schema has {what}, which no column can hold.", self._statement.at
+            f"The registered schema has {what}, which no column can have.", self._statement.at
         )

@@ -1,6 +1,6 @@
 """INSERT INTO … VALUES, and rows that clients stream in: one row, one record in the source's formats.
 
-A row is checked against the columns before anything is written; it is acknowledged once the log has it.
+A row is checked against the columns before it is written, and acknowledged once the log has it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ROWTIME: Final = Column(name="ROWTIME", type=BIGINT)
 
 
 class Inserter:
-    """Writes rows into one source. Raises StatementError for a row that does not fit."""
+    """Writes rows to one source. Raises StatementError for a row that does not match its columns."""
 
     def __init__(self, source: Source, cluster: Cluster, schemas: Schemas, at: Position = NOWHERE) -> None:
         self._source = source
@@ -52,7 +52,7 @@ class Inserter:
         self._columns = {column.name: column for column in (*source.columns, ROWTIME)}
 
     def insert(self, row: Mapping[str, Any]) -> None:
-        """`row` is by column name; what it does not name is null."""
+        """`row` is by column name; missing columns are null."""
         checked = {name: self._checked(name, value) for name, value in row.items()}
         rowtime = checked.get(ROWTIME.name)
         if self._source.kind is SourceKind.TABLE and all(
@@ -86,7 +86,7 @@ class Inserter:
             raise self._failed(f"Column `{name}`: {error}") from error
 
     def _timestamp(self, row: Mapping[str, Any]) -> int | None:
-        """Of the column that TIMESTAMP names, where it holds one without a format."""
+        """The time in the column that TIMESTAMP names, if it needs no format."""
         named = self._source.timestamp
         if named is None or named.format is not None:
             return None
@@ -100,7 +100,7 @@ class Inserter:
 
 
 def target_of(name: str, catalogue: Catalogue, at: Position = NOWHERE) -> Source:
-    """A source that rows may be put into."""
+    """The source to insert into, if it accepts rows."""
     source = catalogue.sources.get(name)
     if source is None:
         raise StatementError(

@@ -1,4 +1,4 @@
-"""SHOW, DESCRIBE and EXPLAIN: what is there, in ksqlDB's shapes. Changes nothing."""
+"""SHOW, DESCRIBE and EXPLAIN, in ksqlDB's formats. Changes nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from headrace.pipeline.statements.tree import (
 
 RUNNING: Final = "RUNNING"
 PAUSED: Final = "PAUSED"
-# Topics that parts of the platform and Kafka itself write.
+# Topics of the platform and of Kafka itself.
 _INTERNAL_PREFIX: Final = "_"
 _SHOWN_DEFAULTS: Final = {
     "auto.offset.reset": "latest",
@@ -54,7 +54,7 @@ _SHOWN_DEFAULTS: Final = {
 class Listing:
     cluster: Cluster
     explaining: Explaining
-    # Push queries that are read here, by id.
+    # Push queries of this gateway, by id.
     pushed: Callable[[], Mapping[str, str]] = dict
 
     def show(  # noqa: PLR0911 - one for each list

@@ -1,4 +1,4 @@
-"""What a statement that changes the catalogue names: found, or the error in ksqlDB's words. Pure."""
+"""Finds what a statement names in the catalogue, or raises the error in ksqlDB's words. Pure."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from headrace.pipeline.statements.tree import CreateAs, CreateSource, SourceKind
 
 
 class NothingToDoError(Exception):
-    """IF NOT EXISTS and IF EXISTS: the statement is right and changes nothing."""
+    """IF NOT EXISTS or IF EXISTS applies: the statement is valid and changes nothing."""
 
 
 def command_id(kind: SourceKind, name: str, action: str) -> str:
-    # ksqlDB quotes the name in the ids of CREATE only.
+    # ksqlDB quotes the name only in the ids of CREATE.
     return f"{kind.value.lower()}/{f'`{name}`' if action == 'create' else name}/{action}"
 
 
 def in_the_way(statement: CreateSource | CreateAs, catalogue: Catalogue) -> Source | None:
-    """What OR REPLACE is to replace; raises for anything else of that name."""
+    """The source that OR REPLACE replaces; raises if the name is taken otherwise."""
     found = catalogue.sources.get(statement.name)
     if found is None or statement.or_replace:
         return found

@@ -1,7 +1,7 @@
-"""Pull queries: what a table holds now, or what a stream has held so far, answered without Spark.
+"""Pull queries: the current rows of a table, or all rows of a stream so far, without Spark.
 
-A query whose WHERE fixes all key columns is looked up; any other is a scan of the gateway's view of the
-table, or of the stream's topic from its beginning to its end. Conditions and columns are the Python forms of
+If WHERE fixes all key columns, the rows are looked up by key. Any other query scans the gateway's view of the
+table, or the stream's topic from its beginning to its end. Conditions and columns are the Python forms of
 what the rules plan, so a pull query accepts, refuses and computes what a kept query does.
 """
 
@@ -86,7 +86,7 @@ class PullQueries:
 
     def _table_rows(self, source: Source, where: Expression | None, scope: Scope) -> Iterator[Row]:
         keys = _fixed_keys(source, where, scope)
-        # An Avro key has its schema's id in its bytes, which may be another than ours.
+        # The bytes of an Avro key include its schema's id, which may differ from ours.
         if keys is None or source.key_encoding.format is Format.AVRO:
             yield from self.views.rows(source)
             return
@@ -180,7 +180,7 @@ def _headers(source: Source, headers: list[tuple[str, bytes | None]]) -> Row:
 
 
 def _fixed_keys(source: Source, where: Expression | None, scope: Scope) -> list[dict[str, Any]] | None:
-    """The keys that a WHERE names, all their columns; None if it leaves one open."""
+    """The keys that WHERE fixes, with all their columns; None if it leaves one open."""
     fixed: dict[str, list[Any]] = {}
     for condition in _conditions(where):
         name, values = _fixing(condition, scope)
@@ -224,7 +224,7 @@ def _fixing(condition: Expression, scope: Scope) -> tuple[str | None, list[Any]]
 
 
 def _constant(expression: Expression, scope: Scope) -> list[Any] | None:
-    """Its value in a list, if it has one without a row and is not null."""
+    """Its value in a list, if it is constant and not null."""
     try:
         value = typed(expression, scope).python({})
     except StatementError:

@@ -1,6 +1,6 @@
-"""Push queries as the gateway asks for them: wishes that it writes and renews, and the rows that come back.
+"""Push queries in the gateway: it writes and renews wishes, and reads the rows that come back.
 
-How the pipeline process learns of a wish, and what a topic of rows is, is in `catalogue/push_wishes.py`.
+`catalogue/push_wishes.py` describes wishes, topics of rows, and how the pipeline process follows them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from headrace.pipeline.statements.tree import Query
 
 _log = logging.getLogger(__name__)
 
-# A wish is renewed three times in its life.
+# A wish is renewed three times before it would expire.
 ALIVE_SECONDS: Final = 30.0
 
 
 class PushQuery:
-    """The asking side of one query. `poll` belongs to one thread at a time, `close` to any."""
+    """One push query. `poll` is for one thread at a time, `close` for any thread."""
 
     def __init__(
         self, wish: PushWish, columns: tuple[Column, ...], cluster: Cluster, schemas: Schemas
@@ -96,13 +96,13 @@ class PushQuery:
         return [read[column.name] for column in self.columns]
 
     def end(self) -> None:
-        """Called once, by who polled, when it polls no more."""
+        """Called once, by the polling thread, after its last poll."""
         self.closed.set()
         self._reader.close()
 
 
 class PushQueries:
-    """The asking side: all push queries of a gateway, kept alive while they are read."""
+    """All push queries of a gateway, renewed while they are read."""
 
     def __init__(self, cluster: Cluster, schemas: Schemas, settings: Settings) -> None:
         self._cluster = cluster
@@ -120,7 +120,7 @@ class PushQueries:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take all wishes back."""
+        """Withdraw all wishes."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
@@ -129,7 +129,7 @@ class PushQueries:
             self.end(query_id)
 
     def statements(self) -> dict[str, str]:
-        """What is asked for now, by id."""
+        """The current statements, by id."""
         with self._lock:
             return {wish.id: wish.statement for wish in self._wishes.values()}
 
@@ -169,7 +169,7 @@ class PushQueries:
                 query.closed.set()
 
     def close(self, query_id: str) -> bool:
-        """Somebody wants no more rows of it: whoever reads them sees the end. False if it is unknown."""
+        """End a query: its reader sees the end. False if the id is unknown."""
         with self._lock:
             query = self._queries.get(query_id)
         if query is None:
@@ -178,7 +178,7 @@ class PushQueries:
         return True
 
     def end(self, query_id: str) -> None:
-        """Take the wish back; called by who read the rows, after `PushQuery.end`."""
+        """Withdraw the wish; called by the reader of the rows, after `PushQuery.end`."""
         with self._lock:
             wish = self._wishes.pop(query_id, None)
             self._queries.pop(query_id, None)
@@ -188,7 +188,7 @@ class PushQueries:
             self._cluster.produce(WISHES_TOPIC, wish.id.encode(), None)
             self._cluster.delete_topic(wish.topic)
         except HeadraceError as error:
-            _log.warning("the push query %s is left to run out: %s", wish.id, error)
+            _log.warning("the push query %s could not be withdrawn and will expire: %s", wish.id, error)
 
     def _write(self, wish: PushWish) -> None:
         self._cluster.produce(WISHES_TOPIC, wish.id.encode(), encode_wish(wish))
@@ -202,7 +202,7 @@ class PushQueries:
                     self._wishes[query_id] = dataclasses.replace(wish, alive_until=_alive_until())
                 wishes = list(self._wishes.values())
             for wish in wishes:
-                # One that ended meanwhile is not to come back; if it does, it runs out.
+                # Do not renew a query that ended meanwhile; if it happens, it expires.
                 if wish.id in self.ids():
                     try:
                         self._write(wish)
@@ -210,14 +210,14 @@ class PushQueries:
                         _log.warning("the push query %s could not be renewed: %s", wish.id, error)
 
     def _abandoned(self) -> list[str]:
-        """Queries that nobody has read for long: their client went before the first row."""
+        """Queries that were not read for a long time, because the client left before the first row."""
         longest = time.monotonic() - 2 * ALIVE_SECONDS
         with self._lock:
             return [query.id for query in self._queries.values() if query.last_polled < longest]
 
 
 def _query_id(source: str, identity: uuid.UUID) -> str:
-    """As ksqlDB's, but in upper case, so that TERMINATE takes it without quotes."""
+    """As in ksqlDB, but in upper case, so that TERMINATE accepts it without quotes."""
     name = re.sub(r"[^A-Z0-9_]", "_", source.upper())
     return f"TRANSIENT_{name}_{identity.int % 10**18}"
 

@@ -1,4 +1,4 @@
-"""A registry in the same process, as the service asks it: what is not there is None, not an error."""
+"""A registry in the same process, for the statement service: a missing schema is None, not an error."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""CREATE OR REPLACE: which replacements are sound, as ksqlDB's rules for upgrades have them.
+"""CREATE OR REPLACE: which replacements are allowed, following ksqlDB's rules for upgrades.
 
-Of a stream or table: what goes on with the same topic, that is the same kind, topic, formats and key, and
-columns that are only added behind those there. Of a query in addition: what goes on from where the former
-one was. The new query takes over its checkpoint, which has the offsets of its sources and its state. So
-sources, grouping, windows, joins, keys and EXPLODE stay, and WHERE, HAVING and the expressions of columns may
-change; what was read before is not read again. State of joins and of aggregated tables hangs on all that
-their query does, so such a query is replaced by an equal one only. Everything else is refused with the
-reason. Pure.
+A stream or table must keep its kind, topic, formats and key; columns may only be added after the existing
+ones. A query must also be able to continue where the former one stopped: it takes over the checkpoint, which
+has the offsets of its sources and its state. So sources, grouping, windows, joins, keys and EXPLODE cannot
+change, but WHERE, HAVING and the expressions of columns can; records that were read are not read again. The
+state of joins and of aggregated tables depends on the whole query, so only an equal query can replace such a
+query. Everything else is refused with the reason. Pure.
 """
 
 from __future__ import annotations
@@ -40,19 +39,19 @@ from headrace.pipeline.plan import (
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.tree import CreateAs, CreateSource, SourceKind
 
-# Where a thing stands, and its words, change nothing of what it does.
+# Positions and the words of the statement do not affect what a query does.
 _MEANINGLESS = frozenset({"at", "text"})
 
 
 def check_replacement(former: Source, new: Source, statement: CreateSource | CreateAs) -> None:
-    """Raises StatementError where the new source cannot take the place of the former."""
+    """Raises StatementError if the new source cannot replace the former."""
     reason = _reason(former, new)
     if reason is not None:
         raise _refusal(f"data source `{former.name}`", reason, former, statement)
 
 
 def replaced_query(catalogue: Catalogue, sink: Source, statement: CreateAs) -> PersistentQuery:
-    """The query whose place the statement's takes: with its id, and so with its place in its sources."""
+    """The query that the statement replaces, taking over its id and thereby its offsets."""
     former = [known for known in catalogue.writers_of(sink.name) if known.kind is not QueryKind.INSERT]
     if not former:
         raise StatementError(
@@ -64,18 +63,18 @@ def replaced_query(catalogue: Catalogue, sink: Source, statement: CreateAs) -> P
 
 
 def check_not_written(catalogue: Catalogue, former: Source, statement: CreateSource) -> None:
-    """Raises StatementError if a query makes the stream or table, so that its columns are the query's."""
+    """Raises StatementError if a query writes the stream or table and so determines its columns."""
     if any(query.kind is not QueryKind.INSERT for query in catalogue.writers_of(former.name)):
         raise _refusal(
             f"data source `{former.name}`",
-            f"it is made by a query, which only CREATE OR REPLACE {former.kind.value} … AS SELECT replaces.",
+            f"a query writes it, which only CREATE OR REPLACE {former.kind.value} … AS SELECT can replace.",
             former,
             statement,
         )
 
 
 def check_upgrade(query_id: str, former: QueryPlan, new: QueryPlan, statement: CreateAs) -> None:
-    """Raises StatementError where the new plan cannot go on from where the former one is."""
+    """Raises StatementError if the new plan cannot continue where the former one stopped."""
     reason = next(_obstacles(former, new), None)
     if reason is not None:
         raise _refusal(f"query `{query_id}`", reason, former.sink, statement)
@@ -85,13 +84,13 @@ def _refusal(what: str, reason: str, former: Source, statement: CreateSource | C
     return StatementError(
         f"Cannot upgrade {what}: {reason}",
         statement.at,
-        remedy=f"DROP {former.kind.value} {former.name} and create it anew.",
+        remedy=f"DROP {former.kind.value} {former.name} and create it again.",
     )
 
 
 def _reason(former: Source, new: Source) -> str | None:  # noqa: PLR0911 - one for each reason
     if former.kind is not new.kind:
-        return f"it is a {former.kind.value.lower()}, and cannot become a {new.kind.value.lower()}."
+        return f"it is a {former.kind.value.lower()} and cannot become a {new.kind.value.lower()}."
     if former.topic != new.topic:
         return f"the topic cannot change from {former.topic} to {new.topic}."
     if former.key != new.key:
@@ -101,9 +100,9 @@ def _reason(former: Source, new: Source) -> str | None:  # noqa: PLR0911 - one f
     if former.value_encoding.format is not new.value_encoding.format:
         return "the format of the value cannot change."
     if _bytes_differ(former.key_encoding, new.key_encoding):
-        return "how the key is written (KEY_DELIMITER) cannot change."
+        return "the encoding of the key (KEY_DELIMITER) cannot change."
     if _bytes_differ(former.value_encoding, new.value_encoding):
-        return "how the value is written (VALUE_DELIMITER, WRAP_SINGLE_VALUE) cannot change."
+        return "the encoding of the value (VALUE_DELIMITER, WRAP_SINGLE_VALUE) cannot change."
     if former.window != new.window:
         return "the window cannot change."
     if former.value != new.value[: len(former.value)]:
@@ -111,13 +110,13 @@ def _reason(former: Source, new: Source) -> str | None:  # noqa: PLR0911 - one f
         return (
             f"columns can only be added at the end (missing or changed: {_listed(kept)})."
             if kept
-            else ("columns can only be added at the end, in the order that they have.")
+            else ("columns can only be added at the end, and keep their order.")
         )
     return None
 
 
 def _bytes_differ(former: Encoding, new: Encoding) -> bool:
-    """Of the same format. Wrapped is the default of several columns, so only its opposite tells."""
+    """Compares encodings of one format. Several columns are wrapped by default, so only False matters."""
     return former.delimiter != new.delimiter or (former.wrapped is False) != (new.wrapped is False)
 
 
@@ -126,7 +125,7 @@ def _listed(columns: Iterable[Column]) -> str:
 
 
 def _obstacles(former: QueryPlan, new: QueryPlan) -> Iterator[str]:
-    """Why the new plan cannot take over: the first reason is the one to tell."""
+    """Why the new plan cannot take over; the error gives the first reason."""
     if former.sources != new.sources:
         was, becomes = ", ".join(former.sources), ", ".join(new.sources)
         yield f"its sources cannot change from {was} to {becomes}."
@@ -134,14 +133,14 @@ def _obstacles(former: QueryPlan, new: QueryPlan) -> Iterator[str]:
         yield f"EMIT {former.emit.value} cannot become EMIT {new.emit.value}."
     yield from _differences(former.root, new.root)
     if _essence(_keys(former.root)) != _essence(_keys(new.root)):
-        yield "what its key is made of cannot change, as rows of one key would be in two partitions."
+        yield "the expression of its key cannot change, as rows of one key would be in two partitions."
     keeper = next((why for plan in (former, new) if (why := _bound_to_all(plan.root))), None)
     if keeper is not None and _essence(former.root) != _essence(new.root):
         yield keeper
 
 
 def _differences(former: Step, new: Step) -> Iterator[str]:
-    """Between the steps that a checkpoint depends on: all but WHERE, HAVING and SELECT."""
+    """Differences between the steps that a checkpoint depends on: all but WHERE, HAVING and SELECT."""
     former, new = _lasting(former), _lasting(new)
     if type(former) is not type(new):
         yield _changed_kind(former, new)
@@ -166,13 +165,13 @@ def _changes(former: Step, new: Step) -> Iterator[str]:
                 yield "its GROUP BY cannot change: the state is kept by group."
             if _essence(former.calls) != _essence(new.calls):
                 yield (
-                    "its aggregates cannot change: the state has nothing of a new one for the records "
-                    "that were read before."
+                    "its aggregates cannot change: the state of a new one would lack the records that were "
+                    "read before."
                 )
         case Rekey(), Rekey() if _essence(former.keys) != _essence(new.keys):
             yield "its PARTITION BY cannot change, as rows of one key would be in two partitions."
         case Explode(), Explode() if _essence(former.functions) != _essence(new.functions):
-            yield "its EXPLODE cannot change: rows are told from each other by their number in a record."
+            yield "its EXPLODE cannot change: rows are identified by their number within a record."
         case ((StreamJoin() | TableLookup() | TableJoin()), _) if _joined(former) != _joined(new):
             yield "its join cannot change."
         case _:
@@ -180,7 +179,7 @@ def _changes(former: Step, new: Step) -> Iterator[str]:
 
 
 def _joined(step: Step) -> object:
-    """What a join itself does, apart from what it joins."""
+    """What the join itself does, without its inputs."""
     inputs = inputs_of(step)
     return [_essence(getattr(step, field.name)) for field in dataclasses.fields(step)
             if getattr(step, field.name) not in inputs]  # fmt: skip
@@ -197,9 +196,9 @@ def _changed_kind(former: Step, new: Step) -> str:
     }
     was, becomes = names.get(type(former)), names.get(type(new))
     if was is None:
-        return f"{becomes} cannot be added to a query that runs: nothing is known of the records before."
+        return f"{becomes} cannot be added to a running query: the state would lack the records before."
     if becomes is None:
-        return f"{was} cannot be taken away from a query that runs."
+        return f"{was} cannot be removed from a running query."
     return f"{was} cannot become {becomes}."
 
 
@@ -208,16 +207,16 @@ def _keys(root: Step) -> object:
 
 
 def _bound_to_all(step: Step) -> str | None:
-    """Why a query of that step is replaced by an equal one only."""
+    """Why only an equal query can replace a query with that step."""
     match step:
         case StreamJoin():
             return (
-                "a query with a join of streams keeps the rows as it needs them, so nothing of it can change."
+                "a query with a join of streams keeps state that depends on all of it, so nothing can change."
             )
         case TableJoin():
-            return "a query with a join of tables gives rows of both, so nothing of it can change."
+            return "a query with a join of tables computes rows from both, so nothing can change."
         case Aggregate() if _is_table(step.input):
-            return "an aggregation of a table takes back what it has added, so nothing of it can change."
+            return "an aggregation of a table undoes what it has added, so nothing can change."
     return next((why for each in inputs_of(step) if (why := _bound_to_all(each))), None)
 
 
@@ -229,8 +228,8 @@ def _is_table(step: Step) -> bool:
 
 
 def _essence(value: object) -> object:
-    """What a part of a plan does, comparable: without positions and the statement's words; of a source, its
-    name, since what its columns are is in the expressions.
+    """What a part of a plan does, for comparing: without positions and the statement's words. Of a source,
+    its name is enough, as the expressions include its columns.
     """
     if isinstance(value, Source):
         return value.name

@@ -1,11 +1,11 @@
 """The statement service: statements in, answers out.
 
-`execute` carries out a text of statements, one after the other. Invariants: a text that cannot be parsed
-changes nothing; what an earlier statement did stays when a later one fails, and the error carries the
-answers so far; what was answered is in the statement log. Queries (SELECT, PRINT) have answers that go on,
-and are begun with `begin`.
+`execute` executes the statements of a text, one after the other. Invariants: a text that cannot be parsed
+changes nothing; if a statement fails, the effects of earlier ones stay, and the error includes their answers;
+an answered statement is in the statement log. Queries (SELECT, PRINT) have continuing answers, which `begin`
+starts.
 
-Never runs a persistent query: the pipeline process reads the same log and does.
+Never runs a persistent query: the pipeline process follows the same log and does that.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class StatementService:
         settings: Settings | None = None,
         statuses: Callable[[], Iterable[QueryStatus]] = tuple,
     ) -> None:
-        """`statuses` tells how queries are, as far as the pipeline process says; `settings` are its own."""
+        """`statuses` are those that the pipeline process reports; `settings` are its settings."""
         self.log = log
         self.cluster = cluster
         self.schemas = schemas
@@ -108,11 +108,11 @@ class StatementService:
         )
 
     def start(self) -> None:
-        """The statement log is started by who made it."""
+        """The caller has started the statement log."""
         self.push.start()
 
     def end_streams(self) -> None:
-        """Let all queries that go on end: those who read them see the end within a moment."""
+        """End all continuing queries; their readers see the end within a moment."""
         self._ending.set()
         self.push.close_all()
 
@@ -122,7 +122,7 @@ class StatementService:
         self._views.close()
 
     def execute(self, text: str, session: Session) -> list[Entity]:
-        """The answers, one for each statement that has one. Raises StatementFailedError."""
+        """The answers of the statements that have one. Raises StatementFailedError."""
         check_properties(session)
         answers: list[Entity] = []
         for parsed in parsed_statements(text, session):
@@ -175,7 +175,7 @@ class StatementService:
                     statement=text,
                 )
             case RunScript():
-                raise UnsupportedError("RUN SCRIPT is a command of the shell.", statement.at)
+                raise UnsupportedError("RUN SCRIPT works only in the shell.", statement.at)
             case _:
                 self._set(statement, session)
                 return None
@@ -219,7 +219,7 @@ class StatementService:
             definition.warnings.append(f"Topic {source.topic} did not exist.")
 
     def begin(self, text: str, session: Session) -> PullAnswer | PushQuery | PrintedTopic:
-        """Begin to answer a SELECT or a PRINT. Raises StatementFailedError."""
+        """Start answering a SELECT or a PRINT. Raises StatementFailedError."""
         if self._ending.is_set():
             raise StatementFailedError("The server is shutting down", code=SHUTTING_DOWN)
         check_properties(session)
@@ -266,7 +266,7 @@ class StatementService:
 
 
 def written(parsed: Parsed) -> str:
-    """The statement's text as it is kept: with the values of its variables."""
+    """The statement's text for the log, with the values of its variables."""
     return f"{sql(parsed.statement).rstrip(';')};" if "${" in parsed.text else parsed.text
 
 
@@ -279,7 +279,7 @@ def parsed_statements(text: str, session: Session) -> tuple[Parsed, ...]:
 
 
 def check_properties(session: Session) -> None:
-    """Raises StatementFailedError for what a session cannot change."""
+    """Raises StatementFailedError for properties that a session cannot change."""
     prohibited = sorted(name for name in session.properties if is_prohibited(name))
     if prohibited:
         raise StatementFailedError(prohibited_message(prohibited), code=BAD_REQUEST)

@@ -1,4 +1,4 @@
-"""What SET and DEFINE have set: for one request, or for as long as a shell sends it along."""
+"""Properties and variables from SET and DEFINE: for one request, or as long as a shell resends them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 PREFIX: Final = "ksql.streams."
-# Properties of the server that a session cannot change, as ksqlDB has them.
+# Properties of the server that a session cannot change, as in ksqlDB.
 PROHIBITED: Final = frozenset(
     {
         "application.id",
@@ -32,7 +32,9 @@ class Session:
 
     @property
     def from_beginning(self) -> bool:
-        """Whether queries start with the first record of their sources; ksqlDB's default is the next one."""
+        """Whether queries start with the first record of their sources; by default with the next, as in
+        ksqlDB.
+        """
         return self.properties.get("auto.offset.reset", "latest") == "earliest"
 
 

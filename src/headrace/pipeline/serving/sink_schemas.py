@@ -1,7 +1,7 @@
-"""Whether the registry would take what a query is to write, asked before there is a query.
+"""Checks that the registry would accept the schemas of a sink, before its query exists.
 
-The query itself registers its schemas when it starts, in another process; a refusal there would come after
-its statement was answered.
+The query registers its schemas when it starts, in another process; a refusal there would come after its
+statement was answered.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headrace.pipeline.statements.position import Position
 
 
 def check_sink_schemas(sink: Source, at: Position, *, schemas: Schemas) -> None:
-    """Raises StatementError where a subject of the topic holds what the sink's schema may not follow."""
+    """Raises StatementError if a schema of the sink is incompatible with its subject."""
     for side, columns, encoding in (
         ("key", sink.key, sink.key_encoding),
         ("value", sink.value, sink.value_encoding),

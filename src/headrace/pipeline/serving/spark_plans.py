@@ -1,6 +1,6 @@
-"""How Spark runs a query, as the pipeline process tells it in the topic `_spark_plans`.
+"""Spark's plans of queries, which the pipeline process writes to the topic `_spark_plans`.
 
-Read when somebody asks (EXPLAIN), from the beginning: the topic is compacted and has a record for each query.
+EXPLAIN reads the topic from the beginning: it is compacted and has one record for each query.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The gateway's own view of tables: the newest record of each key, from the table's topic.
 
-A view follows its topic in a thread of its own. Invariant: an answer has seen every record that was in the
-topic when it was asked for. Rows are kept as bytes and decoded when somebody asks; those of one key lie
-together, whatever their windows. A view belongs to a topic id: a topic that was made again gets a new one.
-Views that nobody asked for a while are closed.
+Each view follows its topic in its own thread. Invariant: an answer includes every record that was in the
+topic when the request came. Rows are kept as bytes and decoded on request; those of one key are together,
+whatever their windows. A view belongs to a topic id: a recreated topic gets a new view. Views that are not
+used for a while are closed.
 
-Never writes; restarts read the topic again.
+Never writes. After a restart views read their topics again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HEADERS: Final = "=> headers"
 
 
 class TableView:
-    """Of one topic. `rows` may be called from any thread."""
+    """The view of one topic. `rows` may be called from any thread."""
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int, window_bytes: int) -> None:
         self._window_bytes = window_bytes
@@ -47,7 +47,7 @@ class TableView:
         self._followed.start()
 
     def wait(self, ends: dict[int, int], timeout: float) -> bool:
-        """Wait until each partition was read to the end that is given."""
+        """Wait until each partition was read up to the given end."""
         return self._followed.wait_until_read(ends, timeout)
 
     def records(self, key: bytes | None = None) -> list[tuple[bytes, bytes, Row]]:
@@ -99,7 +99,7 @@ class TableViews:
         self._lock = threading.Lock()
 
     def rows(self, source: Source, key: bytes | None = None) -> Iterator[Row]:
-        """The rows of a table as of now, or those of one key (without its window). Raises HeadraceError."""
+        """The current rows of a table, or those of one key (without its window). Raises HeadraceError."""
         view = self._current(source)
         if not view.wait(self._cluster.end_offsets(source.topic), self._timeout):
             raise log_late(self._cluster.bootstrap, f"give all rows of {source.name}", self._timeout)

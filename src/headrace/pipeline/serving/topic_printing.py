@@ -20,10 +20,10 @@ _NUMBER_SIZES: Final = {4: "KAFKA_INT", 8: "KAFKA_BIGINT or KAFKA_DOUBLE"}
 
 
 class PrintedTopic:
-    """Lines as records come. `poll` belongs to one thread at a time."""
+    """Lines of records as they arrive. `poll` is for one thread at a time."""
 
     def __init__(self, statement: Print, cluster: Cluster, schemas: Schemas, ending: threading.Event) -> None:
-        """`ending`: nobody is to wait for more."""
+        """`ending` is set when the service stops: then `poll` waits for no more records."""
         topics = cluster.topics()
         if statement.topic not in topics:
             raise StatementError(

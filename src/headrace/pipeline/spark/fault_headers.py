@@ -1,7 +1,7 @@
-"""The headers that a dead letter has beyond those of every derived record (`lake/dead_letter_headers.py`).
+"""The headers that a dead letter has in addition to those of every derived record
+(`lake/dead_letter_headers.py`).
 
-For statements' queries and the lake's alike. Costs good rows nothing: an expression over what the row has,
-evaluated where a row is bad.
+For all queries, including the lake's. Costs good rows nothing: the expression is evaluated only for bad rows.
 """
 
 from __future__ import annotations
@@ -49,5 +49,5 @@ def fault_headers(
 
 
 def header(name: str, value: Column) -> Column:
-    """One header, of text."""
+    """One header with a text."""
     return F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))

@@ -1,14 +1,14 @@
-"""Which records of a topic made again were already taken under its former id.
+"""Which records of a recreated topic were already processed under its former id.
 
-Kafka's consumer goes by a topic's name: when a topic is deleted and made again under a running query, and
-grows past the position that the query had reached, the consumer reads on in the new incarnation as if nothing
-had happened. Until the keeper notices (a fraction of a second), the query labels those records with the
-former id. They are in the derived topics once, which is right, but under coordinates that are not theirs;
-read again under the new id they would come a second time.
+Kafka's consumer identifies a topic by name: when a topic is deleted and recreated while a query runs, and
+grows past the query's position, the consumer continues in the new incarnation as if nothing had happened.
+Until the keeper notices (a fraction of a second), the query labels those records with the former id. They are
+in the derived topics once, as they should be, but with wrong coordinates; read again under the new id, they
+would be there twice.
 
 So a query that starts on an incarnation for the first time looks at the newest derived records with another
-id: one with the key and the timestamp of the record at the same place of the new incarnation *is* that
-record. Those places are then left out. Pure look-up: never writes to a topic.
+id. If one has the key and the timestamp of the record at the same offset of the new incarnation, it *is* that
+record, and the query skips that offset. Only reads: never writes to a topic.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from headrace.client.reading import records_between
 from headrace.client.topics import TopicIdentity
 from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER, parse_source
 
-# How many of the newest records of each derived partition are looked at; what was mislabelled is at the end.
+# How many of the newest records of each derived partition to check; mislabelled ones are at the end.
 _NEWEST: Final = 50_000
 _SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenRange:
-    """Offsets of one source partition that were taken under a former id, both ends included."""
+    """Offsets of one source partition that were processed under a former id, both ends included."""
 
     partition: int
     first: int
     last: int
 
 
-# What tells one record from all others at the same place: its key and its timestamp.
+# Identifies a record at an offset: its key and its timestamp.
 _Likeness = tuple[bytes | None, int]
 
 
 def taken_under_former_ids(
     bootstrap: str, *, query: str, source: TopicIdentity, derived: Iterable[TopicIdentity]
 ) -> tuple[TakenRange, ...]:
-    """The ranges of `source` that `query` has already passed on under another id."""
+    """The ranges of `source` that `query` has already processed under another id."""
     cluster = Cluster(bootstrap)
     mislabelled: dict[int, dict[int, _Likeness]] = {}
     for topic in derived:

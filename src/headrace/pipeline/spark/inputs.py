@@ -1,7 +1,7 @@
-"""Where a query's rows come from: its topics as they are now, read by Spark as streams or as they stand.
+"""The inputs of a query: its topics, which Spark reads as streams or as a whole.
 
-`TopicInputs` is the plan's `Inputs` for one start. Brings what a start has to find out first: from where
-streams are read, what was passed on under a former id of the source, and copies of tables.
+`TopicInputs` implements the plan's `Inputs` for one start. Owns what a start must find out first: the
+starting offsets, the records that were processed under a former id of the source, and the copies of tables.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TopicInputs:
         self.topics = topics
         self.mode = mode
         self.checkpoint = query.checkpoint(topics)
-        # Queries of Spark's that keep copies of tables up to date.
+        # Spark queries that keep copies of tables up to date.
         self.refreshers: list[StreamingQuery] = []
         self._query = query
         self._schemas = schemas
@@ -75,8 +75,8 @@ class TopicInputs:
     def table_groups(self, step: Aggregate) -> Rows:  # noqa: ARG002 - of the interface
         raise HeadraceError(
             "pipeline_failed",
-            "An aggregation of a table cannot stand behind another step of the same query.",
-            remedy="Write it to a table of its own (CREATE TABLE … AS SELECT), and go on from that.",
+            "An aggregation of a table cannot follow another step in the same query.",
+            remedy="Write it to its own table (CREATE TABLE … AS SELECT), and continue from that.",
         )
 
     def copy(self, read: Read) -> TableCopy:
@@ -87,7 +87,7 @@ class TopicInputs:
         return copy
 
     def _readable(self, read: Read, records: DataFrame) -> DataFrame:
-        """The records that can be read: the others change nothing."""
+        """Only the records that can be decoded; the others have no effect."""
         if not has_bad_records(read.source):
             return records
         rows = good(self.rows(read, records)).select(
@@ -120,16 +120,16 @@ class TopicInputs:
         return {
             "kafka.bootstrap.servers": self._query.settings.bootstrap,
             "kafka.isolation.level": "read_committed",
-            # A topic that was deleted is made again by whoever wants it, not by a reader.
+            # A reader must not recreate a deleted topic.
             "kafka.allow.auto.create.topics": "false",
             "startingOffsets": EARLIEST,
-            # Data that is gone before it was read stops the query instead of passing unseen.
+            # If data expires before it is read, the query fails instead of skipping it silently.
             "failOnDataLoss": "true",
             "includeHeaders": "true",
         }
 
     def _keep_refreshed(self, copy: TableCopy, topic: TopicIdentity) -> None:
-        """Bring the copy up to the topic's end, then keep it there."""
+        """Bring the copy up to the topic's end, then keep it up to date."""
         part = f"-refresh-{len(self.refreshers)}"
         writer = (
             self.session.readStream.format("kafka")
@@ -144,14 +144,14 @@ class TopicInputs:
         self.refreshers.append(writer.trigger(processingTime="0 seconds").start())
 
     def _taken_before(self) -> tuple[TakenRange, ...]:
-        """What was passed on under a former id of the source; found out once per incarnation."""
+        """Records that were processed under a former id of the source; determined once per incarnation."""
         query = self._query
         if query.plan.lake_table is not None:
-            return ()  # its marks tell
+            return ()  # the marks of the lake handle them
         if any(
             isinstance(step, Aggregate | StreamJoin | TableJoin) for step in steps_of(self._query.plan.root)
         ):
-            return ()  # nothing in their results says which record they are of
+            return ()  # their results have no source coordinates
 
         def find_out() -> bytes:
             taken = taken_under_former_ids(
@@ -161,7 +161,9 @@ class TopicInputs:
                 derived=[self.topics[name] for name in query.written_topics],
             )
             if taken:
-                logger.warning("Query %s leaves out what it took under a former id: %s", query.name, taken)
+                logger.warning(
+                    "Query %s skips records that it processed under a former id: %s", query.name, taken
+                )
             return msgspec.json.encode(taken)
 
         note = noted(Path(f"{self.checkpoint}.taken.json"), find_out)
@@ -169,7 +171,7 @@ class TopicInputs:
 
 
 class TableBatch:
-    """The `Inputs` of one batch of a table that is aggregated."""
+    """The `Inputs` of one batch of an aggregated table."""
 
     def __init__(self, inputs: TopicInputs, *, before: DataFrame, after: DataFrame, batch: DataFrame) -> None:
         self._inputs = inputs

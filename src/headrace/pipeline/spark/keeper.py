@@ -1,9 +1,9 @@
-"""Keeps queries running: starts each once its source is there, starts it again when it fails or when its
+"""Keeps queries running: starts each query once its sources exist, and restarts it when it fails or when its
 topics change.
 
-`tick` is called again and again with the topics as they are now; it never sleeps. A query is stopped at once
-when the id of one of its topics changes, since records of a new incarnation must not be taken for those of
-the old one. Spark plans a query when it has something to do, so its plan is told once it is there.
+`tick` is called repeatedly with the current topics; it never sleeps. A query is stopped at once when the id
+of one of its topics changes, because records of a new incarnation must not be mistaken for those of the old
+one. Spark plans a query when it has records, so the plan is reported some time after the start.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 15.0
 _HEALTHY_AFTER: Final = 60.0
-# How often a query that waits for its first records is asked for Spark's plan.
+# How often to ask a query without records for Spark's plan.
 _PLAN_PAUSE: Final = 1.0
-# How often a running query is asked whether it would start differently now.
+# How often to ask a running query whether it is outdated.
 _OUTDATED_PAUSE: Final = 5.0
 
 StatusListener = Callable[[QueryStatus], None]
@@ -34,7 +34,7 @@ PlanListener = Callable[[SparkPlan], None]
 
 
 class Query(Protocol):
-    """Something that can be started on Spark once its topics are there (`plan_query.py`)."""
+    """Can be started on Spark once its topics exist (`plan_query.py`)."""
 
     @property
     def name(self) -> str: ...
@@ -46,11 +46,11 @@ class Query(Protocol):
     def written_topics(self) -> tuple[str, ...]: ...
 
     def make_topics(self, cluster: Cluster) -> None:
-        """Make the topics that it writes to, so that its lanes are fixed before its first record."""
+        """Create the topics that it writes, so that its lanes are fixed before its first record."""
         ...
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
-        """Start, with the topics as they are now."""
+        """Start it with the current topics."""
         ...
 
 
@@ -75,7 +75,7 @@ class QueryKeeper:
         self._topics: Mapping[str, TopicIdentity] = {}
         self._mode = ""
         self._mode_reason = ""
-        # When Spark's plan is looked for next; None once it was told.
+        # When to ask for Spark's plan next; None once it was reported.
         self._plan_due: float | None = None
         self._outdated_due = 0.0
         self._state: QueryState | None = None
@@ -101,20 +101,20 @@ class QueryKeeper:
 
     @property
     def slots_held(self) -> int:
-        """Task slots that nobody else can have while it runs: one for each partition in real-time mode."""
+        """Task slots that it occupies while it runs: one for each partition in real-time mode."""
         if self._running is None or self._mode != "real-time":
             return 0
         return sum(self._topics[name].partitions for name in self._query.source_topics)
 
     def tick(self, topics: Mapping[str, TopicIdentity], now: float) -> None:
-        """Bring the query to where it should be. `topics` are those of `topic_names` that exist; `now` is
-        monotonic.
+        """Start, restart or stop the query as needed. `topics` are those of `topic_names` that exist; `now`
+        is monotonic.
         """
         mine = {name: topics[name] for name in self.topic_names if name in topics}
         if self._running is not None:
             if mine != self._topics:
                 self._halt()
-                self._say("WAITING", "a topic of this query was deleted, made again or given more partitions")
+                self._say("WAITING", "a topic of this query was deleted, recreated or given more partitions")
             elif not self._running.handle.isActive:
                 self._ended(str(self._running.handle.exception() or "the query ended by itself"), now)
             else:
@@ -157,7 +157,7 @@ class QueryKeeper:
         self._topics = topics
         self._started_at = now
         self._say("RUNNING", "")
-        # What was told of an earlier start is no longer so.
+        # The plan of an earlier start is obsolete.
         self._tell_plan("")
         self._plan_due = now
 
@@ -168,7 +168,7 @@ class QueryKeeper:
         try:
             reason = running.outdated()
         except HeadraceError as error:
-            # It runs, and is asked again.
+            # It keeps running, and will be asked again.
             logger.warning("Query %s may be outdated: %s", self._query.name, error)
             return
         if reason:
@@ -192,15 +192,15 @@ class QueryKeeper:
         if schema_id is None:
             self._failed(reason, now)
             return
-        # No failure: the next start knows the schema, and goes on where this one came to.
+        # Not a failure: the next start knows the schema, and continues where this one stopped.
         self._running = None
-        self._say("WAITING", f"starts again to read records of schema {schema_id}, which is new to it")
+        self._say("WAITING", f"restarts to read records of schema {schema_id}, which is new")
 
     def _failed(self, reason: str, now: float) -> None:
         self._running = None
         self._not_before = now + self._pause
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
-        logger.error("Query %s failed and starts again: %s", self._query.name, reason)
+        logger.error("Query %s failed and will restart: %s", self._query.name, reason)
         self._say("FAILED", reason.splitlines()[0] if reason else "", repeat=True)
 
     def _halt(self) -> None:

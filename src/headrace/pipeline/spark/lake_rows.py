@@ -1,9 +1,9 @@
-"""Rows of a plan as rows of a lake table: source coordinates, latency, and the reason where a record cannot
+"""Rows of a plan as rows of a lake table, with source coordinates, latency, and the reason if a record cannot
 be read.
 
-A row has the table's columns and, beginning with two underscores, what only the writer needs: `__REASON`
-(null for a good row), `__LATENCY_MS` (POST until this very read) and the raw key, value and headers for the
-dead letters.
+A row has the table's columns and, with names that begin with two underscores, those that only the writer
+needs: `__REASON` (null for a good row), `__LATENCY_MS` (from the POST to this read) and the raw key, value
+and headers for the dead letters.
 """
 
 from __future__ import annotations
@@ -23,23 +23,22 @@ from headrace.pipeline.spark.steps.rows import Rows, column, columns
 
 LATENCY: Final = "__LATENCY_MS"
 
-# Query name of records that carry no coordinates of ours: they count with those of the topic they are read
-# from.
+# Query name of records without our coordinates, which get those of the topic they are read from.
 NO_QUERY: Final = ""
 
 _SOURCE_PATTERN: Final = r"^([^/]*)/([^/]+)/([0-9]+)/([0-9]+)/([0-9]+)$"
 
 
 def lake_rows(rows: Rows, table: TableLayout, *, topic: TopicIdentity) -> DataFrame:
-    """`rows` of one stream, which carry their records; `topic` is the one that they were read from."""
+    """`rows` are those of one stream, with their raw records; `topic` is the topic they were read from."""
     no_value = F.when(column(names.VALUE).isNull(), F.lit("The value is null: a row needs an Avro record."))
     located = rows.frame.select(
         *columns(list(table.value_columns)),
         *columns([names.POSTED_AT, names.KEY, names.VALUE, names.HEADERS, names.PARTITION, names.OFFSET]),
-        # A record that someone else wrote may have no such header.
+        # Records from other writers may lack this header.
         last_header(SOURCE_HEADER, names.HEADERS).cast("string").alias("source"),
         F.coalesce(column(names.REASON), no_value).alias(names.REASON),
-        # Not current_timestamp(), which is the same for the whole batch: the clock at the moment of this row.
+        # Not current_timestamp(), which is the same for the whole batch, but the clock when this row is read.
         F.call_function("java_method", F.lit("java.lang.System"), F.lit("currentTimeMillis"))
         .cast("bigint")
         .alias("read_at"),
@@ -61,6 +60,6 @@ def lake_rows(rows: Rows, table: TableLayout, *, topic: TopicIdentity) -> DataFr
         F.timestamp_millis(names.POSTED_AT).alias(layout.POSTED_AT),
         F.col(names.REASON),
         (F.col("read_at") - F.col(names.POSTED_AT)).alias(LATENCY),
-        # Good rows do without what they were made of.
+        # Good rows do not need their raw records.
         *(F.when(is_bad, F.col(name)).alias(name) for name in (names.KEY, names.VALUE, names.HEADERS)),
     )

@@ -1,14 +1,14 @@
 """Writes batches of one topic to one Delta table, each row once (see `lake/marks.py` for the rule,
 `lake/writer.py` for the contract).
 
-One batch: drop what the marks know, keep the rest in memory, ask it for its highest positions, then commit
-rows and marks in one Delta transaction. The marks are held in memory between batches, which is right only
-while nobody else writes: the pipeline's JVM holds a lock for as long as it lives (`writer_lock.py`). Delta's
-own transaction numbers would do the same at the price of three Spark jobs a commit (decision 0004).
+For each batch: drop rows that the marks cover, cache the rest in memory, find their highest positions, then
+commit rows and marks in one Delta transaction. The marks stay in memory between batches, which is correct
+only if there is no other writer: the pipeline's JVM holds a lock as long as it lives (`writer_lock.py`).
+Delta's own transaction numbers would have the same effect, at the price of three Spark jobs per commit
+(decision 0004).
 
-Crash behaviour: before the commit nothing is visible; after it the batch may come again, and its rows stand
-at or below the marks. Dead letters are sent after the commit and may be repeated; they carry their
-coordinates.
+Crash behaviour: before the commit nothing is visible; after it the batch may be repeated, but its rows are at
+or below the marks. Dead letters are sent after the commit and may be repeated; they have their coordinates.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _QUANTILES: Final = [step / 100 for step in range(101)]
 
 
 class DeltaLakeWriter:
-    """The writer of one table; one instance per running query. `write` takes what `lake_rows` gives."""
+    """The writer of one table; one instance per running query. `write` takes the result of `lake_rows`."""
 
     def __init__(
         self,
@@ -96,11 +96,11 @@ class DeltaLakeWriter:
         )
 
     def _fresh_rows(self, batch: DataFrame, totals: Observation) -> DataFrame:
-        """Rows that the marks do not know, each once."""
-        # One partition is read by one task in any case; saying so spares the shuffle for the duplicates.
+        """Rows that the marks do not cover, without duplicates."""
+        # One task reads one partition in any case; saying so avoids the shuffle for dropping duplicates.
         rows = batch.coalesce(1) if self._topic.partitions == 1 else batch
         rows = rows.observe(totals, F.count(F.lit(1)).alias("records"))
-        # What cannot be read leaves by the dead letters; it has no mark, and may be repeated there.
+        # Unreadable records become dead letters; they have no marks, and may be repeated there.
         kept = with_marks(rows, self._marks).filter(F.col(REASON).isNotNull() | ~F.col(IS_REPEATED))
         return kept.dropDuplicates(_COORDINATES)
 
@@ -125,9 +125,7 @@ class DeltaLakeWriter:
         return summary, tuple(float(value) for value in latency.get["quantiles"] or ())
 
     def _without_known_suspects(self, fresh: DataFrame) -> DataFrame:
-        """The batch without the suspects that the table already holds: the slow path after a change of
-        layout.
-        """
+        """The batch without suspects that the table already has: the slow path after a change of layout."""
         suspects = fresh.filter(IS_SUSPECT)
         lowest, highest = suspects.agg(F.min(layout.SOURCE_OFFSET), F.max(layout.SOURCE_OFFSET)).first() or (
             0,
@@ -181,7 +179,7 @@ class DeltaLakeWriter:
         )
 
     def _marks_of_rows(self) -> Marks:
-        """The truth, computed from the rows: needed after a restore, or when the cache is not there."""
+        """The marks computed from the rows: needed after a restore, or if the cache is missing."""
         rows = (
             self._spark.read.format("delta")
             .load(str(self._table.path))

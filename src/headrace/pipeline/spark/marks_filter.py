@@ -1,8 +1,8 @@
 """Marks as Spark sees them: two flags per row, `__IS_REPEATED` and `__IS_SUSPECT` (the rule is
 `Marks.holds`).
 
-The marks are joined as broadcast tables, so their number may grow with partitions and incarnations of topics
-without slowing a row.
+The marks are joined as broadcast tables, so growing numbers of partitions and incarnations of topics do not
+slow the rows down.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _bound_table(spark: SparkSession, bounds: Mapping[Source, Position]) -> Data
 
 
 def _table(spark: SparkSession, values: list[str], columns: list[str]) -> DataFrame:
-    # An inline table stays on the driver; createDataFrame would send the marks through a job of their own.
+    # An inline table stays on the driver; createDataFrame would need another job for the marks.
     return spark.sql(
         f"SELECT * FROM VALUES {', '.join(values)} AS marks({', '.join(f'`{name}`' for name in columns)})"
     )

@@ -1,11 +1,11 @@
-"""A `QueryPlan` as a query of Spark's, for the keeper.
+"""A `QueryPlan` that runs on Spark, for the keeper.
 
-What holds for every plan: its checkpoint belongs to the incarnations of its topics, whose ids are in the
-folder's name; records that cannot be read leave for the dead letters, as they came, with the reason and their
-coordinates; records without a key stay in the lane of their source. A plan without state passes all that on
-by one sink. One with state loses sight of single records, so its dead letters are found by a second query on
-the same source, and its results carry no coordinates: they count with those of their own topic.
-A plan into the lake has its coordinates in the rows, and its marks drop what the table already holds.
+For every plan: the checkpoint belongs to the incarnations of its topics, whose ids are in the folder's name;
+records that cannot be read become dead letters, unchanged, with the reason and their coordinates; records
+without a key stay in the lane of their source. A plan without state does all that with one sink. A plan with
+state loses track of single records, so a second query on the same source finds its dead letters, and its
+results have no coordinates except those of their own topic. A plan into the lake puts the coordinates into
+the rows, and its marks drop rows that the table already has.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _STATE_SETTINGS: Final = {
 
 
 class PlanQuery:
-    """One query. `free_slots` tells how many task slots no other query holds for good; `on_batch` is told of
-    batches of the lake.
+    """One query. `free_slots` returns the number of task slots that no other query holds permanently;
+    `on_batch` is called after each batch of the lake.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class PlanQuery:
         )
 
     def make_topics(self, cluster: Cluster) -> None:
-        """Make what the query writes to, as the sink has it: a table's topic is compacted."""
+        """Create the topics that the query writes."""
         size = derived_topic_config(self._settings)
         sink = self.query.plan.sink
         for topic in self.query.result_topics:
@@ -91,7 +91,7 @@ class PlanQuery:
             cluster.create_topic(topic, partitions=self._settings.default_partitions, config=size)
 
     def forget(self) -> None:
-        """Remove what it knows of its progress; for a query that is stopped and will not come back."""
+        """Remove its checkpoints; for a stopped query that will not run again."""
         shutil.rmtree(self.query.folder, ignore_errors=True)
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
@@ -113,7 +113,7 @@ class PlanQuery:
         return running
 
     def _all(self, topics: Mapping[str, TopicIdentity]) -> Mapping[str, TopicIdentity]:
-        """Those that the caller did not look up."""
+        """The given topics, and those that the caller did not look up."""
         names = (*self.source_topics, *self.written_topics)
         lacking = [name for name in names if name not in topics]
         found = dict(topics)

@@ -1,9 +1,8 @@
-"""A query by its name, its plan and its place: the topics that it reads and writes, where its files are.
+"""A query with its name and its plan: which topics it reads and writes, and where its files are. Frozen.
 
-Its files (checkpoints, copies of tables, notes of what a start has found out) are beside each other in its
-folder, under names made of the ids of its topics. A checkpoint so belongs to the incarnations of its topics:
-one that was deleted and made again is read from its beginning, and a derived topic that was is filled again.
-A frozen value.
+Its files (checkpoints, copies of tables, notes of its starts) are in one folder, with the ids of its topics
+in their names. So a checkpoint belongs to incarnations of topics: a recreated source is read from its
+beginning, and a recreated derived topic is filled again.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from headrace.pipeline.spark.steps.notes import EARLIEST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedQuery:
-    """`starting_offsets`, earliest or latest, is where streams are read from at the very first start; tables
-    are always read whole. From then on nothing is left out: a topic made again is read from its beginning.
+    """`starting_offsets`, earliest or latest, applies to streams at the very first start; tables are always
+    read whole. After that nothing is skipped: a recreated topic is read from its beginning.
     """
 
     name: str
@@ -41,7 +40,7 @@ class PlannedQuery:
 
     @property
     def result_topics(self) -> tuple[str, ...]:
-        """None for the lake."""
+        """Empty for the lake."""
         return (self.plan.sink.topic,) if self.plan.lake_table is None else ()
 
     @property

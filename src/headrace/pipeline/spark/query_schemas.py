@@ -1,6 +1,6 @@
-"""The Avro schemas of one query: those it reads with, those it lacks, and those it writes with.
+"""The Avro schemas of one query: those it reads, those the registry lacks, and those it writes.
 
-A record of a schema that was not known at the start ends the query; the next start knows it
+A record with a schema that was unknown at the start ends the query; the next start knows that schema
 (`formats/avro_format.py`).
 """
 
@@ -16,7 +16,7 @@ from headrace.pipeline.spark.formats.reading import BytesWriter
 
 
 class SchemaRegistry(Protocol):
-    """What a query asks of a registry; `registry_client.py` has it."""
+    """What a query needs from a registry (`registry_client.py`)."""
 
     def register(self, subject: str, schema: str) -> int: ...
 
@@ -32,7 +32,7 @@ class QuerySchemas:
         self._absent: set[int] = set()
 
     def learn(self, error: object) -> None:
-        """Look up the schema for want of which the query ended, and again those that were not there."""
+        """Look up the schema that the query lacked, and again those that the registry lacked."""
         wanted = new_schema_id(str(error)) if error is not None else None
         asked = self._absent | ({wanted} if wanted is not None else set())
         self._absent = set()
@@ -44,10 +44,10 @@ class QuerySchemas:
                 self._learned[schema_id] = schema
 
     def outdated(self) -> str:
-        """A schema that was not in the registry when it was asked for may be there now."""
+        """Why the query should restart: the registry has a schema that it lacked before."""
         for schema_id in sorted(self._absent):
             if self._registry.schema_by_id(schema_id) is not None:
-                return f"starts again to read records of schema {schema_id}, which the registry has by now"
+                return f"restarts to read records of schema {schema_id}, which the registry has now"
         return ""
 
     def of_writers(self, source: Source, side: str) -> WriterSchemas:
@@ -61,7 +61,7 @@ class QuerySchemas:
         return writer_schemas(known | self._learned, absent=self._absent)
 
     def writer(self, sink: Source, side: str) -> BytesWriter:
-        """Registers the schema of what is to be written, if that has one."""
+        """Registers the schema that it writes with, if the format has schemas."""
         encoding = sink.key_encoding if side == "key" else sink.value_encoding
         columns = sink.key if side == "key" else sink.value
         schema: tuple[int, str] | None = None
@@ -73,8 +73,8 @@ class QuerySchemas:
             if found is None:
                 raise HeadraceError(
                     "schema_not_found",
-                    f"The registry has no schema with id {encoding.schema_id}, which {sink.name} is to be "
-                    "written with.",
+                    f"The registry has no schema with id {encoding.schema_id}, which {sink.name} "
+                    "must be written with.",
                 )
             schema = (encoding.schema_id, found)
         return writer_of(encoding, columns, side=side, schema=schema)

@@ -1,6 +1,4 @@
-"""The schema registry as the pipeline sees it: register a schema, fetch one by its id. Speaks Confluent's
-HTTP API.
-"""
+"""The pipeline's client of the schema registry, with Confluent's HTTP API."""
 
 from __future__ import annotations
 
@@ -25,13 +23,13 @@ class RegistryClient:
     def register(self, subject: str, schema: str) -> int:
         """Id of `schema` under `subject`; registering the same schema again gives the same id.
 
-        Raises incompatible_schema where the subject's level does not allow it.
+        Raises incompatible_schema if the subject's level does not allow it.
         """
         answer = self._request("POST", f"/subjects/{quote(subject, safe='')}/versions", {"schema": schema})
         return int(answer["id"])
 
     def schema_by_id(self, schema_id: int) -> str | None:
-        """The schema with that id, or None where the registry knows none."""
+        """The schema with that id, or None if the registry has none."""
         answer = self._request("GET", f"/schemas/ids/{schema_id}", None)
         return str(answer["schema"]) if answer else None
 
@@ -57,7 +55,7 @@ class RegistryClient:
         if response.status_code == HTTPStatus.NOT_FOUND and method == "GET":
             return None
         if response.status_code == HTTPStatus.CONFLICT:
-            # Names the subject, its level and what it has against the schema.
+            # Its message names the subject, its level and the reason.
             raise HeadraceError("incompatible_schema", _message(response))
         if response.status_code != HTTPStatus.OK:
             raise HeadraceError(

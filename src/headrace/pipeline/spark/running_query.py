@@ -1,4 +1,4 @@
-"""Started queries as their keeper sees them."""
+"""Started queries, for their keeper."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Final, cast
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-# Spark's words where a query has had no batch yet.
+# Spark's words before the first batch of a query.
 _NO_PLAN: Final = "No physical plan"
 
 
 class RunningQuery:
-    """A started query: Spark's handle, the mode it runs in and why, and a way to stop between batches.
+    """A started query: Spark's handle, its mode with the reason, and a way to stop between batches.
 
-    By default there is no moment between batches to wait for: a batch that is cut short is repeated.
+    By default stopping does not wait for the end of a batch: an interrupted batch is repeated.
     """
 
     def __init__(
@@ -29,12 +29,12 @@ class RunningQuery:
         self.handle = handle
         self.mode = mode
         self.mode_reason = mode_reason
-        # Why it should be started anew although it runs; nothing where it should not.
+        # Why it should be restarted although it runs; empty if it should not.
         self.outdated: Callable[[], str] = lambda: ""
         self._between_batches = between_batches or nullcontext()
 
     def spark_plan(self) -> str:
-        """How Spark runs its newest batch; nothing before the first."""
+        """Spark's plan of the newest batch; empty before the first."""
         # What `StreamingQuery.explain` prints; PySpark has no way to get it as text.
         text = str(self.handle._jsq.explainInternal(False)).strip()
         return "" if text.startswith(_NO_PLAN) else text
@@ -45,14 +45,14 @@ class RunningQuery:
 
 
 def together(handles: Sequence[StreamingQuery]) -> StreamingQuery:
-    """Several of Spark's queries as one."""
+    """Several Spark queries as one."""
     return handles[0] if len(handles) == 1 else cast(StreamingQuery, _Together(handles))
 
 
 class _Together:
-    """Runs while all do, and fails with the first that fails.
+    """Runs while all of them run, and fails with the first that fails.
 
-    Whatever else is asked of it, the first one answers.
+    Everything else is delegated to the first one.
     """
 
     def __init__(self, handles: Sequence[StreamingQuery]) -> None:

@@ -1,6 +1,4 @@
-"""The one Spark session of the pipeline process: JVM, connectors and the settings that a small machine
-needs.
-"""
+"""The Spark session of the pipeline process: JVM, connectors, and settings for a small machine."""
 
 from __future__ import annotations
 
@@ -18,12 +16,12 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
-    # JSON fields are matched without case, so `a` and `A` in one event are one column: the last one counts,
-    # as in ksqlDB.
+    # JSON fields are case-insensitive, so `a` and `A` in one event are one column; the last one wins, as in
+    # ksqlDB.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
-    # Or Spark would fill in ${…} in the texts of statements, the environment's variables among them.
+    # Otherwise Spark would substitute ${…} in the texts of statements, even with environment variables.
     "spark.sql.variable.substitute": "false",
-    # Defaults of 200 and 50 are for clusters; here every task beyond the cores is overhead.
+    # The defaults of 200 and 50 are for clusters; here more tasks than cores are overhead.
     "spark.sql.shuffle.partitions": "2",
     # Adaptive execution splits every small query into a job per stage; batches here are small and their plans
     # fixed.
@@ -61,12 +59,12 @@ _JAVA_OPTIONS: Final = (
 
 
 def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path]) -> SparkSession:
-    """Start the JVM and give its session. `jars` are the connectors of the `spark` artifact group."""
+    """Start the JVM and return its session. `jars` are the connectors of the `spark` artifact group."""
     os.environ["JAVA_HOME"] = str(java_home)
-    # Spark Connect or a foreign Spark in the environment would take over the session that is started here.
+    # Spark Connect or another Spark in the environment would take over this session.
     for variable in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_SUBMIT_ARGS"):
         os.environ.pop(variable, None)
-    # Loopback: without it Spark binds whatever address the host name resolves to.
+    # Otherwise Spark would bind the address that the host name resolves to.
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     folder = settings.data_dir / "pipeline"
     (folder / "scratch").mkdir(parents=True, exist_ok=True)
@@ -96,10 +94,10 @@ def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path])
 
 
 def _write_no_checksums(session: SparkSession) -> None:
-    """Leave out the `.crc` that Hadoop puts beside each local file: one more file for each that is made.
+    """Omit the `.crc` file that Hadoop writes for each local file.
 
-    Everybody in the JVM is given the same object for the local files. A file system that knows no checksums
-    at all would do it too, but RocksDB's snapshots ask for Hadoop's class of one that does.
+    The JVM shares one object for local files. A file system without checksums would have the same effect, but
+    RocksDB's snapshots require Hadoop's class with checksums.
     """
     jvm, context = session._jvm, session.sparkContext._jsc
     assert jvm is not None

@@ -1,6 +1,6 @@
-"""One start of a query: from its plan and its inputs to running queries of Spark's.
+"""One start of a query: starts Spark queries for its plan and its inputs.
 
-Rows go to the sink's topic, as they come or batch by batch, or to a table of the lake.
+Rows go to the sink's topic, continuously or in batches, or to a table of the lake.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from headrace.pipeline.spark.writer_lock import hold_writer_lock
 
 logger = logging.getLogger(__name__)
 
-# Told of each batch that the lake has: its number, and what became of it.
+# Called after each batch of the lake, with its number and its result.
 BatchListener = Callable[[int, WrittenBatch], None]
 
 
@@ -55,7 +55,7 @@ class Start:
         self._schemas = schemas
         self._inputs = inputs
         self._on_batch = on_batch
-        # Held while a batch must not be cut short; None where a batch that is cut short is repeated.
+        # Held while a batch must not be interrupted; None if an interrupted batch is repeated.
         self._between_batches: AbstractContextManager[object] | None = None
 
     def run(self) -> RunningQuery:
@@ -74,22 +74,22 @@ class Start:
         return RunningQuery(handle, mode.name, self._between_batches, mode_reason=mode.reason)
 
     def _into_topics(self, handles: list[StreamingQuery]) -> None:
-        """The query itself, and one for the dead letters of each source that it does not see to."""
+        """The query itself, and one for each source whose dead letters it does not write itself."""
         plan = self._plan
-        # The source whose records become results: also in a look-up the stream comes first.
+        # The source whose records become results; in a look-up the stream comes first, too.
         first, *others = reads_of(plan.root)
         table = next((read for step in steps_of(plan.root) if (read := aggregated_table(step))), None)
         if table is not None:
             handles.append(self._started_in_batches(table))
-            sees_to_first = False
+            handles_first = False
         else:
             rows = built(plan.root, self._inputs)
             records = self._sink_records(rows)
             handles.append(
                 self._started(records, "", output_mode=output_mode(plan), mode=self._inputs.mode.name)
             )
-            sees_to_first = rows.has_reasons
-        for number, read in enumerate(others if sees_to_first else (first, *others)):
+            handles_first = rows.has_reasons
+        for number, read in enumerate(others if handles_first else (first, *others)):
             if has_bad_records(read.source):
                 handles.append(self._dead_letters(read, number))
 
@@ -107,7 +107,7 @@ class Start:
         )
 
     def _started_in_batches(self, table: Read) -> StreamingQuery:
-        """An aggregation of a table, whose batches need to know how the table was before them."""
+        """An aggregation of a table, whose batches need the table as it was before them."""
         copy = self._inputs.copy(table)
 
         def write(batch: DataFrame, _batch_id: int) -> None:
@@ -140,7 +140,7 @@ class Start:
             dead_letter_topic=self._query.dead_letter_topics[topic.name],
             settings=self._settings,
         )
-        # Held while a batch is written, so that stopping the query never cuts a commit short.
+        # Held while a batch is written, so that stopping the query never interrupts a commit.
         self._between_batches = in_batch = threading.Lock()
 
         def write(batch: DataFrame, batch_id: int) -> None:

@@ -1,7 +1,6 @@
-"""A plan of one stream that keeps no state, as a projection: Kafka records in, Kafka records out.
+"""A plan of one stream without state, for given records: Kafka records in, Kafka records out.
 
-For records that are there already, such as those that warm the JVM up; `plan_query.py` does the same for
-those that come.
+Warms up the JVM, for example. `plan_query.py` runs plans on records as they arrive.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from headrace.pipeline.spark.steps.sink import sink_records
 
 
 class GivenRecords:
-    """The records of the one source, as the plan's `Inputs`."""
+    """Given records of the one source, as the plan's `Inputs`."""
 
     def __init__(
         self,
@@ -46,7 +45,9 @@ class GivenRecords:
         )
 
     def standing(self, read: Read, *, is_global: bool) -> Rows:  # noqa: ARG002 - not needed
-        raise HeadraceError("pipeline_failed", f"{read.source.name} is looked up in, which needs its topic.")
+        raise HeadraceError(
+            "pipeline_failed", f"{read.source.name} is a table for look-ups, which needs its topic."
+        )
 
     def table_groups(self, step: Aggregate) -> Rows:  # noqa: ARG002 - not needed
         raise HeadraceError("pipeline_failed", "An aggregation keeps state, which needs a running query.")
@@ -84,7 +85,7 @@ def projected(
 
 
 def value_schema(plan: QueryPlan) -> str:
-    """The Avro schema of what the plan writes."""
+    """The Avro schema of the values that the plan writes."""
     schema = schema_to_register(plan.sink.value_encoding, plan.sink.value, side="value")
     assert schema is not None, f"{plan.sink.name} is not written as Avro"
     return schema

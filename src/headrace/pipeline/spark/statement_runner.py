@@ -1,12 +1,12 @@
-"""Runs what statements ask for: the queries of the catalogue, and push queries while somebody listens.
+"""Runs the queries of the catalogue, and push queries while they are read.
 
-`reconcile` is called again and again and never waits: it compares what is asked for with what runs, and
-starts, stops or replaces. It goes by the statement log and the wishes alone, so a restart brings every query
-back; where it was is in its checkpoint.
+`reconcile` is called repeatedly and never waits: it compares the wanted queries with the running ones, and
+starts, stops or replaces queries. It depends only on the statement log and the wishes, so after a restart all
+queries run again, each from its checkpoint.
 
-Invariants: a query has one keeper, named by its id. Where a query was is forgotten when it is gone for good;
-one that is paused or replaced goes on from there. A statement that cannot be planned is said to have failed
-and harms no other; it is tried again when its statement or the catalogue changes. Never changes the
+Invariants: each query has one keeper, named by its id. The checkpoint of a removed query is deleted; a paused
+or replaced query continues from its checkpoint. A statement that cannot be planned is reported as failed and
+does not affect others; it is retried when its statement or the catalogue changes. Never changes the
 catalogue.
 """
 
@@ -38,14 +38,14 @@ _OFFSET_RESET: Final = "auto.offset.reset"
 
 
 class Statements(Protocol):
-    """What the runner reads of the statement log."""
+    """The part of the statement log that the runner uses."""
 
     @property
     def catalogue(self) -> Catalogue: ...
 
 
 class Wishes(Protocol):
-    """What the runner reads of the push queries."""
+    """The part of the push queries that the runner uses."""
 
     def poll(self, timeout: float) -> dict[str, PushWish]: ...
 
@@ -54,13 +54,13 @@ class Wishes(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One query that is to run; replaced by another if anything in here changes."""
+    """One wanted query; it is replaced if any of these fields change."""
 
     id: str
     statement: str
     properties: tuple[tuple[str, str], ...]
     wish: PushWish | None = None
-    # The same words can ask for more than before: `SELECT *` of a source that has got columns meanwhile.
+    # The same statement can mean more than before: `SELECT *` of a source with new columns.
     found: tuple[Source, ...] = ()
 
 
@@ -71,7 +71,7 @@ class _Running(NamedTuple):
 
 
 class StatementRunner:
-    """The keepers of one pipeline process's statements."""
+    """The keepers of all queries of a pipeline process, except the lake's."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class StatementRunner:
         self._on_gone = on_gone
         self._wall_clock_ms = wall_clock_ms
         self._running: dict[str, _Running] = {}
-        # What could not be planned, and with which catalogue.
+        # Queries that could not be planned, and with which catalogue.
         self._refused: dict[str, tuple[Asked, Catalogue]] = {}
 
     @property
@@ -106,14 +106,14 @@ class StatementRunner:
         return tuple(each.keeper for each in self._running.values())
 
     def reconcile(self) -> None:
-        """Have a keeper for each query that is asked for, and no others."""
+        """Have a keeper for each wanted query, and no others."""
         catalogue = self._statements.catalogue
         asked = {each.id: each for each in self._asked(catalogue)}
         for query_id, running in list(self._running.items()):
             if asked.get(query_id) != running.asked or query_id in self._refused:
                 running.keeper.stop()
                 del self._running[query_id]
-                # A paused or replaced query goes on from where it was, one that is gone never comes back.
+                # A paused or replaced query continues from its checkpoint; a removed one never returns.
                 if query_id not in asked and query_id not in catalogue.queries:
                     running.query.forget()
                     if running.asked.wish is None:
@@ -122,7 +122,7 @@ class StatementRunner:
             del self._refused[query_id]
         for query_id, each in asked.items():
             refused = self._refused.get(query_id)
-            # Somebody who was told that there will be no rows does not come back for them.
+            # A client that was told that there will be no rows does not wait for them.
             again = refused is None or (each.wish is None and refused != (each, catalogue))
             if query_id not in self._running and again:
                 self._begin(each, catalogue)
@@ -143,7 +143,7 @@ class StatementRunner:
             for query in catalogue.queries.values()
             if not query.paused
         ]
-        # Renewing a wish changes nothing about what is asked.
+        # Renewing a wish does not change the query.
         pushed = [
             Asked(
                 id=wish.id,
@@ -162,7 +162,7 @@ class StatementRunner:
             self._refuse(asked, catalogue, str(error))
             return
         except Exception as error:
-            # A defect of ours in planning one statement must not end the process, and with it all queries.
+            # A bug in planning one statement must not end the process, and with it all queries.
             logger.exception("Query %s cannot be planned.", asked.id)
             self._refuse(asked, catalogue, f"It cannot be planned: {error!r}")
             return
@@ -177,7 +177,7 @@ class StatementRunner:
         self._running[asked.id] = _Running(asked, query, keeper)
 
     def _heard_of(self, asked: Asked, catalogue: Catalogue) -> StatusListener:
-        """A push query that fails is not tried again: whoever asked for it is told."""
+        """A push query that fails is not retried: its client is told."""
 
         def heard(status: QueryStatus) -> None:
             if status.state == "FAILED" and asked.id not in self._refused:

@@ -1,9 +1,9 @@
-"""Makes a cold JVM quick before the first event arrives: the real code paths, on made-up records and a
-scratch table.
+"""Warms up a cold JVM before the first event arrives: runs the real code on made-up records and a scratch
+table.
 
-A JVM compiles its way through a first batch for ten seconds and more. A platform without events has that
-time; one with events waiting has not, so the caller warms up only where there is nothing to do. Never touches
-a topic or a real table.
+A cold JVM takes ten seconds and more for a first batch. A platform without events has that time; one with
+waiting events does not, so the caller warms up only if there is nothing to do. Never touches a topic or a
+real table.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def warm_up(
     settings: Settings,
     stopping: Callable[[], bool],
 ) -> None:
-    """Send made-up events through the query that turns them into Avro, and into a lake, as batches."""
+    """Send batches of made-up events through the query to Avro and the query into the lake."""
     began = time.monotonic()
     path = settings.data_dir / "pipeline" / "warm-up"
     shutil.rmtree(path, ignore_errors=True)
@@ -54,7 +54,7 @@ def warm_up(
     sink = TopicIdentity(name=events.sink.topic, topic_id="warm-up", partitions=1)
     columns = [column.name for column in read.source.value]
     schemas = WriterSchemas(by_id={_SCHEMA_ID: value_schema(events)})
-    # Nothing is sent to the dead letters: all records are good.
+    # There are no dead letters: all records are good.
     nowhere = "warm-up"
     writer = DeltaLakeWriter(
         spark, table, query="warm-up", topic=sink, dead_letter_topic=nowhere, settings=settings
@@ -78,9 +78,9 @@ def warm_up(
 
 
 def _events(spark: SparkSession, columns: list[str], *, first_offset: int) -> DataFrame:
-    """JSON records as the Kafka source gives them."""
+    """JSON records, as from the Kafka source."""
     template = json.dumps(dict.fromkeys(columns, "value"))
-    # A dozen partitions of the table, as a busy batch has.
+    # A dozen partitions of the table, as in a busy batch.
     value = F.regexp_replace(
         F.lit(template),
         '"EVENT_TYPE": "value"',
@@ -97,7 +97,7 @@ def _events(spark: SparkSession, columns: list[str], *, first_offset: int) -> Da
 
 
 def _as_read(records: DataFrame) -> DataFrame:
-    """Records for the Kafka sink as the Kafka source would give them back."""
+    """Records for the Kafka sink, as the Kafka source would return them."""
     return records.select(
         "key",
         "value",

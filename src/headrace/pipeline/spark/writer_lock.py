@@ -1,8 +1,8 @@
-"""One writer a table: a file lock that the JVM itself holds, for as long as it lives.
+"""One writer per table: a file lock that the JVM itself holds as long as it lives.
 
-The process that can commit is the JVM, so the lock must be its own and not the Python driver's: when the
-driver is killed, its JVM lives on for a moment and may still finish a commit. The operating system gives the
-lock free when the JVM is really gone.
+The JVM is the process that commits, so the JVM must hold the lock, and not the Python driver: when the driver
+is killed, its JVM survives for a moment and may still finish a commit. The operating system releases the lock
+when the JVM has ended.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from headrace.core.errors import HeadraceError
 
 _PATIENCE_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.1
-# Locks of this process; a channel that the JVM's garbage collector closed would give its lock away.
+# Locks of this process. They are kept here because the JVM's garbage collector would close the channels.
 _held: dict[Path, object] = {}
 
 
 def hold_writer_lock(spark: SparkSession, path: Path) -> None:
-    """Take the lock at `path` for the JVM of `spark`, waiting for a predecessor that is on its way out."""
+    """Take the lock at `path` for the JVM of `spark`; wait for a predecessor that is about to end."""
     if path in _held:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,8 +35,8 @@ def hold_writer_lock(spark: SparkSession, path: Path) -> None:
         if time.monotonic() > deadline:
             raise HeadraceError(
                 "pipeline_failed",
-                f"Another process writes the lake: it holds {path}.",
-                remedy="Stop the other pipeline; one pipeline writes a table.",
+                f"Another process writes the lake and holds the lock {path}.",
+                remedy="Stop the other pipeline: only one may write a table.",
             )
         time.sleep(_LOOK_SECONDS)
         lock = file.getChannel().tryLock()

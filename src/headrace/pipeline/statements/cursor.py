@@ -1,7 +1,8 @@
-"""A place among tokens, and what could have stood there: the base of all parsers.
+"""A position among tokens, and what the parser expected there: the base of all parsers.
 
-Whatever a parser looks for and does not find at a place is noted; an error names all of it, and the nearest
-word to the one that is there. Invariant: `accept…` moves on only if it finds what it looks for.
+The cursor notes everything that a parser looks for and does not find at a position. An error lists all of it,
+and the expected word nearest to the actual one. Invariant: `accept…` advances only if it finds what it looks
+for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from headrace.pipeline.statements.position import Position
 from headrace.pipeline.statements.suggestions import did_you_mean
 from headrace.pipeline.statements.tokens import RESERVED, Token, TokenKind
 
-# Beyond this many the list of what was expected helps nobody.
+# A longer list of expected words would not help.
 _MOST_EXPECTED = 12
 
 
@@ -56,7 +57,7 @@ class Cursor:
         return None
 
     def accept_words(self, *words: str) -> bool:
-        """All of these words, one behind the other."""
+        """All of these words, one after the other."""
         for count, word in enumerate(words):
             token = self.ahead(count)
             if token.kind is not TokenKind.WORD or token.value != word:
@@ -67,7 +68,7 @@ class Cursor:
         return True
 
     def at_words(self, *words: str) -> bool:
-        """Whether these words come next; notes nothing."""
+        """Whether these words come next. Notes nothing."""
         return all(
             self.ahead(count).kind is TokenKind.WORD and self.ahead(count).value == word
             for count, word in enumerate(words)
@@ -114,7 +115,7 @@ class Cursor:
             token = self.token
             if token.kind is TokenKind.WORD:
                 raise SyntaxProblemError(
-                    f"{token.value} is a word of the language; {called} was expected.",
+                    f"{token.value} is a reserved word; {called} was expected.",
                     token.at,
                     remedy=f"Quote it to use it as a name: `{token.value}`.",
                 )
@@ -122,7 +123,7 @@ class Cursor:
         return name
 
     def expect_written_name(self, called: str) -> str:
-        """A name whose case counts: as it is written, without its quotes."""
+        """A case-sensitive name: as written, without its quotes."""
         token = self.token
         name = self.expect_name(called)
         return token.written if token.kind is TokenKind.WORD else name
@@ -141,7 +142,7 @@ class Cursor:
         self._note(*expected)
 
     def fail(self) -> NoReturn:
-        """What is here cannot be here."""
+        """Raise an error: the current token is not allowed here."""
         token = self.token
         expected = list(self._expected) if self._expected_at == self._place else []
         if token.kind is TokenKind.END:

@@ -7,9 +7,9 @@ from headrace.pipeline.statements.position import Position
 
 
 class StatementError(HeadraceError):
-    """A statement that cannot be read or makes no sense.
+    """A statement that cannot be parsed, or is not valid.
 
-    The message names the thing and the reason; `str` puts the place before it, and the remedy behind.
+    The message names the thing and the reason; `str` adds the position before it and the remedy after it.
     """
 
     def __init__(self, message: str, at: Position, *, remedy: str = "") -> None:
@@ -21,8 +21,8 @@ class StatementError(HeadraceError):
 
 
 class SyntaxProblemError(StatementError):
-    """Not a sentence of the language; what could have stood there is in the message."""
+    """Invalid syntax; the message lists what was expected."""
 
 
 class UnsupportedError(StatementError):
-    """A sentence of ksqlDB's language that does not run here; the message names what."""
+    """Valid in ksqlDB, but not supported here; the message names the feature."""

@@ -1,4 +1,4 @@
-"""Expressions: by descent, one method for each level of binding, from OR down to what stands alone."""
+"""Expressions, by recursive descent: one method per level of precedence, beginning with OR."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ ARGUMENT_UNITS: Final = {
 }
 _COMPARISONS: Final = ("=", "<>", "<", "<=", ">", ">=")
 _LARGEST_BIGINT: Final = 2**63 - 1
-# About ten calls of Python each.
+# Each level is about ten Python calls.
 _DEEPEST: Final = 60
 
 
 class ExpressionParser:
-    """Expressions at a cursor. Parameters of the lambdas around a place are known by name."""
+    """Parses expressions at a cursor. Knows the parameters of the enclosing lambdas by name."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
@@ -71,7 +71,7 @@ class ExpressionParser:
         self._depth = 0
 
     def expression(self) -> Expression:
-        """Raises SyntaxProblemError; nesting deeper than any statement needs it is refused, not followed."""
+        """Raises SyntaxProblemError, also for nesting that is deeper than any real statement needs."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise SyntaxProblemError("The expression is nested too deeply.", self._cursor.at)
@@ -81,11 +81,11 @@ class ExpressionParser:
             self._depth -= 1
 
     def value(self) -> Expression:
-        """An expression that is no condition unless it stands in parentheses."""
+        """An expression that is not a condition, unless it is in parentheses."""
         return self._concatenation()
 
     def listed(self, closing: str) -> tuple[Expression, ...]:
-        """Expressions between commas up to the closing symbol, which is taken too."""
+        """Expressions separated by commas, up to and including the closing symbol."""
         cursor = self._cursor
         if cursor.accept_symbol(closing):
             return ()
@@ -200,12 +200,12 @@ class ExpressionParser:
         result = self._steps(self._primary())
         if cursor.at_words("AT", "TIME", "ZONE"):
             raise UnsupportedError(
-                "AT TIME ZONE is not supported.", cursor.at, remedy="CONVERT_TZ(t, from, to) does it."
+                "AT TIME ZONE is not supported.", cursor.at, remedy="Use CONVERT_TZ(t, from, to)."
             )
         return result
 
     def _nested(self, parse: Callable[[], Expression]) -> Expression:
-        """Long rows of NOT and signs nest too."""
+        """Long sequences of NOT and signs nest, too."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise SyntaxProblemError("The expression is nested too deeply.", self._cursor.at)
@@ -215,7 +215,7 @@ class ExpressionParser:
             self._depth -= 1
 
     def _steps(self, base: Expression) -> Expression:
-        """`->field` and `[index]` behind it. `->*` is left to whoever reads a list of columns."""
+        """`->field` and `[index]` after it. Leaves `->*` to the parser of select items."""
         cursor = self._cursor
         while True:
             at = cursor.at
@@ -243,7 +243,7 @@ class ExpressionParser:
         text = f"{'-' if ahead else ''}{cursor.move().value}"
         if kind is TokenKind.INTEGER:
             if not -_LARGEST_BIGINT - 1 <= int(text) <= _LARGEST_BIGINT:
-                raise StatementError(f"{text} is no BIGINT.", at, remedy=f"As a decimal: {text}.0.")
+                raise StatementError(f"{text} is not a BIGINT.", at, remedy=f"As a decimal: {text}.0.")
             return IntegerLiteral(int(text), at=at)
         if kind is TokenKind.DECIMAL:
             return DecimalLiteral(Decimal(text), at=at)
@@ -272,11 +272,11 @@ class ExpressionParser:
         if not cursor.at_name() and cursor.token.kind is not TokenKind.WORD:
             cursor.note("a column", "a function")
             cursor.fail()
-        # Reserved words may be called, as LEFT or REPLACE would be, but are no columns.
+        # Reserved words may be functions, such as LEFT and REPLACE, but not columns.
         return self._call(at) if cursor.at_symbol("(", ahead=1) else self._column(at)
 
     def _built(self, at: Position) -> Expression | None:
-        """What begins with a word of the language."""
+        """Expressions that begin with a keyword."""
         cursor = self._cursor
         if cursor.accept_word("CASE"):
             return self._case(at)
@@ -352,7 +352,9 @@ class ExpressionParser:
             name_at = cursor.at
             name = cursor.expect_name("the name of a field")
             if any(name == other for other, _ in fields):
-                raise StatementError(f"The struct has two fields {name}.", name_at, remedy="Rename one.")
+                raise StatementError(
+                    f"The struct has two fields named {name}.", name_at, remedy="Rename one."
+                )
             cursor.expect_symbol(":=")
             fields.append((name, self.expression()))
         return StructConstructor(tuple(fields), at=at)
@@ -395,7 +397,7 @@ class ExpressionParser:
         return self.expression()
 
     def _begins_lambda(self) -> bool:
-        """Whether names in parentheses with an arrow behind them come next."""
+        """Whether names in parentheses followed by an arrow come next."""
         cursor = self._cursor
         ahead = 1
         while cursor.at_name(ahead):

@@ -1,7 +1,7 @@
-"""Expressions and types as text again, in one normal form.
+"""Expressions and types back to text, in one normal form.
 
-Parsing what is printed gives the same tree: parentheses stand wherever binding would change it. Names are in
-back-quotes unless they are plain words.
+Parsing the text gives the same tree: it has parentheses wherever precedence would change the tree. Names are
+in back-quotes unless they are plain words.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from headrace.pipeline.statements.tokens import RESERVED
 from headrace.pipeline.statements.types import ArrayType, DataType, MapType, StructType
 
 _PLAIN_NAME: Final = re.compile(r"[A-Z_][A-Z0-9_@]*")
-# Words that mean something else somewhere: units of time among arguments, what builds a collection.
+# Words with another meaning in some places: units of time as arguments, constructors of collections.
 _QUOTED: Final = RESERVED | ARGUMENT_UNITS.keys() | {"ARRAY", "MAP", "STRUCT"}
-# What needs no parentheses wherever it stands.
+# Nodes that never need parentheses.
 _ALONE: Final = (
     NullLiteral,
     BooleanLiteral,
@@ -92,11 +92,11 @@ def type_text(data_type: DataType) -> str:
 
 @singledispatch
 def expression_text(node: Node) -> str:
-    raise TypeError(f"{type(node).__name__} is no expression")
+    raise TypeError(f"{type(node).__name__} is not an expression")
 
 
 def _inner(node: Expression) -> str:
-    """In parentheses unless it stands alone."""
+    """In parentheses, unless the node never needs them."""
     text = expression_text(node)
     is_number = isinstance(node, IntegerLiteral | DecimalLiteral | DoubleLiteral)
     if isinstance(node, _ALONE) or (is_number and not text.startswith("-")):
@@ -160,25 +160,15 @@ def _(node: Subscript) -> str:
 
 
 @expression_text.register
-def _(node: Arithmetic) -> str:
+def _(node: Arithmetic | Comparison | Logical) -> str:
     return f"{_inner(node.left)} {node.operator.value} {_inner(node.right)}"
 
 
 @expression_text.register
 def _(node: Negation) -> str:
     text = _inner(node.operand)
-    # Before a digit in parentheses, or the sign would be the number's, and `--` would begin a comment.
+    # Parentheses around a number: otherwise the sign would belong to it, and `--` would begin a comment.
     return f"-({expression_text(node.operand)})" if text[0].isdigit() else f"-{text}"
-
-
-@expression_text.register
-def _(node: Comparison) -> str:
-    return f"{_inner(node.left)} {node.operator.value} {_inner(node.right)}"
-
-
-@expression_text.register
-def _(node: Logical) -> str:
-    return f"{_inner(node.left)} {node.operator.value} {_inner(node.right)}"
 
 
 @expression_text.register

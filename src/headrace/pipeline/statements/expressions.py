@@ -1,7 +1,7 @@
 """The tree of expressions.
 
-Names are as they count: unquoted ones in upper case, quoted ones as written. Every node knows where it stands
-(`at`), and positions take no part in comparisons: two trees are equal if they say the same.
+Unquoted names are in upper case, quoted ones as written. Every node knows its position (`at`); positions are
+ignored in comparisons, so two trees are equal if they mean the same.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FieldAccess(Node):
 
 @dataclass(frozen=True, slots=True)
 class Subscript(Node):
-    """`base[index]`: of an array from 1, or from the end with a negative one; of a map by key."""
+    """`base[index]`: an array's element, from 1, or from the end if negative; a map's value by key."""
 
     base: Expression
     index: Expression
@@ -92,7 +92,7 @@ class ArithmeticOperator(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic(Node):
-    """`+` between texts puts them together."""
+    """`+` concatenates texts."""
 
     operator: ArithmeticOperator
     left: Expression
@@ -178,7 +178,7 @@ class When(Node):
 
 @dataclass(frozen=True, slots=True)
 class Case(Node):
-    """With an operand its conditions are values that it is compared with."""
+    """With an operand, the conditions are values that it is compared with."""
 
     operand: Expression | None
     whens: tuple[When, ...]
@@ -193,7 +193,7 @@ class Cast(Node):
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall(Node):
-    """`COUNT(*)` has no arguments and `star`."""
+    """`COUNT(*)` has no arguments; `star` is set."""
 
     name: str
     arguments: tuple[Expression, ...]
@@ -210,7 +210,7 @@ class Lambda(Node):
 
 @dataclass(frozen=True, slots=True)
 class LambdaVariable(Node):
-    """A parameter of a lambda in its body; the parser knows which names are."""
+    """A parameter of a lambda, used in its body."""
 
     name: str
 

@@ -1,8 +1,8 @@
 """Statements: text to tree.
 
-`parse` takes a text of any number of statements, each ended by a semicolon; the last one may do without.
-DEFINE and UNDEFINE work on the statements behind them. Errors say where, what was expected, and the nearest
-valid word; a statement of ksqlDB's that does not run here is refused by its name.
+`parse` takes a text of any number of statements, each ending with a semicolon, which is optional after the
+last one. DEFINE and UNDEFINE affect the statements after them. Errors give the position, what was expected,
+and the nearest valid word. Statements of ksqlDB that are not supported here are refused by name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parse_expression(text: str) -> Expression:
 
 
 def _one(text: str, piece: list[Token], end: int, variables: Mapping[str, str]) -> Parsed:
-    # Variables are filled in only now: a DEFINE before it may have changed them.
+    # Variables are substituted only now: an earlier DEFINE may have changed them.
     start = piece[0].start
     cursor = Cursor(tokens_of(text, variables, start, end))
     statement = StatementParser(cursor).statement()
@@ -54,7 +54,7 @@ def _one(text: str, piece: list[Token], end: int, variables: Mapping[str, str]) 
 
 
 def split(text: str) -> Iterator[tuple[list[Token], int]]:
-    """The tokens of each statement, and where its text ends. Variables are not looked at."""
+    """The tokens of each statement, and where its text ends. Ignores variables."""
     piece: list[Token] = []
     for token in tokens_of(text, None):
         if token.kind is TokenKind.END:

@@ -1,4 +1,4 @@
-"""Where something stands in the text of statements."""
+"""Positions in the text of statements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Position(NamedTuple):
-    """Line and column, both counted from 1, as editors and ksqlDB's errors count them."""
+    """Line and column, both counted from 1, as in editors and in ksqlDB's errors."""
 
     line: int
     column: int

@@ -1,4 +1,4 @@
-"""Statements and queries as text again, in one normal form: `parse(sql(tree))` gives the tree."""
+"""Statements and queries back to text, in one normal form: `parse(sql(tree))` gives the tree."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _source(source: SourceReference) -> str:
 
 
 def _keys(keys: tuple[Expression, ...]) -> str:
-    # In parentheses always: `(a + b)` alone would be read as a list of one.
+    # Always in parentheses: `(a + b)` alone would be parsed as a list of one.
     return f"({', '.join(sql(key) for key in keys)})"
 
 
@@ -234,7 +234,7 @@ def _(node: Print) -> str:
     )
 
 
-# Looking, and sessions.
+# Listing, and sessions.
 
 
 @sql.register

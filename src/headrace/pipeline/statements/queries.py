@@ -99,7 +99,7 @@ class WindowKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Window(Node):
-    """`size` is a session's inactivity gap; `advance` is there for hopping windows only."""
+    """`size` is the inactivity gap of a session; only hopping windows have `advance`."""
 
     kind: WindowKind
     size: Duration

@@ -23,7 +23,7 @@ from headrace.pipeline.statements.queries import (
     Within,
 )
 
-# What may come behind a source: no alias, though ksqlDB's language would allow these words as names.
+# Words that may follow a source, so they are not aliases, although ksqlDB would allow them as names.
 _BEHIND_SOURCE = frozenset({"EMIT", "PARTITION"})
 
 
@@ -141,7 +141,7 @@ class QueryParser:
         cursor = self._cursor
         at = cursor.at
         kinds = tuple(kind.value for kind in WindowKind)
-        # A window may be given a name, which means nothing.
+        # A window may have a name, which has no meaning.
         if cursor.token.value not in kinds and cursor.at_name() and cursor.ahead().value in kinds:
             cursor.move()
         kind = WindowKind(cursor.expect_word(*kinds))
@@ -159,7 +159,7 @@ class QueryParser:
                 raise StatementError(
                     f"A hopping window cannot advance by {advance}, more than its size of {size}.",
                     advance.at,
-                    remedy="Records between two windows would be in none.",
+                    remedy="Records between two windows would belong to none.",
                 )
         retention, grace = self._window_options(size)
         cursor.expect_symbol(")")
@@ -182,13 +182,13 @@ class QueryParser:
                 raise StatementError(
                     f"RETENTION {retention} is shorter than the window and its grace period.",
                     at,
-                    remedy="Retention has to cover both.",
+                    remedy="Retention must cover both.",
                 )
         return retention, grace
 
     def _positive(self, duration: Duration) -> Duration:
         if duration.amount <= 0:
-            raise SyntaxProblemError("A window must be longer than nothing.", duration.at)
+            raise SyntaxProblemError("The size of a window must be greater than zero.", duration.at)
         return duration
 
     def _accept_by(self, word: str) -> Position | None:
@@ -206,7 +206,7 @@ class QueryParser:
         return tuple(found)
 
     def _whole_list_in_parentheses(self) -> bool:
-        """Not so in `(a + b) * 2`: what stands behind the closing one tells."""
+        """Not in `(a + b) * 2`: the token after the closing parenthesis decides."""
         cursor = self._cursor
         depth = ahead = 0
         while True:

@@ -32,7 +32,9 @@ def parse_show(cursor: Cursor, at: Position) -> Show:
 def parse_describe(cursor: Cursor, at: Position) -> Statement:
     if cursor.at_words("CONNECTOR"):
         raise UnsupportedError(
-            "DESCRIBE CONNECTOR is not supported.", at, remedy="GET /connectors/NAME of Kafka Connect's API."
+            "DESCRIBE CONNECTOR is not supported.",
+            at,
+            remedy="Use GET /connectors/NAME of Kafka Connect's API.",
         )
     if cursor.at_words("FUNCTION") and cursor.at_name(ahead=1):
         cursor.move()

@@ -1,4 +1,4 @@
-"""What statements about streams and tables have in common: columns and WITH clauses."""
+"""Parts that statements on streams and tables share: columns and WITH clauses."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from headrace.pipeline.statements.type_parser import parse_type
 
 
 def parse_columns(cursor: Cursor) -> tuple[ColumnDefinition, ...]:
-    """In parentheses; none if there are no parentheses."""
+    """Columns in parentheses; none without parentheses."""
     if not cursor.accept_symbol("("):
         return ()
     columns: list[ColumnDefinition] = []
     while True:
         column = _column(cursor)
         if any(column.name == other.name for other in columns):
-            raise StatementError(f"There are two columns {column.name}.", column.at, remedy="Rename one.")
+            raise StatementError(
+                f"There are two columns named {column.name}.", column.at, remedy="Rename one."
+            )
         columns.append(column)
         if not cursor.accept_symbol(","):
             break
@@ -46,7 +48,7 @@ def _column(cursor: Cursor) -> ColumnDefinition:
 
 
 def parse_properties(cursor: Cursor) -> tuple[Property, ...]:
-    """`WITH (name = value, …)`; none if there is no WITH."""
+    """`WITH (name = value, …)`; none without WITH."""
     if not cursor.accept_word("WITH"):
         return ()
     cursor.expect_symbol("(")
@@ -70,7 +72,7 @@ def parse_properties(cursor: Cursor) -> tuple[Property, ...]:
 def _property_name(cursor: Cursor) -> str:
     text = cursor.accept_kind(TokenKind.TEXT, "the name of a property")
     name = cursor.expect_name("the name of a property") if text is None else text.value
-    # Quoted or not, case does not matter.
+    # Case-insensitive, quoted or not.
     return name.upper()
 
 

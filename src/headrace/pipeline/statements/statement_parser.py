@@ -1,4 +1,4 @@
-"""One statement at a cursor. What begins with SHOW, LIST or DESCRIBE is in `show_parser.py`."""
+"""Parses one statement at a cursor. SHOW, LIST and DESCRIBE are in `show_parser.py`."""
 
 from __future__ import annotations
 
@@ -151,7 +151,9 @@ class StatementParser:
             column_at = cursor.at
             column = cursor.expect_name("the name of a column")
             if any(column == other.name for other in added):
-                raise StatementError(f"There are two columns {column}.", column_at, remedy="Rename one.")
+                raise StatementError(
+                    f"There are two columns named {column}.", column_at, remedy="Rename one."
+                )
             added.append(ColumnDefinition(column, parse_type(cursor), at=column_at))
             if not cursor.accept_symbol(","):
                 return AlterSource(kind, name, tuple(added), at=at)
@@ -175,7 +177,7 @@ class StatementParser:
             values = ExpressionParser(cursor).listed(")")
             if columns and len(columns) != len(values):
                 raise StatementError(
-                    f"{len(columns)} columns are named, and {len(values)} values are given.", values_at
+                    f"{len(columns)} columns are named, but {len(values)} values are given.", values_at
                 )
             return InsertValues(target=target, columns=columns, values=values, at=at)
         if columns:
@@ -253,7 +255,7 @@ class StatementParser:
         return self._queries.duration() if self._cursor.accept_word("TIMEOUT") else None
 
     def _resource(self, called: str) -> str:
-        """A topic or subject: its case counts, so a name that is not quoted is taken as it is written."""
+        """A topic or subject. It is case-sensitive, so an unquoted name is taken as written."""
         cursor = self._cursor
         if (text := cursor.accept_kind(TokenKind.TEXT, called)) is not None:
             return text.value
@@ -264,5 +266,5 @@ def _refuse_connectors(at: Position, what: str) -> NoReturn:
     raise UnsupportedError(
         f"{what} is not supported.",
         at,
-        remedy="Connectors are made over Kafka Connect's API (POST /connectors).",
+        remedy="Create connectors with Kafka Connect's API (POST /connectors).",
     )

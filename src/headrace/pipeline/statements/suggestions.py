@@ -1,4 +1,4 @@
-"""The nearest valid word to one that is not."""
+"""Suggests the valid word nearest to an invalid one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def nearest(word: str, valid: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, valid: Iterable[str]) -> str:
-    """A sentence with a space behind it, or nothing."""
+    """A sentence followed by a space, or an empty text."""
     found = nearest(word, valid)
     return f"Did you mean {found}? " if found is not None else ""

@@ -1,8 +1,8 @@
 """Text to tokens: words, quoted names, texts, numbers, symbols.
 
-Keywords are words like others; which of them cannot be a name says `RESERVED`. Comments (`-- …`, `/* … */`)
-are left out. `${name}` stands for the tokens of a variable's value, inside a text for the value itself.
-Never knows what a statement looks like.
+Keywords are words like others; those that cannot be names are in `RESERVED`. Comments (`-- …`, `/* … */`) are
+skipped. `${name}` is replaced by the tokens of the variable's value, and inside a text by the value itself.
+Knows nothing of the structure of statements.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """`value`: a word in upper case, a name or text without its quotes, others as written."""
+    """`value` is a word in upper case, a name or text without its quotes, or another token as written."""
 
     kind: TokenKind
     value: str
@@ -37,11 +37,11 @@ class Token(NamedTuple):
     # Where it begins and ends in the text.
     start: int
     end: int
-    # A word as it was written.
+    # A word as written.
     written: str = ""
 
 
-# Words that are no names unless they are quoted.
+# Words that are names only if they are quoted.
 # fmt: off
 RESERVED: Final = frozenset(
     {
@@ -74,9 +74,9 @@ _PATTERN: Final = re.compile(
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UNENDED: Final = {
-    "'": "A text that begins here has no closing quote.",
-    "`": "A name that begins here has no closing back-quote.",
-    '"': "A name that begins here has no closing quote.",
+    "'": "The text that begins here has no closing quote.",
+    "`": "The name that begins here has no closing back-quote.",
+    '"': "The name that begins here has no closing quote.",
     "$": "A variable is written ${name}.",
 }
 _KINDS: Final = {
@@ -93,9 +93,9 @@ _KINDS: Final = {
 def tokens_of(
     text: str, variables: Mapping[str, str] | None, start: int = 0, stop: int | None = None
 ) -> list[Token]:
-    """All tokens of a part of the text, with one of kind END behind them. Raises SyntaxProblemError.
+    """All tokens of a part of the text, followed by one of kind END. Raises SyntaxProblemError.
 
-    Without variables what refers to one is a name like others: for who only looks where statements end.
+    Without `variables`, references to them are names like others, for callers that only split statements.
     """
     found: list[Token] = []
     place = start
@@ -106,7 +106,7 @@ def tokens_of(
         match = _PATTERN.match(text, place)
         if match is None:
             if text.startswith("/*", place):
-                raise SyntaxProblemError("A comment that begins here is not closed.", at, remedy="Add */.")
+                raise SyntaxProblemError("The comment that begins here is not closed.", at, remedy="Add */.")
             character = text[place]
             reason = _UNENDED.get(character, f"{character!r} has no meaning here.")
             raise SyntaxProblemError(reason, at)
@@ -118,7 +118,7 @@ def tokens_of(
                 place = end
                 continue
             value = _value_of(match.group()[2:-1], variables, at)
-            # Its tokens stand where the variable stood, so that errors point there.
+            # Its tokens get the position of the variable, so that errors point there.
             found.extend(token._replace(at=at, start=place, end=end) for token in tokens_of(value, {})[:-1])
         elif kind in _KINDS:
             found.append(
@@ -146,7 +146,9 @@ def _value(kind: str, written: str, variables: Mapping[str, str] | None, at: Pos
 
 def _value_of(name: str, variables: Mapping[str, str], at: Position) -> str:
     if not _VARIABLE_NAME.fullmatch(name):
-        raise SyntaxProblemError(f"{name!r} is no name of a variable.", at, remedy="Letters, digits and _.")
+        raise SyntaxProblemError(
+            f"{name!r} is not a valid variable name.", at, remedy="Use letters, digits and _."
+        )
     for known, value in variables.items():
         if known.upper() == name.upper():
             return value
@@ -159,7 +161,7 @@ def _value_of(name: str, variables: Mapping[str, str], at: Position) -> str:
 
 
 class _Lines:
-    """Positions in a text, asked for in rising order."""
+    """Positions in a text, requested in ascending order."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,6 +1,6 @@
-"""The tree of statements; queries and expressions are in files of their own.
+"""The tree of statements; queries and expressions have their own files.
 
-A statement's own text, as it was typed, is not in the tree: `Parsed` has both.
+The tree does not include the text as it was typed: `Parsed` has both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ColumnConstraint(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition(Node):
-    """`header` is the key of `HEADER('key')`; `HEADERS` without one takes all of them."""
+    """`header` is the key of `HEADER('key')`; None for `HEADERS`, which takes all of them."""
 
     name: str
     type: DataType
@@ -37,7 +37,7 @@ class ColumnDefinition(Node):
 
 @dataclass(frozen=True, slots=True)
 class Property(Node):
-    """One of a WITH clause; the name in upper case if it was not quoted."""
+    """One property of a WITH clause; the name is in upper case if it was not quoted."""
 
     name: str
     value: Literal
@@ -45,7 +45,7 @@ class Property(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateSource(Node):
-    """`CREATE [OR REPLACE] [SOURCE] STREAM|TABLE … (columns) WITH (…)`. `is_source`: it is read-only."""
+    """`CREATE [OR REPLACE] [SOURCE] STREAM|TABLE … (columns) WITH (…)`. `is_source`: read-only."""
 
     kind: SourceKind
     name: str
@@ -68,7 +68,7 @@ class CreateAs(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertSelect(Node):
-    """`properties` may have QUERY_ID."""
+    """`properties` may contain QUERY_ID."""
 
     target: str
     query: Select
@@ -77,7 +77,7 @@ class InsertSelect(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertValues(Node):
-    """Without column names the values are for all columns, in their order."""
+    """Without column names, the values are for all columns, in order."""
 
     target: str
     columns: tuple[str, ...]
@@ -86,7 +86,7 @@ class InsertValues(Node):
 
 @dataclass(frozen=True, slots=True)
 class Query(Node):
-    """A query on its own: with `EMIT CHANGES` rows as they come, without it what is there."""
+    """A query on its own: with `EMIT CHANGES` it returns rows as they arrive, otherwise the current rows."""
 
     select: Select
 
@@ -115,7 +115,7 @@ class Show(Node):
 
 @dataclass(frozen=True, slots=True)
 class Describe(Node):
-    """A stream or table; without a name all of a kind: `DESCRIBE STREAMS EXTENDED`."""
+    """A stream or table; without a name, all of one kind: `DESCRIBE STREAMS EXTENDED`."""
 
     name: str | None
     extended: bool = False
@@ -129,7 +129,7 @@ class DescribeFunction(Node):
 
 @dataclass(frozen=True, slots=True)
 class Explain(Node):
-    """Of a running query by its id, or of a statement."""
+    """Explains a running query, by its id, or a statement."""
 
     query_id: str | None = None
     statement: Statement | None = None
@@ -151,7 +151,7 @@ class QueryAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ChangeQuery(Node):
-    """Of one query, or of all of them (no id)."""
+    """Changes one query, or all of them (no id)."""
 
     action: QueryAction
     query_id: str | None
@@ -260,7 +260,7 @@ Statement = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A statement and its own text, with its semicolon."""
+    """A statement and its text, including the semicolon."""
 
     statement: Statement
     text: str

@@ -1,4 +1,4 @@
-"""Types as statements write them."""
+"""Parses types."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LARGEST_PRECISION: Final = 38
 
 def parse_type(cursor: Cursor) -> DataType:
     result = _plain(cursor)
-    # ksqlDB also takes the element's type first: INT ARRAY.
+    # ksqlDB also accepts the element's type first: INT ARRAY.
     while cursor.at_words("ARRAY") and not cursor.at_symbol("<", ahead=1):
         cursor.move()
         result = ArrayType(result)
@@ -63,7 +63,7 @@ def _plain(cursor: Cursor) -> DataType:
     if name is None:
         cursor.fail()
     if name in SCALARS:
-        # VARCHAR(20) is taken, and its length means nothing, as in ksqlDB.
+        # VARCHAR(20) is accepted, but its length is ignored, as in ksqlDB.
         if cursor.at_symbol("(") and cursor.accept_symbol("("):
             cursor.accept_word("STRING") or cursor.expect_integer("a length")
             cursor.expect_symbol(")")
@@ -105,7 +105,7 @@ def _struct(cursor: Cursor) -> StructType:
         field_at = cursor.at
         name = cursor.expect_name("the name of a field")
         if any(field.name == name for field in fields):
-            raise StatementError(f"The struct has two fields {name}.", field_at, remedy="Rename one.")
+            raise StatementError(f"The struct has two fields named {name}.", field_at, remedy="Rename one.")
         fields.append(StructField(name, parse_type(cursor)))
         if not cursor.accept_symbol(","):
             break
@@ -123,6 +123,6 @@ def _decimal(cursor: Cursor, at: Position) -> DecimalType:
         raise SyntaxProblemError(
             f"DECIMAL({precision}, {scale}) does not exist.",
             at,
-            remedy=f"The precision is from 1 to {_LARGEST_PRECISION}, the scale from 0 to the precision.",
+            remedy=f"The precision must be 1 to {_LARGEST_PRECISION}, the scale 0 to the precision.",
         )
     return DecimalType(precision, scale)

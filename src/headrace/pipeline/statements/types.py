@@ -1,7 +1,7 @@
 """ksqlDB's data types.
 
-`str(type)` is the type as a statement writes it, and as ksqlDB shows it. Values; what Spark calls a type is
-the business of `rules/`.
+`str(type)` is the type as statements write it and as ksqlDB shows it. Frozen values; `expressions/` knows
+Spark's names for types.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class StructType:
 
 @dataclass(frozen=True, slots=True)
 class NamedType:
-    """A type that `CREATE TYPE` made, by its name; gone once names are resolved."""
+    """A type made by `CREATE TYPE`, by name. Resolving names replaces it."""
 
     name: str
 

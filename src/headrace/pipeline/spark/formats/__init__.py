@@ -1,1 +1,1 @@
-"""The formats of keys and values: bytes to columns and back, one file a format (`choosing.py` picks)."""
+"""The formats of keys and values: bytes to columns and back, one file per format (`choosing.py` selects)."""

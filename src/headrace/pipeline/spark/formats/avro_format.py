@@ -1,16 +1,16 @@
 """AVRO in Confluent's wire format: a zero byte, the schema's id in four bytes, the Avro body.
 
-A topic may hold records of several writers' schemas: each is decoded by its own id (`avro_schemas.py` says
-with which reader schema). A record with an id that was not known when the query was planned ends the query
-with `NEW_SCHEMA` in its error: the plan of a running query is fixed, so it has to start again and know more.
-What is known not to be in the registry makes records unreadable instead.
+A topic may contain records with different writer schemas; each is decoded by its own id (`avro_schemas.py`
+makes the reader schema). A record with an id that was unknown when the query was planned ends the query with
+`NEW_SCHEMA` in its error: the plan of a running query is fixed, so the query must restart to know the schema.
+Records with ids that the registry is known to lack are unreadable.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,16 +33,16 @@ _NEW_SCHEMA: Final = "HEADRACE_NEW_SCHEMA"
 _NEW_SCHEMA_PATTERN: Final = re.compile(rf"{_NEW_SCHEMA} (\d+)")
 
 
-# Each id that the registry has not ends a query once. With more of them somebody writes nonsense.
+# Each id that the registry lacks ends a query once. More of them mean that somebody writes garbage.
 _MOST_ABSENT: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterSchemas:
-    """What is known of a topic's writers when a query starts.
+    """The writer schemas of a topic that are known when a query starts.
 
-    `absent` are ids that the registry has not; where there are too many of them to name, all from
-    `absent_from` on count as such.
+    `absent` are ids that the registry lacks; if there are too many to list, all from `absent_from` on count
+    as absent.
     """
 
     by_id: Mapping[int, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ def writer_schemas(by_id: Mapping[int, str], *, absent: Iterable[int]) -> Writer
 
 
 def new_schema_id(error: str) -> int | None:
-    """The schema id for want of which a query ended, if that is what its error says."""
+    """The id of the unknown schema that ended a query, if its error names one."""
     found = _NEW_SCHEMA_PATTERN.search(error)
     return int(found.group(1)) if found else None
 
@@ -75,12 +75,12 @@ class AvroReader:
         self._schemas = schemas
 
     def parsed(self, raw: SparkColumn) -> SparkColumn:
-        """A struct of the columns and whether it could be read; null where the schema is not known."""
+        """A struct of the columns and whether they could be read; null if the schema is not known."""
         parsed = F.when(raw.isNull(), F.lit(None))
         for schema_id, writer in self._schemas.by_id.items():
             parsed = parsed.when(F.substring(raw, 1, 5) == _prefix(schema_id), self._decoded(raw, writer))
         if not self._schemas.by_id:
-            # A CASE of nothing but errors and nulls has no type.
+            # A CASE with only errors and nulls has no type.
             parsed = parsed.when(F.lit(False), self._nothing())
         return parsed.when(self._is_new(raw), _end_for_new_schema(raw))
 
@@ -92,7 +92,7 @@ class AvroReader:
         known = self._is_known(raw)
         return (
             F.when(raw.isNull(), F.lit(None).cast("string"))
-            # Here too: Spark may look at the reason of a record alone, and drop it before it is parsed.
+            # Here as well: Spark may evaluate only the reason, and drop the record before parsing it.
             .when(~known & self._is_new(raw), _end_for_new_schema(raw))
             .when(
                 ~_is_framed(raw),
@@ -124,7 +124,7 @@ class AvroReader:
         return known
 
     def _is_new(self, raw: SparkColumn) -> SparkColumn:
-        """Of a record whose schema is not known: whether the registry may have it."""
+        """Whether the registry may have the schema of a record with an unknown id."""
         is_new = _is_framed(raw)
         if self._schemas.absent:
             is_new = is_new & ~_schema_id(raw).isin(*sorted(self._schemas.absent))
@@ -136,18 +136,20 @@ class AvroReader:
         schema = reader_schema(writer, self._columns, wrapped=self._wrapped)
         options = {"mode": "PERMISSIVE", "avroSchema": json.dumps(schema)}
         body = F.substring(raw, F.lit(6), F.octet_length(raw))
-        # Inside a lambda the record is decoded once, however many columns are taken out of it.
+        # Inside a lambda the record is decoded only once, whatever the number of columns.
         rows = F.transform(F.array(from_avro(body, writer, options)), lambda value: self._row(value, schema))
         return F.element_at(rows, 1)
 
     def _row(self, value: SparkColumn, schema: Any) -> SparkColumn:
         if not self._wrapped:
             (column,) = self._columns
-            fields = [_from_avro_value(value, schema, column.type).try_cast(spark_type(column.type))]
+            fields = [
+                _converted(value, schema, column.type, _map_of_entries).try_cast(spark_type(column.type))
+            ]
             return F.struct(fields[0].alias(column.name), value.isNotNull().alias(DECODED))
         types = fields_by_name(without_null(schema))
         fields = [
-            _from_avro_value(value[column.name], types[column.name.upper()], column.type)
+            _converted(value[column.name], types[column.name.upper()], column.type, _map_of_entries)
             .try_cast(spark_type(column.type))
             .alias(column.name)
             for column in self._columns
@@ -173,75 +175,56 @@ class AvroWriter:
         if not self._wrapped:
             (column,) = self._columns
             value = values[column.name]
-            body = to_avro(_to_avro_value(value, schema, column.type), self._schema)
+            body = to_avro(_converted(value, schema, column.type, _entries_of_map), self._schema)
             return F.when(value.isNotNull(), F.concat(_prefix(self._schema_id), body))
         types = fields_by_name(without_null(schema))
         fields = [
-            _to_avro_value(values[column.name], types[column.name.upper()], column.type).alias(column.name)
+            _converted(values[column.name], types[column.name.upper()], column.type, _entries_of_map).alias(
+                column.name
+            )
             for column in self._columns
         ]
         return F.concat(_prefix(self._schema_id), to_avro(F.struct(*fields), self._schema))
 
 
-def _from_avro_value(value: SparkColumn, schema: Any, kind: DataType) -> SparkColumn:
-    """Entries become a map; everything else Spark has already read as it should be."""
+# Entries to a map, or a map to entries; the second argument converts the value of an entry.
+_Convert = Callable[[SparkColumn, Callable[[SparkColumn], SparkColumn]], SparkColumn]
+
+
+def _map_of_entries(entries: SparkColumn, inner: Callable[[SparkColumn], SparkColumn]) -> SparkColumn:
+    named = F.filter(entries, lambda entry: entry["key"].isNotNull())
+    return F.map_from_entries(F.transform(named, lambda entry: F.struct(entry["key"], inner(entry["value"]))))
+
+
+def _entries_of_map(value: SparkColumn, inner: Callable[[SparkColumn], SparkColumn]) -> SparkColumn:
+    return F.transform(
+        F.map_entries(value),
+        lambda entry: F.struct(entry["key"].alias("key"), inner(entry["value"]).alias("value")),
+    )
+
+
+def _converted(value: SparkColumn, schema: Any, kind: DataType, convert: _Convert) -> SparkColumn:
+    """Converts all maps in the value that Avro has as entries; Spark does everything else itself."""
     schema = without_null(schema)
     if not _has_entries(schema, kind):
         return value
+
+    def inner(part: Any, part_kind: DataType) -> Callable[[SparkColumn], SparkColumn]:
+        return lambda each: _converted(each, part, part_kind, convert)
+
     match kind:
         case ArrayType():
-            return F.transform(
-                value, lambda element: _from_avro_value(element, schema["items"], kind.element)
-            )
+            return F.transform(value, inner(schema["items"], kind.element))
         case MapType() if type_name(schema) == "array":
             types = fields_by_name(without_null(schema["items"]))
-            entries = F.transform(
-                F.filter(value, lambda entry: entry["key"].isNotNull()),
-                lambda entry: F.struct(
-                    entry["key"], _from_avro_value(entry["value"], types["VALUE"], kind.value)
-                ),
-            )
-            return F.map_from_entries(entries)
+            return convert(value, inner(types["VALUE"], kind.value))
         case MapType():
-            return F.transform_values(
-                value, lambda _, each: _from_avro_value(each, schema["values"], kind.value)
-            )
+            of_value = inner(schema["values"], kind.value)
+            return F.transform_values(value, lambda _, each: of_value(each))
         case StructType():
             types = fields_by_name(schema)
             fields = [
-                _from_avro_value(value[each.name], types[each.name.upper()], each.type).alias(each.name)
-                for each in kind.fields
-            ]
-            return F.when(value.isNotNull(), F.struct(*fields))
-        case _:
-            return value
-
-
-def _to_avro_value(value: SparkColumn, schema: Any, kind: DataType) -> SparkColumn:
-    """The inverse of `_from_avro_value`."""
-    schema = without_null(schema)
-    if not _has_entries(schema, kind):
-        return value
-    match kind:
-        case ArrayType():
-            return F.transform(value, lambda element: _to_avro_value(element, schema["items"], kind.element))
-        case MapType() if type_name(schema) == "array":
-            types = fields_by_name(without_null(schema["items"]))
-            return F.transform(
-                F.map_entries(value),
-                lambda entry: F.struct(
-                    entry["key"].alias("key"),
-                    _to_avro_value(entry["value"], types["VALUE"], kind.value).alias("value"),
-                ),
-            )
-        case MapType():
-            return F.transform_values(
-                value, lambda _, each: _to_avro_value(each, schema["values"], kind.value)
-            )
-        case StructType():
-            types = fields_by_name(schema)
-            fields = [
-                _to_avro_value(value[each.name], types[each.name.upper()], each.type).alias(each.name)
+                inner(types[each.name.upper()], each.type)(value[each.name]).alias(each.name)
                 for each in kind.fields
             ]
             return F.when(value.isNotNull(), F.struct(*fields))
@@ -250,7 +233,7 @@ def _to_avro_value(value: SparkColumn, schema: Any, kind: DataType) -> SparkColu
 
 
 def _has_entries(schema: Any, kind: DataType) -> bool:
-    """Whether a map in there is written as entries."""
+    """Whether it contains a map that is written as entries."""
     schema = without_null(schema)
     form = type_name(schema)
     match kind:

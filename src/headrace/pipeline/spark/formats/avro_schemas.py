@@ -1,11 +1,11 @@
-"""The Avro schema to read another writer's records with; what is written has that of `avro_types.py`.
+"""Avro schemas for reading records of other writers; those for writing are in `avro_types.py`.
 
-A writer's record is read with a schema made for the pair of writer and columns: it has the wanted columns
-only, under their names, with the writer's names as aliases (ksqlDB matches without case), and the writer's
-own spelling of a type where Avro has several for one of ours (an enum for text, microseconds for time). What
-the writer has not is null; what it has in another type makes the record unreadable, as in ksqlDB.
+The reader schema is made for a writer schema and columns: it has only the wanted columns, under their names,
+with the writer's names as aliases (matching is case-insensitive, as in ksqlDB), and with the writer's type if
+Avro has several for one of ours (an enum for text, microseconds for time). Columns that the writer lacks are
+null; a column with another type makes the record unreadable, as in ksqlDB.
 
-Pure: schemas are JSON values here, nothing is asked of a registry.
+Pure: schemas are JSON values here. Never asks a registry.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from headrace.pipeline.statements.types import (
     StructType,
 )
 
-# Set by Avro's rules for defaults where a record could be read, and only there.
+# Avro sets its default if, and only if, a record could be read.
 DECODED: Final = "HEADRACE_DECODED"
 
-# Writers' types that Spark reads as the wanted one, beside our own spelling of it.
+# Writers' types that Spark reads as the wanted one, in addition to our own.
 _LOGICAL: Final = {
     ScalarType.DATE: {"date"},
     ScalarType.TIME: {"time-millis"},
@@ -53,7 +53,7 @@ def reader_schema(writer: str, columns: Iterable[Column], *, wrapped: bool) -> A
 
 
 def without_null(schema: Any) -> Any:
-    """The one other branch of a union with null."""
+    """The other branch of a union with null."""
     if isinstance(schema, list):
         others = [branch for branch in schema if branch != "null"]
         return others[0] if len(others) == 1 else schema
@@ -69,7 +69,7 @@ def type_name(schema: Any) -> str:
 
 
 class _Pairing:
-    """One walk through a writer's schema beside the wanted types; knows the names that both define."""
+    """One walk through a writer's schema along with the wanted types; knows the names that both define."""
 
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}
@@ -78,7 +78,7 @@ class _Pairing:
         self._given = 0
 
     def learn(self, schema: Any, namespace: str) -> None:
-        """Note every named type of the writer, so that later mentions of it can be followed."""
+        """Note every named type of the writer, to resolve later references."""
         if isinstance(schema, list):
             for branch in schema:
                 self.learn(branch, namespace)
@@ -143,7 +143,7 @@ class _Pairing:
         return {"type": "record", "name": name, "aliases": [self._full_names[id(writer)]], "fields": fields}
 
     def _same(self, writer: Any, part: str) -> Any:
-        """An enum or fixed type of the writer's, which Avro takes for the same by its full name."""
+        """An enum or fixed type of the writer, which Avro identifies by its full name."""
         full = self._full_names[id(writer)]
         if full in self._defined:
             return full
@@ -163,9 +163,9 @@ class _Pairing:
         return schema
 
     def _fresh(self, name: str) -> str:
-        """A name that no other type has: Avro refuses to define one twice.
+        """A unique name: Avro refuses to define a name twice.
 
-        Without a namespace: Avro would take it for that of an alias which has none, and read nulls.
+        It has no namespace, which Avro would also apply to aliases without one, and then read nulls.
         """
         self._given += 1
         letters = "".join(letter if letter.isalnum() else "_" for letter in name)

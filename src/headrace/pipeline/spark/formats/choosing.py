@@ -1,4 +1,4 @@
-"""Which reader and writer serve an encoding."""
+"""Chooses the reader and the writer for an encoding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.pipeline.spark.formats.reading import BytesReader, BytesWriter
 
 
 def is_wrapped(encoding: Encoding, columns: tuple[Column, ...], *, side: str) -> bool:
-    """Whether columns stand in a record: several always do, a key's only one never, a value's unless told."""
+    """Whether the columns are in a record: several always, a key's single one never, a value's by default."""
     if len(columns) != 1:
         return True
     if encoding.wrapped is not None:
@@ -23,7 +23,7 @@ def is_wrapped(encoding: Encoding, columns: tuple[Column, ...], *, side: str) ->
 
 
 def can_fail(encoding: Encoding, columns: tuple[Column, ...]) -> bool:
-    """Whether there are bytes that the format cannot read."""
+    """Whether the format fails on some bytes."""
     if encoding.format is Format.NONE or not columns:
         return False
     if encoding.format is Format.KAFKA:
@@ -74,7 +74,7 @@ def writer_of(
 
 
 def schema_to_register(encoding: Encoding, columns: tuple[Column, ...], *, side: str) -> str | None:
-    """The schema that a sink's side needs in the registry, if it needs one that is not named by its id."""
+    """The schema to register for a side of a sink, if it needs one and has no schema id."""
     if encoding.format is not Format.AVRO or encoding.schema_id is not None or not columns:
         return None
     if is_wrapped(encoding, columns, side=side):
@@ -86,7 +86,7 @@ def _check_kafka(columns: tuple[Column, ...], side: str) -> None:
     if len(columns) != 1 or columns[0].type not in SUPPORTED:
         raise HeadraceError(
             "pipeline_failed",
-            f"The KAFKA format has one column of a simple type; the {side} has "
+            f"The KAFKA format needs one column of a simple type, but the {side} has "
             f"{', '.join(f'{column.name} {column.type}' for column in columns)}.",
             remedy="Use another format for this side, for example JSON.",
         )

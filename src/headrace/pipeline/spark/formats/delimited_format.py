@@ -1,7 +1,7 @@
-"""DELIMITED: a line of fields, quoted where need be, as ksqlDB's DELIMITED and most CSV files have it.
+"""DELIMITED: a line of fields, quoted if necessary, as in ksqlDB's DELIMITED and in most CSV files.
 
-Only columns without inner structure. An empty field is null; a line with more or fewer fields than columns
-cannot be read.
+Only for columns without inner structure. An empty field is null; a line with more or fewer fields than
+columns cannot be read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.pipeline.catalogue.catalogue import Column
-from headrace.pipeline.spark.formats.text_values import as_json_value, is_unfit, value_of
+from headrace.pipeline.spark.formats.text_values import as_json_value, unfit, value_of
 from headrace.pipeline.statements.types import ScalarType
 
 _BROKEN: Final = "__broken"
@@ -44,13 +44,7 @@ class DelimitedReader:
             F.lit(f"The {self._side} is not a line of {count} delimited fields."),
         )
         for column in self._columns:
-            text = self._text(parsed, column)
-            unfit = F.concat(
-                F.lit(f"Column {column.name} of the {self._side} is no {column.type}: "),
-                F.substring(text, 1, 100),
-                F.lit("."),
-            )
-            reason = reason.when(is_unfit(text, column.type), unfit)
+            reason = reason.when(*unfit(self._text(parsed, column), column, side=self._side))
         return reason
 
     def _text(self, parsed: SparkColumn, column: Column) -> SparkColumn:
@@ -76,7 +70,7 @@ def _field(value: SparkColumn, column: Column) -> SparkColumn:
 def _options(delimiter: str) -> dict[str, str]:
     return {
         "sep": _NAMED_DELIMITERS.get(delimiter, delimiter),
-        # A quote inside quotes is doubled, as CSV has it; Spark's own way is a backslash.
+        # Quotes inside quotes are doubled, as in CSV; Spark's default is a backslash.
         "escape": '"',
         "ignoreLeadingWhiteSpace": "false",
         "ignoreTrailingWhiteSpace": "false",

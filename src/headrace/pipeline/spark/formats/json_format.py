@@ -1,7 +1,7 @@
 """JSON: an object with the columns as fields, or the bare value of a single column that is not wrapped.
 
-Fields match without case at every depth, as in ksqlDB; the last of two that differ in case only counts.
-Written objects name every column, with null where there is no value.
+Field names are case-insensitive at every depth, as in ksqlDB; of two that differ only in case, the last one
+wins. Written objects have all columns, with null if there is no value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headrace.pipeline.spark.formats.text_values import (
     elements_of,
     field_of,
     fields_of,
-    is_unfit,
+    unfit,
     value_of,
 )
 
@@ -30,7 +30,7 @@ class JsonReader:
 
     def parsed(self, raw: SparkColumn) -> SparkColumn:
         text = raw.cast("string")
-        # A bare value has no root that Spark could parse, so it becomes the one element of an array.
+        # Spark cannot parse a bare value, so it is wrapped in an array.
         return fields_of(text) if self._wrapped else elements_of(F.concat(F.lit("["), text, F.lit("]")))
 
     def value(self, parsed: SparkColumn, column: Column) -> SparkColumn:
@@ -41,13 +41,7 @@ class JsonReader:
         is_whole = parsed.isNotNull() if self._wrapped else F.coalesce(F.size(parsed) == 1, F.lit(False))
         reason = F.when(raw.isNotNull() & ~is_whole, F.lit(f"The {self._side} is not {what}."))
         for column in self._columns:
-            text = self._text(parsed, column)
-            unfit = F.concat(
-                F.lit(f"Column {column.name} of the {self._side} is no {column.type}: "),
-                F.substring(text, 1, 100),
-                F.lit("."),
-            )
-            reason = reason.when(is_unfit(text, column.type), unfit)
+            reason = reason.when(*unfit(self._text(parsed, column), column, side=self._side))
         return reason
 
     def _text(self, parsed: SparkColumn, column: Column) -> SparkColumn:
@@ -66,7 +60,7 @@ class JsonWriter:
         options = {"ignoreNullFields": "false"}
         if self._wrapped:
             return F.to_json(F.struct(*fields), options).cast("binary")
-        # Spark writes no bare value, but an array of one: what stands between the brackets.
+        # Spark cannot write a bare value, so this takes the text between the brackets of an array.
         text = F.to_json(F.array(fields[0]), options)
         bare = F.substring(text, F.lit(2), F.length(text) - 2)
         return F.when(values[self._columns[0].name].isNotNull(), bare.cast("binary"))

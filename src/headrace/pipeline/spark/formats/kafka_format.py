@@ -2,13 +2,13 @@
 
 | type | bytes |
 |---|---|
-| INTEGER | 4, the highest first |
-| BIGINT | 8, the highest first |
-| DOUBLE | 8, IEEE 754, the highest first |
+| INTEGER | 4, big-endian |
+| BIGINT | 8, big-endian |
+| DOUBLE | 8, IEEE 754, big-endian |
 | VARCHAR | UTF-8 |
 | BYTES | as they are |
 
-Spark has no function from bytes to a double, but Avro's double is the same with the lowest byte first.
+Spark cannot convert bytes to a double, but Avro's double is the same in little-endian order.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class KafkaReader:
             return F.lit(None).cast("string")
         length = F.octet_length(raw)
         text = F.concat(
-            F.lit(f"The {self._side} is no {self._column.type} as Kafka writes it: it has "),
+            F.lit(f"The {self._side} is not of type {self._column.type} as Kafka writes it: it has "),
             length.cast("string"),
             F.lit(f" bytes instead of {size}."),
         )
@@ -64,7 +64,7 @@ class KafkaWriter:
             case ScalarType.BIGINT:
                 return whole_number(value, 8)
             case ScalarType.DOUBLE:
-                # Without a schema to_avro would write a union with null, which has a byte in front.
+                # Without a schema, to_avro would write a union with null, which begins with another byte.
                 body = to_avro(value, '"double"')
                 return F.when(value.isNotNull(), _reversed(F.hex(body)))
             case _:
@@ -72,12 +72,12 @@ class KafkaWriter:
 
 
 def whole_number(value: SparkColumn, size: int) -> SparkColumn:
-    """A number in so many bytes, the highest first."""
+    """A number in that many bytes, big-endian."""
     return F.unhex(F.right(F.lpad(F.hex(value.cast("bigint")), 16, "0"), F.lit(2 * size)))
 
 
 def whole_number_of(raw: SparkColumn) -> SparkColumn:
-    """The BIGINT in eight bytes, the highest first."""
+    """The BIGINT in eight bytes, big-endian."""
     return F.conv(F.hex(raw), 16, -10).cast("bigint")
 
 
@@ -102,5 +102,5 @@ def _value(raw: SparkColumn, kind: DataType) -> SparkColumn:
 
 
 def _reversed(digits: SparkColumn) -> SparkColumn:
-    """Eight bytes, given as hexadecimal digits, the other way round."""
+    """Eight bytes, given as hexadecimal digits, in reverse order."""
     return F.unhex(F.concat(*(F.substring(digits, start, 2) for start in range(15, 0, -2))))

@@ -1,4 +1,4 @@
-"""NONE: no bytes, no columns. Whatever a record has there is not looked at."""
+"""NONE: no bytes, no columns. Bytes of records are ignored."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a format does for a reader: the bytes of a key or a value, and the columns in them.
+"""The interface of formats: from the bytes of a key or a value to its columns, and back.
 
-A record is taken apart in two strides, so that Spark parses its bytes once however many columns are asked
-for: `parsed` is a column of its own, and `value` and `reason` are expressions over it. `reason` is null for a
-record that could be read; otherwise it says what is wrong with it, for the dead letters. Bytes that are null
-are no fault: a tombstone, or a record without a key.
+Reading has two steps, so that Spark parses the bytes only once, whatever the number of columns: `parsed` is
+its own column, and `value` and `reason` are expressions over it. `reason` is null for a readable record;
+otherwise it says what is wrong, for the dead letters. Null bytes are valid: a tombstone, or a record without
+a key.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class BytesReader(Protocol):
     """Reads the bytes of one side (key or value) of a topic's records."""
 
     def parsed(self, raw: SparkColumn) -> SparkColumn:
-        """What `value` and `reason` look into."""
+        """The input of `value` and `reason`."""
         ...
 
     def value(self, parsed: SparkColumn, column: CatalogueColumn) -> SparkColumn:
-        """One column; null where the record has none or cannot be read."""
+        """One column; null if the record lacks it or cannot be read."""
         ...
 
     def reason(self, raw: SparkColumn, parsed: SparkColumn) -> SparkColumn:

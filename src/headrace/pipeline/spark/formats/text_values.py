@@ -1,9 +1,9 @@
-"""Values from their text, as JSON and DELIMITED carry them, and back into what JSON can show.
+"""Values from their text in JSON and DELIMITED, and back to values for JSON.
 
-Everything is an expression of Spark's; nothing raises on bad data. `value_of` gives null where a text does
-not fit its type, and `is_unfit` tells such a null from one that was written as null. As in ksqlDB dates,
-times and timestamps are numbers (days, milliseconds of the day, milliseconds), bytes are Base64, and a number
-may stand in quotes.
+Everything is a Spark expression; nothing raises on bad data. `value_of` is null if a text does not fit its
+type, and `is_unfit` distinguishes such a null from one that was written as null. As in ksqlDB, dates, times
+and timestamps are numbers (days, milliseconds of the day, milliseconds), bytes are Base64, and numbers may be
+quoted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from headrace.pipeline.catalogue.catalogue import Column as SourceColumn
 from headrace.pipeline.expressions.types_in_spark import spark_type
 from headrace.pipeline.statements.types import (
     ArrayType,
@@ -25,7 +26,7 @@ from headrace.pipeline.statements.types import (
 
 
 def value_of(text: Column, kind: DataType) -> Column:
-    """The value that a text stands for; null where it stands for none of that type."""
+    """The value of a text; null if the text is not a value of that type."""
     match kind:
         case ScalarType():
             return _scalar(text, kind)
@@ -46,11 +47,11 @@ def value_of(text: Column, kind: DataType) -> Column:
                 ),
             )
         case _:
-            raise TypeError(f"no text stands for {kind}")
+            raise TypeError(f"{kind} has no text form")
 
 
 def is_unfit(text: Column, kind: DataType) -> Column:
-    """True where there is a text and it does not stand for a value of the type, at any depth."""
+    """Whether there is a text that is not a value of the type, at any depth."""
     match kind:
         case ScalarType.VARCHAR:
             return F.lit(False)
@@ -70,8 +71,20 @@ def is_unfit(text: Column, kind: DataType) -> Column:
     return text.isNotNull() & (found.isNull() | F.coalesce(inside, F.lit(False)))
 
 
+def unfit(text: Column, column: SourceColumn, *, side: str) -> tuple[Column, Column]:
+    """Whether the text of a column does not fit its type, and the reason for the dead letter."""
+    reason = F.concat(
+        F.lit(f"Column {column.name} of the {side} is not of type {column.type}: "),
+        F.substring(text, 1, 100),
+        F.lit("."),
+    )
+    return is_unfit(text, column.type), reason
+
+
 def fields_of(text: Column) -> Column:
-    """The fields of a JSON object as texts, by upper-case name: ksqlDB matches fields without case."""
+    """The fields of a JSON object as texts, by upper-case name, as field names are case-insensitive in
+    ksqlDB.
+    """
     return F.transform_keys(members_of(text), lambda name, _: F.upper(name))
 
 
@@ -141,11 +154,11 @@ def _scalar(text: Column, kind: ScalarType) -> Column:  # noqa: PLR0911 - one fo
 
 
 def _whole(text: Column, kind: str) -> Column:
-    """A number with a fraction loses it, as in ksqlDB."""
+    """Truncates fractions, as in ksqlDB."""
     return F.coalesce(text.try_cast(kind), text.try_cast("double").try_cast(kind))
 
 
 def _once(value: Column, result: Callable[[Column], Column]) -> Column:
-    """`result` of a value that is computed once, however often the result names it; null for null."""
+    """`result` of a value that is computed only once, however often the result uses it; null for null."""
     made = F.transform(F.array(value), result)
     return F.when(value.isNotNull(), F.element_at(made, 1))

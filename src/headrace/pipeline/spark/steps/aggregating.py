@@ -1,11 +1,11 @@
 """Aggregate: a row for each group, and for each window of it.
 
-Rows with a null among the grouping keys count nowhere, as in ksqlDB. The time of a group is that of its
-newest row. Windows close by a watermark: the newest time seen, less the grace period. Spark moves it between
+Rows with a null grouping key are ignored, as in ksqlDB. The time of a group is that of its newest row.
+Windows close by a watermark: the newest time so far, minus the grace period. Spark advances it between
 batches, so a row that is late within its batch still counts.
 
-A hopping window begins at the epoch or later, as in ksqlDB; Spark has some that begin before it. Session
-windows end in Spark one gap after their last row, in ksqlDB with that row; here they do as in ksqlDB.
+Hopping windows begin at the epoch or later, as in ksqlDB; Spark also has earlier ones. Session windows end
+with their last row, as in ksqlDB; in Spark they end one gap later.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from headrace.pipeline.spark.steps import rows as names
 from headrace.pipeline.spark.steps.rows import Rows, column, columns, good
 from headrace.pipeline.statements.queries import Window, WindowKind
 
-# ksqlDB's grace period where a statement names none.
+# ksqlDB's default grace period.
 _DEFAULT_GRACE_MS: Final = 86_400_000
 _WINDOW: Final = "__window"
 
 
 def aggregate_rows(step: Aggregate, rows: Rows) -> Rows:
-    assert not rows.is_table, "changes of a table are no rows to count: see table_aggregating.py"
+    assert not rows.is_table, "aggregations of tables are in table_aggregating.py"
     keyed = _with_keys(step, rows)
     key_names = [_key(number) for number in range(len(step.keys))]
     grouping = columns(key_names)
@@ -41,7 +41,7 @@ def aggregate_rows(step: Aggregate, rows: Rows) -> Rows:
 
 
 def aggregates_of_nothing(step: Aggregate, rows: Rows) -> DataFrame:
-    """One row: what the aggregates are of a group that has lost all its rows."""
+    """One row: the aggregates of a group that has lost all its rows."""
     nobody = _with_keys(step, rows).filter(F.lit(False))
     return nobody.agg(*(F.expr(call.value.spark).alias(call.name) for call in step.calls))
 
@@ -67,8 +67,8 @@ def _with_keys(step: Aggregate, rows: Rows) -> DataFrame:
 
 
 def _order(step: Aggregate, rows: Rows) -> Column:
-    """What LATEST_BY_OFFSET and its like go by: the offset, and before it the time where a group has rows of
-    several partitions.
+    """The order for LATEST_BY_OFFSET and the like: the offset; with rows of several partitions in a group,
+    first the time.
     """
     if names.OFFSET not in rows.frame.columns:
         return F.struct(column(names.ROWTIME), F.lit(0), F.lit(0))
@@ -77,7 +77,7 @@ def _order(step: Aggregate, rows: Rows) -> Column:
 
 
 def _groups_by_the_key(step: Aggregate) -> bool:
-    """Whether all rows of a group have one key, so come from one partition."""
+    """Whether all rows of a group have the same key, and so come from one partition."""
     source: Step = step.input
     while isinstance(source, Filter):
         source = source.input

@@ -1,7 +1,7 @@
-"""Walks a plan and gives its rows on Spark.
+"""Walks a plan and builds its rows on Spark.
 
-A table is met in two ways: as the stream of its changes, where it is what a query reads, and as it stands,
-where something is looked up in it. `Inputs` has both.
+A table is used in two ways: as the stream of its changes, if a query reads it, and with its current rows, for
+look-ups. `Inputs` has both.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from headrace.pipeline.spark.steps.table_lookup import look_up_rows
 
 class Inputs(Protocol):
     def changes(self, read: Read) -> Rows:
-        """Rows as they come."""
+        """Rows as they arrive."""
         ...
 
     def standing(self, read: Read, *, is_global: bool) -> Rows:
-        """The rows of a table as it stands whenever a batch asks."""
+        """The current rows of a table, for each batch."""
         ...
 
     def table_groups(self, step: Aggregate) -> Rows:
-        """What an aggregation of a table gives for the batch at hand."""
+        """The result of an aggregation of a table for the current batch."""
         ...
 
 
@@ -82,8 +82,8 @@ def _table(step: Step, inputs: Inputs) -> Table:
         case _:
             raise HeadraceError(
                 "pipeline_failed",
-                f"A table that is made by {type(step).__name__} cannot be joined within the same query.",
-                remedy="Make the table by a query of its own (CREATE TABLE … AS SELECT) and join with that.",
+                f"The result of {type(step).__name__} cannot be joined as a table within the same query.",
+                remedy="Create the table with its own query (CREATE TABLE … AS SELECT), and join that.",
             )
 
 
@@ -100,6 +100,6 @@ def _standing(step: Step, inputs: Inputs, *, is_global: bool) -> Rows:
         case _:
             raise HeadraceError(
                 "pipeline_failed",
-                f"A table that is made by {type(step).__name__} cannot be looked up within the same query.",
-                remedy="Make the table by a query of its own (CREATE TABLE … AS SELECT) and join with that.",
+                f"The result of {type(step).__name__} cannot be looked up as a table within the same query.",
+                remedy="Create the table with its own query (CREATE TABLE … AS SELECT), and join that.",
             )

@@ -1,7 +1,7 @@
-"""Explode: a row for each element of the longest of the table functions, nulls where others are shorter.
+"""Explode: a row for each element of the longest table function; shorter ones are filled with nulls.
 
-A row whose functions give nothing gives no row. The ordinal in a row's coordinates counts its elements, so
-that the rows of one record can be told apart. A record that could not be read stays as it is.
+If the functions return no elements, there is no row. The ordinal in a row's coordinates counts the elements,
+so that the rows of one record are distinct. Unreadable records pass unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def explode_rows(step: Explode, rows: Rows) -> Rows:
         ),
     )
     if rows.has_reasons:
-        # An element beyond the last is null, of the right type whatever that is.
+        # An element beyond the last is a null of the right type.
         one = F.array(F.try_element_at(elements, F.size(elements) + 1))
         elements = F.when(column(REASON).isNotNull(), one).otherwise(elements)
     kept = [name for name in rows.frame.columns if name not in (*given, ORDINAL)]

@@ -1,4 +1,4 @@
-"""Filter: rows of a stream whose condition is not true go; rows of a table become deletions."""
+"""Filter: drops rows of a stream whose condition is not true; in a table they become deletions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def filter_rows(step: Filter, rows: Rows) -> Rows:
         kept = [name for name in rows.frame.columns if name != DELETED]
         deleted = (column(DELETED) | ~is_true).alias(DELETED)
         return replace(rows, frame=rows.frame.select(*columns(kept), deleted))
-    # A null value has no columns to ask, whatever the condition says of the key: ksqlDB drops it.
+    # A null value has no columns; ksqlDB drops it, even if the condition is true for the key.
     keep = is_true & ~column(DELETED)
     if rows.has_reasons:
         keep = column(REASON).isNotNull() | keep

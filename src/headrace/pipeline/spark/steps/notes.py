@@ -1,8 +1,8 @@
-"""Notes beside a checkpoint: what a first start has found out, and later ones must not find out anew.
+"""Notes next to a checkpoint: results of a first start that later starts must reuse.
 
-Crash behaviour: a note is there whole or not at all, so a process that is killed while it writes one leaves
-nothing that its successor would stumble over; whoever finds none finds out once more. One writer: the start
-of the query that the note is of.
+Crash behaviour: a note is written completely or not at all, so a process that is killed while writing leaves
+nothing behind that would confuse its successor; without a note, the result is determined again. One writer:
+the start of the query.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ _STARTING: Final = ".starting.txt"
 
 
 def starting_offsets(checkpoint: Path, wanted: str) -> str:
-    """Where streams are read from: as wanted at the query's very first start, else from the beginning.
+    """Where to start reading streams: as wanted at the query's very first start, otherwise from the
+    beginning.
 
-    Said once for each checkpoint: a second start before the first batch must not think that it is a later
-    one. That the query's folder is there says nothing: who was killed before the note was written had made
-    it, too.
+    Determined once for each checkpoint: a second start before the first batch must not count as a later one.
+    The existence of the query's folder proves nothing: it also exists if the first start was killed before it
+    wrote the note.
     """
 
     def find_out() -> bytes:
@@ -31,7 +32,7 @@ def starting_offsets(checkpoint: Path, wanted: str) -> str:
 
 
 def noted(path: Path, find_out: Callable[[], bytes]) -> bytes:
-    """What the note says; it is written first if it is not there."""
+    """The content of the note, which is written first if it does not exist."""
     if not path.exists():
         content = find_out()
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Project and Rekey: named expressions. Neither moves a row; the sink finds the partition by the key."""
+"""Project and Rekey: named expressions. Neither moves rows; the sink chooses the partition by the key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def project_rows(step: Project, rows: Rows) -> Rows:
 
 
 def rekey_rows(step: Rekey, rows: Rows) -> Rows:
-    """What a key hides by its name goes, everything else stays."""
+    """Drops columns that have the name of a key; all others stay."""
     given = {each.name for each in step.keys}
     kept = [name for name in rows.frame.columns if name not in given]
     frame = rows.frame.select(*(_named(each) for each in step.keys), *columns(kept))

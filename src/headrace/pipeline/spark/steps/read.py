@@ -1,9 +1,9 @@
 """Read: Kafka records as rows, under the alias of the source.
 
-The time of a row is, in this order: its TIMESTAMP column, the header in which an earlier query passed it on
-(Spark's Kafka sink cannot set a record's timestamp), the record's own timestamp. A record whose TIMESTAMP
-column has no time cannot be read, as in ksqlDB. In a table a record without a key means nothing and is left
-out; a null value is a deletion. In a stream a null value passes as null.
+The time of a row is that of its TIMESTAMP column, otherwise that of the header from an earlier query (Spark's
+Kafka sink cannot set a record's timestamp), otherwise the record's own timestamp. A record whose TIMESTAMP
+column has no time is unreadable, as in ksqlDB. In a table, records without a key are skipped, and null values
+are deletions. In a stream, null values pass as nulls.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def read_rows(
     pseudo = {"ROWTIME": rowtime, "ROWPARTITION": F.col("partition"), "ROWOFFSET": F.col("offset")}
     if source.window is not None:
         pseudo |= {"WINDOWSTART": start, "WINDOWEND": end}
-    # Made for every record: of few pieces, and not with `concat_ws`, which looks for nulls in each.
+    # Computed for every record, so with few parts, and not with `concat_ws`, which checks each for null.
     coordinates = F.concat(
         F.lit(f"{query}/{topic.topic_id}/"),
         F.col("partition").cast("string"),
@@ -83,7 +83,7 @@ def read_rows(
         names.HEADERS: F.col("headers"),
         names.PARTITION: F.col("partition"),
         names.OFFSET: F.col("offset"),
-        # Offsets of different partitions say nothing of each other; times do, about.
+        # Offsets of different partitions cannot be compared; times can, approximately.
         names.SEQUENCE: rowtime if topic.partitions > 1 else F.lit(0).cast("bigint"),
     }
     if source.window is not None:
@@ -94,10 +94,10 @@ def read_rows(
 
 
 def latest_rows(rows: Rows) -> Rows:
-    """The rows of a table as it stands: the newest of each key, without those that are deleted.
+    """The current rows of a table: the newest of each key, without deleted ones.
 
-    For a frame that is read as a whole. A key lives in one partition, so its newest record has the highest
-    offset. What cannot be read changes nothing, as in ksqlDB.
+    For a frame that is read as a whole. A key is always in one partition, so its newest record has the
+    highest offset. Unreadable records have no effect, as in ksqlDB.
     """
     everything = F.struct(*(column(name) for name in rows.frame.columns)).alias("row")
     newest = (
@@ -119,7 +119,7 @@ def _without_window(key: Column, source: Source) -> Column:
 
 
 def _window(source: Source) -> tuple[Column, Column]:
-    """Start and end: Kafka writes the start behind the key, and for sessions the end before the start."""
+    """Start and end: Kafka appends the start to the key, and for sessions first the end."""
     nothing = F.lit(None).cast("bigint")
     if source.window is None:
         return nothing, nothing
@@ -132,7 +132,7 @@ def _window(source: Source) -> tuple[Column, Column]:
 
 
 def _rowtime(source: Source, found: dict[str, Column]) -> tuple[Column, Column]:
-    """The time in milliseconds, and the reason where the TIMESTAMP column has none."""
+    """The time in milliseconds, and the reason if the TIMESTAMP column has none."""
     no_reason = F.lit(None).cast("string")
     if source.timestamp is None:
         return F.coalesce(_number_in_header(ROWTIME_HEADER), F.unix_millis("timestamp")), no_reason
@@ -141,13 +141,13 @@ def _rowtime(source: Source, found: dict[str, Column]) -> tuple[Column, Column]:
     usable = time_in(source, found[name], kind)
     reason = F.when(
         F.col("value").isNotNull() & usable.isNull(),
-        F.lit(f"Column {name}, which has the record's time, holds no time."),
+        F.lit(f"Column {name}, the TIMESTAMP of the record, has no valid time."),
     )
     return F.coalesce(usable, F.unix_millis("timestamp")), reason
 
 
 def time_in(source: Source, value: Column, kind: DataType) -> Column:
-    """The milliseconds in the TIMESTAMP column; null where it has no time."""
+    """The milliseconds in the TIMESTAMP column; null if it has no time."""
     assert source.timestamp is not None
     if kind is ScalarType.TIMESTAMP:
         millis = F.unix_millis(value)

@@ -1,6 +1,6 @@
-"""What Spark cannot run, and which of its output modes a plan needs.
+"""Plans that Spark cannot run, and the output mode that a plan needs.
 
-Each refusal was seen on Spark 4.2; `tests/pipeline/plans/test_limits.py` shows them. Pure: knows plans, no
+Each limit was observed on Spark 4.2 (`tests/pipeline/plans/test_limits.py`). Pure: knows plans, but not
 Spark.
 """
 
@@ -26,8 +26,8 @@ def refuse_what_spark_cannot(plan: QueryPlan) -> None:
         if aggregate.window is not None and any(isinstance(step, StreamJoin) for step in steps_of(aggregate)):
             raise HeadraceError(
                 "pipeline_failed",
-                "A window behind a join of streams would need a second watermark, which Spark has not.",
-                remedy="Write the join to a stream of its own, and aggregate that.",
+                "A window after a join of streams needs a second watermark, which Spark does not support.",
+                remedy="Write the join to its own stream, and aggregate that.",
             )
     if plan.emit is Emit.FINAL or not aggregates:
         return
@@ -35,13 +35,13 @@ def refuse_what_spark_cannot(plan: QueryPlan) -> None:
     if any(window.kind is WindowKind.SESSION for window in windows):
         raise HeadraceError(
             "pipeline_failed",
-            "Session windows give their results when they are closed: Spark has no others.",
+            "Spark supports session windows only with results at their end.",
             remedy="End the statement with EMIT FINAL.",
         )
     if _outer_joins(plan):
         raise HeadraceError(
             "pipeline_failed",
-            "An aggregation behind an outer join of streams cannot give changes: Spark has both of them only "
-            "for results that are final.",
-            remedy="Write the join to a stream of its own, and aggregate that.",
+            "An aggregation after an outer join of streams cannot emit changes: Spark supports both together "
+            "only with final results.",
+            remedy="Write the join to its own stream, and aggregate that.",
         )

@@ -1,23 +1,23 @@
-"""What flows between steps: a frame with the plan's columns, and beside them what only we need to know.
+"""The rows between steps: a frame with the plan's columns, and with hidden columns of our own.
 
-Columns that begin with two underscores travel along unseen by the plan's expressions:
+Hidden columns begin with two underscores; the plan's expressions do not use them:
 
 | column | what | from which steps |
 |---|---|---|
 | `__ROWTIME` | the row's time, milliseconds | all |
-| `__DELETED` | a table's row is gone, or a stream's value is null | all |
+| `__DELETED` | a table's row is deleted, or a stream's value is null | all |
 | `__REASON` | why the record could not be read; null for good rows | those without state |
 | `__SOURCE` | the source header without its ordinal | those without state |
-| `__ORDINAL` | which of the rows that its record gave, from 0 | those without state |
+| `__ORDINAL` | its number among the rows of its record, from 0 | those without state |
 | `__POSTED_AT` | when the first record of the chain was posted, milliseconds | those without state |
-| `__KEY`, `__VALUE` | the record as it came, for the dead letters | those without state |
+| `__KEY`, `__VALUE` | the raw record, for the dead letters | those without state |
 | `__HEADERS` | its headers; null where it has none | those without state |
-| `__PARTITION`, `__OFFSET` | where the record stood | those without state |
-| `__SEQUENCE` | what orders records of different partitions; 0 where there is one | those without state |
-| `__EVENT_TIME` | the time that Spark's watermark goes by | joins of streams |
-| `__WINDOWSTART`, `__WINDOWEND` | the window in the key, milliseconds | behind windows |
+| `__PARTITION`, `__OFFSET` | the position of the record | those without state |
+| `__SEQUENCE` | orders records of different partitions; 0 if there is only one | those without state |
+| `__EVENT_TIME` | the time for Spark's watermark | joins of streams |
+| `__WINDOWSTART`, `__WINDOWEND` | the window in the key, milliseconds | after windows |
 
-A row with a reason passes every step of a plan without state, so that one sink has all rows, good and bad.
+A row with a reason passes all steps of a plan without state, so that one sink gets all rows, good and bad.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SEQUENCE: Final = "__SEQUENCE"
 EVENT_TIME: Final = "__EVENT_TIME"
 WINDOW_START: Final = "__WINDOWSTART"
 WINDOW_END: Final = "__WINDOWEND"
-# Not carried along: what aggregates of order go by, and the time that watermarks go by.
+# Within one step only: the order for aggregates such as LATEST_BY_OFFSET, and the time for watermarks.
 ORDER: Final = "__ORDER"
 TIME: Final = "__TIME"
 
@@ -52,9 +52,9 @@ _HIDDEN: Final = "__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """`is_table`: rows are changes of a table, so what is filtered out becomes a deletion.
+    """`is_table`: rows are changes of a table, so filtered rows become deletions.
 
-    `lead_ms`: behind a join of streams, how far a row's time may be ahead of its event time.
+    `lead_ms`: after a join of streams, how far a row's time may be ahead of its event time.
     """
 
     frame: DataFrame
@@ -75,7 +75,7 @@ class Rows:
 
 
 def column(name: str) -> Column:
-    """A column by its exact name, which may hold dots."""
+    """A column by its exact name, which may contain dots."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 
@@ -84,7 +84,7 @@ def columns(names: list[str]) -> list[Column]:
 
 
 def good(rows: Rows) -> DataFrame:
-    """The rows that could be read; the others leave by a query of their own (`sink.py`)."""
+    """The readable rows; another query handles the others (`sink.py`)."""
     if not rows.has_reasons:
         return rows.frame
     return rows.frame.filter(column(REASON).isNull())

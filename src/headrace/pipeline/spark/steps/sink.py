@@ -1,8 +1,8 @@
-"""The end of a plan: rows as Kafka records for the sink, and for the dead letters.
+"""The end of a plan: rows as Kafka records for the sink and for the dead letters.
 
-Good and bad rows leave by one Kafka sink; the `topic` column decides. Headers say where a record comes from
-(where it comes from one), when it was posted, and its time. A windowed key has the window behind it, as Kafka
-Streams writes it: eight bytes of its start, for a session before those eight bytes of its end.
+Good and bad rows go to one Kafka sink; the `topic` column decides. Headers give the source of a record (if it
+comes from a single one), when it was posted, and its time. A windowed key is followed by its window, as in
+Kafka Streams: eight bytes of its start, and for a session before them eight bytes of its end.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from headrace.pipeline.spark.steps.read import time_in
 from headrace.pipeline.spark.steps.rows import Rows, column
 from headrace.pipeline.statements.queries import WindowKind
 
-# What Kafka's producer gets besides addresses. With one request under way at a time records gather while the
-# log answers: a batch is as large as the load makes it, and a single record never waits for others, as with a
-# linger. With the default, five requests of 16 KiB, the log takes in more and smaller batches: at full speed
-# that costs it an eighth more CPU time, with the same throughput.
+# Settings of Kafka's producer. With one request at a time, records accumulate while the log answers: batches
+# are as large as the load requires, and a single record never waits for others, as it would with a linger.
+# With the default, five requests of 16 KiB, the log gets more and smaller batches: at full speed that costs
+# an eighth more CPU time for the same throughput.
 PRODUCER: Final[Mapping[str, str]] = {
     "kafka.max.in.flight.requests.per.connection": "1",
     "kafka.batch.size": str(256 * 1024),
@@ -45,12 +45,12 @@ def sink_records(
     dead_letter_topic: str,
     read: Read,
 ) -> DataFrame:
-    """Kafka records (topic, key, value, headers, partition): good rows, and bad ones as they came.
+    """Kafka records (topic, key, value, headers, partition): good rows, and bad ones unchanged.
 
-    `read` is the source whose records the bad ones are.
+    `read` is the source of the bad ones.
     """
     columns = {name: column(name) for name in rows.visible}
-    # Behind an aggregation or a join of streams there are no bad rows.
+    # After an aggregation or a join of streams there are no bad rows.
     is_bad = column(names.REASON).isNotNull() if rows.has_reasons else F.lit(False)
     raw_key = column(names.KEY) if rows.has_reasons else F.lit(None)
     raw_value = column(names.VALUE) if rows.has_reasons else F.lit(None)
@@ -70,7 +70,7 @@ def sink_records(
 
 
 def dead_letters(rows: Rows, *, dead_letter_topic: str, read: Read) -> DataFrame:
-    """Only the bad rows, for plans whose steps cannot pass them on."""
+    """Only the bad rows, for plans whose steps drop them."""
     bad = rows.frame.filter(column(names.REASON).isNotNull())
     return bad.select(
         F.lit(dead_letter_topic).alias("topic"),
@@ -94,7 +94,7 @@ def _key(sink: Source, keys: BytesWriter, columns: dict[str, Column]) -> Column:
 def _headers(rows: Rows, sink: Source | None) -> list[Column]:
     rowtime = column(names.ROWTIME)
     if sink is not None and sink.timestamp is not None:
-        # The sink takes its time from a column of its own.
+        # The sink has its own TIMESTAMP column.
         name = sink.timestamp.name
         kind = next(each.type for each in sink.columns if each.name == name)
         rowtime = F.coalesce(time_in(sink, column(name), kind), rowtime)

@@ -1,17 +1,17 @@
-"""StreamJoin: rows of two streams with the same key whose times are near enough.
+"""StreamJoin: pairs of rows of two streams with the same key, within a span of time.
 
-A row on the right may be from `before_ms` before to `after_ms` after the one on the left. A row without a
-partner leaves by an outer join when its time is over: when the watermark, the newest time seen on the slower
-side less the grace period, has passed the last moment at which a partner could come. Rows with a null key
-have no partner and do not wait for one, as in ksqlDB. A joined row has the later of the two times.
+The row on the right may be from `before_ms` before to `after_ms` after the one on the left. An outer join
+emits a row without a partner when none can come any more: when the watermark, which is the newest time on the
+slower side minus the grace period, has passed the last possible time of a partner. Rows with a null key have
+no partner and do not wait for one, as in ksqlDB. A joined row has the later of the two times.
 
-The slower of the two sides decides on the watermark: going by the faster one, a query that catches up would
-drop rows of the other that it has not read yet.
+The slower side determines the watermark: with the faster one, a query that catches up would drop unread rows
+of the other side.
 
-Spark allows one watermark for each source and none on what a join gives. So behind a join one side's time
-goes on as event time, and the time of the joined row, which may be later by so much (`lead_ms`), is compared
-beside it: a further join is exact, and only keeps its state for longer. Of a full join neither time is always
-there, so nothing can be joined to it within the same query.
+Spark allows one watermark for each source and none on the result of a join. So after a join the time of one
+side remains the event time, and a further join also compares the time of the joined row, which may be later
+by `lead_ms`: it is exact, but keeps its state longer. After a full join either time may be missing, so
+nothing can be joined to it within the same query.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _side(rows: Rows, key: Computed, name: str, grace_ms: int) -> DataFrame:
             "pipeline_failed",
             "Nothing can be joined to a full join of streams within the same query: Spark would have no time "
             "to wait by.",
-            remedy="Write the full join to a stream of its own, and join with that.",
+            remedy="Write the full join to its own stream, and join that.",
         )
     time = column(names.EVENT_TIME) if is_joined else F.timestamp_millis(column(names.ROWTIME))
     frame = (

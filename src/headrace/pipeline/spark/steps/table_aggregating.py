@@ -1,13 +1,12 @@
-"""Aggregate of a table: a row for each group of the table's rows as they stand.
+"""Aggregate of a table: a row for each group of the table's current rows.
 
-Spark's aggregates cannot take a row's former value back. So a copy of the table is kept (`table_copy.py`),
-and a batch of changes says which groups may have changed: those that the changed rows were in, and those that
-they are in now. Just these groups are counted anew. A group that has lost all its rows stays, with the
-aggregates of nothing: a count of 0, a sum of 0, an empty list. So it is in ksqlDB, which takes rows back one
-by one.
+Spark's aggregates cannot undo a row's former value. So a copy of the table is kept (`table_copy.py`), and a
+batch of changes determines which groups may have changed: the former and the current groups of the changed
+rows. Only these are aggregated again. A group that has lost all its rows stays, with the aggregates of no
+rows: a count of 0, a sum of 0, an empty list. This is as in ksqlDB, which undoes rows one by one.
 
-Crash behaviour: the results are written before the copy takes the batch in, so a batch that is repeated finds
-the copy as it was, or finds its rows in it already and gives the same results once more.
+Crash behaviour: the results are written before the batch is added to the copy, so a repeated batch finds the
+former copy, or one with its rows, and gives the same results again.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Decode = Callable[[Read, DataFrame], Rows]
 
 
 def aggregated_table(step: Step) -> Read | None:
-    """The table that an aggregation is of, if it is of a table."""
+    """The aggregated table, if the step aggregates a table."""
     if not isinstance(step, Aggregate):
         return None
     source = step.input
@@ -42,7 +41,7 @@ def aggregated_table(step: Step) -> Read | None:
 def aggregate_table(
     step: Aggregate, *, before: DataFrame, after: DataFrame, batch: DataFrame, decode: Decode
 ) -> Rows:
-    """Groups that a batch of a table's records concerns, from the table's records before and after it."""
+    """The groups that a batch of a table's records affects, from the table's records before and after it."""
     changed = batch.filter(F.col("key").isNotNull()).select(F.col("key").alias(_CHANGED)).distinct()
     now = _standing(step.input, after, decode)
     groups = _groups(step, _standing(step.input, before, decode), changed).union(_groups(step, now, changed))
@@ -72,7 +71,7 @@ def _standing(step: Step, records: DataFrame, decode: Decode) -> Rows:
         return filter_rows(step, _standing(step.input, records, decode))
     assert isinstance(step, Read)
     rows = decode(step, records)
-    # From here on they are rows, not changes: what is filtered goes.
+    # From here on these are rows, not changes, so filters drop them.
     present = names.good(rows).filter(~column(names.DELETED))
     return Rows(frame=present, is_table=False)
 

@@ -1,12 +1,12 @@
-"""A copy of a table in files: the newest record of each key, as Kafka has it.
+"""A copy of a table in files: the newest raw record of each key.
 
-Two use one. A global table is broadcast from its copy: a query of its own reads the table's topic and brings
-the copy up to date batch by batch, and the query that joins with it takes the newest snapshot at the start of
-each of its batches. An aggregation of a table (`table_aggregating.py`) finds in its copy what a changed row
-was before. The copy is a Delta table, so every snapshot is whole, and is decoded by whoever reads it.
+It has two uses. A global table is broadcast from its copy: another query reads the table's topic and updates
+the copy batch by batch, and the joining query takes the newest snapshot at the start of each of its batches.
+An aggregation of a table (`table_aggregating.py`) finds the former values of changed rows in its copy. The
+copy is a Delta table, so every snapshot is consistent; its readers decode the records.
 
-One copy for each query that uses it, beside the query's checkpoint: it is named after the topic's id and
-starts anew with the topic. Losing it together with the checkpoint costs time only.
+Each query has its own copies, next to its checkpoint. They are named after the topic's id, so a recreated
+topic gets a new copy. Losing a copy together with the checkpoint only costs time.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _TYPES: Final = {
     "headers": "array<struct<key: string, value: binary>>",
 }
 _COLUMNS: Final = tuple(_TYPES)
-# Every batch leaves the file of the former one behind. Whoever still reads it is done long before an hour.
+# Every batch leaves the former file behind. Its readers finish long before an hour has passed.
 _TIDY_AFTER: Final = 100
 _KEPT_HOURS: Final = 1
 
 
 class TableCopy:
-    """`readable` leaves out the records that cannot be read."""
+    """`readable` drops unreadable records."""
 
     def __init__(self, folder: Path, *, readable: Callable[[DataFrame], DataFrame]) -> None:
         self._folder = folder
@@ -42,8 +42,8 @@ class TableCopy:
         self._replaced = 0
 
     def make(self, session: SparkSession) -> None:
-        """Make the copy, empty, unless it is there."""
-        # Not by the folder alone: who was killed while making it left one without a commit.
+        """Create an empty copy, unless it exists."""
+        # The folder alone proves nothing: a process that was killed while creating it left no commit.
         if not any((self._folder / "_delta_log").glob("0*.json")):
             # Of a Python list, even an empty one, createDataFrame makes a task for each slot of the session,
             # and each of them starts a Python process.
@@ -57,7 +57,7 @@ class TableCopy:
         return session.read.format("delta").load(str(self._folder))
 
     def with_batch(self, batch: DataFrame) -> DataFrame:
-        """The records as they stand after a batch of the topic's. Taken in twice it changes nothing."""
+        """The records after a batch of the topic. Adding a batch twice changes nothing."""
         record = F.struct(*_COLUMNS)
         newest = (
             self._readable(batch)
@@ -80,7 +80,7 @@ class TableCopy:
         self.replace(self.with_batch(batch))
 
     def tidy(self, session: SparkSession, *, hours: int) -> None:
-        """Remove files that no snapshot of the last hours has."""
-        # Delta refuses less than a week unless told: its own readers may take longer than ours.
+        """Remove files that no snapshot of the last hours uses."""
+        # By default Delta refuses less than a week, for readers that take longer than ours.
         session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
         session.sql(f"VACUUM delta.`{self._folder}` RETAIN {hours} HOURS")

@@ -1,11 +1,11 @@
-"""TableJoin: a table of two tables, by their keys or by a foreign key.
+"""TableJoin: joins two tables into a table, by their keys or by a foreign key.
 
-A change on either side says which rows of the result may have changed; those rows are then made anew from
-both tables as they stand, and one that is not there any more is a deletion. So no state is kept beside the
-tables' topics, and a batch that is repeated gives the same or something newer. A row that changes twice in a
-batch, or on both sides, may be written more often than needed.
+A change on either side determines which rows of the result may have changed. Those rows are computed again
+from the current rows of both tables; a row that no longer exists becomes a deletion. So there is no state
+except the tables' topics, and a repeated batch gives the same result or a newer one. A row that changes twice
+in a batch, or on both sides, may be written more often than necessary.
 
-With a foreign key the result has the keys of the left table; a change on the right concerns all rows of the
+With a foreign key the result has the keys of the left table; a change on the right affects all rows of the
 left that refer to it.
 """
 
@@ -26,10 +26,10 @@ from headrace.pipeline.statements.queries import JoinKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table in two ways: as it stands, and the keys of rows that have changed (`__key_0`, … and the time).
+    """A table as its current rows, and as the keys of changed rows (`__key_0`, … and the time).
 
-    `keys` are expressions over the standing rows; `known` are the columns that equal the key of that place,
-    for rows that are gone.
+    `keys` are expressions over the current rows; `known` are the columns that equal the key at that position,
+    for deleted rows.
     """
 
     standing: Rows
@@ -71,7 +71,7 @@ def join_tables(step: TableJoin, left: Table, right: Table) -> Table:
 
 
 def changes_of(table: Table) -> Rows:
-    """The rows of the result that changed, as they stand now, and deletions for those that are gone."""
+    """The changed rows of the result with their current values, and deletions for removed ones."""
     marked = table.standing.frame.withColumns(
         {f"__standing_{number}": F.expr(key) for number, key in enumerate(table.keys)}
         | {"__standing_time": column(names.ROWTIME)}

@@ -1,0 +1,91 @@
+"""A plan whose sink is a table of the lake, behind a keeper, as the pipeline process runs it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+import uuid
+from collections.abc import Callable
+
+from headrace.client.topics import TopicDirectory
+from headrace.lake.writer import WrittenBatch
+from headrace.pipeline import marketplace
+from headrace.pipeline.catalogue.status import QueryStatus
+from headrace.pipeline.spark.keeper import QueryKeeper
+from headrace.pipeline.spark.plan_query import PlanQuery
+from headrace.pipeline.spark.stateless import value_schema
+from tests.pipeline.plans.harness import SECONDS, Plans
+from tests.pipeline.records import avro
+
+
+def test_rows_of_known_new_and_absent_schemas(plans: Plans) -> None:
+    events = f"e{uuid.uuid4().hex[:8]}"
+    settings = dataclasses.replace(plans.settings, events_topic=events, lake_interval_ms=50)
+    plan = marketplace.lake_plan(settings)
+    assert plan.lake_table is not None
+    assert plan.query_id == f"{events}-to-lake"
+    topic = f"{events}_avro"
+    plans.directory.ensure(topic, partitions=1)
+    known = value_schema(marketplace.avro_plan(events))
+    written: list[WrittenBatch] = []
+    statuses: list[QueryStatus] = []
+    query = PlanQuery(
+        plans.spark,
+        plan,
+        settings,
+        plans.registry,
+        query_id=plan.query_id,
+        on_batch=lambda _, batch: written.append(batch),
+    )
+    keeper = QueryKeeper(query, directory=plans.directory, on_status=statuses.append, wall_clock_ms=lambda: 1)
+
+    def users() -> list[str]:
+        assert plan.lake_table is not None
+        rows = plans.spark.read.format("delta").load(str(plan.lake_table.path)).collect()
+        return sorted(row["USER_ID"] for row in rows)
+
+    try:
+        plans.produce(
+            topic, ("k", avro(known, _row("a"), schema_id=plans.registry.register(f"{topic}-value", known)))
+        )
+        _kept_until(keeper, plans.directory, lambda: sum(batch.rows for batch in written) == 1)
+        assert users() == ["a"]
+        assert (statuses[-1].mode, statuses[-1].mode_reason) == (
+            "micro-batch",
+            "a batch is one commit of the lake",
+        )
+
+        fields = [{"name": name, "type": ["null", "string"]} for name in ("EVENT_TYPE", "USER_ID")]
+        new = json.dumps({"type": "record", "name": "New", "fields": fields})
+        new_id = plans.registry.register(f"{topic}-value", new)
+        plans.produce(topic, ("k", avro(new, {"EVENT_TYPE": "View", "USER_ID": "b"}, schema_id=new_id)))
+        _kept_until(keeper, plans.directory, lambda: sum(batch.rows for batch in written) == 2)
+        assert users() == ["a", "b"]
+        assert f"schema {new_id}" in next(each.message for each in statuses if each.state == "WAITING")
+
+        plans.produce(topic, ("k", b"\x00\x00\x00\x00\x63abc"))
+        _kept_until(keeper, plans.directory, lambda: sum(batch.dead_letters for batch in written) == 1)
+        assert not [each for each in statuses if each.state == "FAILED"]
+    finally:
+        keeper.stop()
+    (letter,) = plans.read(f"{topic}_dlq", 1)
+    assert letter.headers["headrace-error"] == "The registry has no schema with id 99."
+    topic_id = plans.directory.lookup([topic])[topic].topic_id
+    checkpoints = settings.data_dir / "pipeline" / "checkpoints" / plan.query_id
+    assert [each.name for each in checkpoints.iterdir() if each.is_dir()] == [topic_id]
+
+
+def _row(user: str) -> dict[str, str | None]:
+    values = {"EVENT_TYPE": "View", "USER_ID": user, "SERVER_DATE": "2026-03-14"}
+    others = ("EVENT_VERSION", "LISTING_ID", "SERVER_TIME", "DEVICE_TYPE")
+    return values | dict.fromkeys(others, None)
+
+
+def _kept_until(keeper: QueryKeeper, directory: TopicDirectory, is_done: Callable[[], bool]) -> None:
+    # The first batch of a cold JVM makes a Delta table, too.
+    deadline = time.monotonic() + 3 * SECONDS
+    while not is_done():
+        keeper.tick(directory.lookup(keeper.topic_names), time.monotonic())
+        assert time.monotonic() < deadline, f"not in time: {keeper.state}"
+        time.sleep(0.05)
