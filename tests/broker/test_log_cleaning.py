@@ -15,7 +15,7 @@ from headrace.log.compaction.cleaning_process import CleaningProcess
 from headrace.log.folder.data_folder import DataFolder
 from headrace.log.partition.partition_log import PartitionLog
 from tests.log.batches import NOW, open_log
-from tests.log.compacted import append, compact_config, names_in, offsets_of
+from tests.log.compaction.compacted import append, compact_config, names_in, offsets_of
 
 CONFIG = compact_config()
 

@@ -15,7 +15,7 @@ from headrace.log.compaction.cleaner import Cleaner, CleanerSettings
 from headrace.log.compaction.last_records import BYTES_PER_KEY
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.log.batches import NOW, open_log
-from tests.log.compacted import DELETE_HORIZON, Kept, compact_config, headers_of, keyed, records_of
+from tests.log.compaction.compacted import DELETE_HORIZON, Kept, compact_config, headers_of, keyed, records_of
 
 KEYS = [b"a", b"b", b"c", b"d", b"a longer key, of more than thirty-two bytes", b""]
 

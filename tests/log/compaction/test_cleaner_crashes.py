@@ -13,7 +13,7 @@ from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.segments.swap_files import SWAP
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.log.batches import NOW, open_log
-from tests.log.compacted import Kept, append, compact_config, headers_of, names_in, records_of
+from tests.log.compaction.compacted import Kept, append, compact_config, headers_of, names_in, records_of
 
 CONFIG = compact_config(segment_bytes=500, delete_retention_ms=10_000)
 Ending = Literal["kill", "none", "some", "all"]

@@ -13,7 +13,7 @@ from headrace.log.errors import StorageError
 from headrace.log.folder import checkpoints
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.log.batches import NOW, open_log
-from tests.log.compacted import (
+from tests.log.compaction.compacted import (
     append,
     clean,
     compact_config,

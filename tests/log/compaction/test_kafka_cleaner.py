@@ -22,8 +22,8 @@ from headrace.wire.record_batch import scan
 from headrace.wire.records import read_records
 from tests.conformance.java_tools import JavaTools
 from tests.log.batches import NOW, open_log
-from tests.log.compacted import DELETE_HORIZON, append, compact_config, keyed, names_in, records_of
-from tests.log.kafka_cleaner import KafkaCleaner
+from tests.log.compaction.compacted import DELETE_HORIZON, append, compact_config, keyed, names_in, records_of
+from tests.log.compaction.kafka_cleaner import KafkaCleaner
 
 # Kafka takes no smaller segments than these for a topic, and writes index entries of its own.
 CONFIG = compact_config(segment_bytes=1 << 20, index_interval_bytes=500, delete_retention_ms=3000)

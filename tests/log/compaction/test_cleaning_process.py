@@ -18,7 +18,7 @@ from headrace.log.compaction.cleaning_task import CleaningTask, RoundDone
 from headrace.log.segments.swap_files import CleanedSegment
 from headrace.log.segments.transaction_index import AbortedTransaction
 from tests.log.batches import NOW, open_log
-from tests.log.compacted import append, compact_config, names_in, records_of
+from tests.log.compaction.compacted import append, compact_config, names_in, records_of
 
 CONFIG = compact_config(segment_bytes=2000)
 

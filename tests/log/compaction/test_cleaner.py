@@ -19,7 +19,7 @@ from headrace.log.segments.swap_files import CleanedSegment
 from headrace.log.segments.transaction_index import AbortedTransaction
 from headrace.wire.control_batches import EndMarker, build_end_marker
 from tests.log.batches import NOW, open_log
-from tests.log.compacted import (
+from tests.log.compaction.compacted import (
     DELETE_HORIZON,
     append,
     clean,
