@@ -1,4 +1,4 @@
-"""Batches for tests of the log, and what a log holds, read back batch by batch."""
+"""Batches for tests of the log, and reading the records of a log back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def batch(
     producer_epoch: int = -1,
     sequence: int = -1,
 ) -> bytearray:
-    """A batch with a record for each value; all of them at NOW unless told otherwise."""
+    """A batch with a record for each value, by default with the timestamp NOW."""
     times = timestamps or [NOW] * len(values)
     return build_batch(
         [Record(number, times[number] - times[0], None, value, ()) for number, value in enumerate(values)],
@@ -55,7 +55,7 @@ def open_log(
     filesystem: FileSystem | None = None,
     durable: bool = False,
 ) -> tuple[DataFolder, PartitionLog]:
-    """A data folder with one topic of one partition, made if it is not there, and its log."""
+    """A data folder with one topic of one partition, created if necessary, and its log."""
     folder = open_folder(path, config, filesystem=filesystem, durable=durable)
     if TOPIC not in folder.topics:
         folder.create_topic(TOPIC, 1, {}, config)
@@ -63,7 +63,7 @@ def open_log(
 
 
 def contents(log: PartitionLog, max_bytes: int = 1 << 20) -> list[tuple[int, int, bytes]]:
-    """Offset, timestamp and value of all records, read as a consumer does."""
+    """Offset, timestamp and value of all records, read as a consumer reads them."""
     found: list[tuple[int, int, bytes]] = []
     offset = log.start_offset
     while (result := log.read(offset, max_bytes, at_least_one=True)).ranges is not None:
@@ -80,7 +80,7 @@ def contents(log: PartitionLog, max_bytes: int = 1 << 20) -> list[tuple[int, int
 
 
 def whole_batches(data: bytes) -> bytes:
-    """What was read without the beginning of a batch at its end."""
+    """The bytes read, without an incomplete batch at the end."""
     end = 0
     while end + 12 <= len(data):
         size = 12 + int.from_bytes(data[end + 8 : end + 12], "big")

@@ -24,7 +24,7 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What Kafka says to a batch: the batch as it is written, or the name of the refusal with its texts."""
+    """Kafka's verdict on a batch: the batch as written, or the name of the error with its texts."""
 
     batch: bytes | None = None
     refusal: str = ""
@@ -65,7 +65,7 @@ class _NoMetrics:
 
 
 class KafkaClasses:
-    """One JVM's view of them, for the partition `events-0`."""
+    """These classes in one JVM, for the partition `events-0`."""
 
     def __init__(self, tools: JavaTools) -> None:
         self.tools = tools
@@ -106,7 +106,7 @@ class KafkaClasses:
         return values
 
     def validate(self, batch: bytes, config: LogConfig, now_ms: int) -> Verdict:
-        """What `LogValidator` makes of a batch from a client, on a topic with these settings."""
+        """`LogValidator`'s result for a client's batch, on a topic with these settings."""
         records = self._records(batch)
         internal = self._kafka.common.record.internal
         source = internal.CompressionType.forId(batch[22] & 7)
@@ -195,14 +195,14 @@ class KafkaClasses:
 
 
 class KafkaProducers:
-    """Kafka's producer state of one partition, with the checks that its log makes around it."""
+    """Kafka's producer state of one partition, with the checks of Kafka's log around it."""
 
     def __init__(self, classes: KafkaClasses, folder: Path) -> None:
         self._classes = classes
         self._manager = classes.producer_state_manager(folder)
 
     def append(self, batch: bytes) -> str | tuple[int, int, int]:
-        """`new`, where the batch already is, or the refusal; what is new is remembered."""
+        """`new`, the place of the same batch, or the error; new batches are remembered."""
         java_batch = self._classes.batch(batch)
         known = self._manager.lastEntry(java_batch.producerId())
         if known.isPresent():

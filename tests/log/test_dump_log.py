@@ -49,7 +49,7 @@ def append(log: PartitionLog, numbers: range, compression: int = 0) -> None:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two partitions: one with a life of stops, damage and deletions, one with times of arrival."""
+    """Two partitions: one that saw stops, damage and deletions, one with log append time."""
     path = tmp_path_factory.mktemp("data")
     disk = FaultyFileSystem()
     folder = open_folder(path, CONFIG, filesystem=disk)
@@ -95,7 +95,7 @@ def test_logs(java_tools: JavaTools, data: Path) -> None:
     logs = segment_files(data, "log")
     done = java_tools.run("kafka-dump-log", "--files", joined(logs), "--deep-iteration", "--print-data-log")
     assert done.exit_code == 0
-    # The tool of Kafka 4.3 takes the first record of each file for one that follows offset -1.
+    # The tool of Kafka 4.3 expects the first record of each file to follow offset -1.
     gaps = re.findall(r"^  (-?\d+) is followed by \d+$", done.errors, re.MULTILINE)
     assert set(gaps) == {"-1"}
     assert len(done.errors.splitlines()) == 2 * len(gaps)

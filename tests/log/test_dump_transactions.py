@@ -1,4 +1,4 @@
-"""Apache Kafka's own classes read what transactions leave in a log, and take our markers for their own."""
+"""Apache Kafka's own classes read the transactions in our logs, and accept our markers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_markers_are_the_bytes_that_kafka_writes(java_tools: JavaTools, committe
     for number in range(len(content)):
         content[number] = buffer.get(number) & 0xFF
     ours = build_end_marker(EndMarker(committed, 11), producer_id=7, producer_epoch=3, timestamp=NOW)
-    # The leader epoch is the log's to set.
+    # The log sets the leader epoch.
     assert content[:12] + content[16:] == ours[:12] + ours[16:]
 
 

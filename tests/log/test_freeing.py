@@ -1,4 +1,4 @@
-"""Removing files: the name is gone at once, and the room of a large one soon."""
+"""Removing files: the name is gone at once, and the space of a large file soon after."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.log.freeing import LARGE
 
 
 def open_files(path: Path) -> list[str]:
-    """Which of this process's descriptors are of a file that had this name."""
+    """The descriptors of this process for a file that had this name."""
     found = []
     for each in Path("/proc/self/fd").iterdir():
         try:

@@ -114,7 +114,7 @@ CONFIGS = {
     "zstd compacted": LogConfig(compression_type="zstd", cleanup_policy=frozenset({"compact"})),
     "snappy log append time": LogConfig(compression_type="snappy", timestamp_type="LogAppendTime"),
 }
-# Kafka means to count these offsets anew and stumbles over its own iterator: an UNKNOWN_SERVER_ERROR.
+# Kafka tries to renumber these offsets and fails on its own iterator: an UNKNOWN_SERVER_ERROR.
 STUMBLES = "UnsupportedOperationException"
 
 
@@ -133,8 +133,8 @@ def test_the_same_verdict_on_a_batch(classes: KafkaClasses, batch_name: str, con
     (header,), (their_header,) = scan(ours.batch), scan(theirs.batch)
     if header.compression == scan(batch)[0].compression:
         assert ours.batch == theirs.batch
-    # A batch that is compressed anew: compressors differ in what they make of the same records, and Kafka
-    # makes the timestamps of records relative to that of the first.
+    # A batch that is compressed again: compressors give different bytes for the same records, and Kafka makes
+    # the timestamps of records relative to that of the first.
     assert header == their_header._replace(
         length=header.length, crc=header.crc, base_timestamp=header.base_timestamp
     )
@@ -153,7 +153,7 @@ def our_verdict(batch: bytearray, config: LogConfig) -> Verdict:
 
 
 def absolute(batch: bytes, timestamps_count: bool) -> list[Record]:
-    """The records with their timestamps in place of their deltas."""
+    """The records with timestamps instead of timestamp deltas."""
     (header,) = scan(batch)
     base = header.base_timestamp
     return [
@@ -227,7 +227,7 @@ def test_the_same_course_of_idempotent_producers(classes: KafkaClasses, tmp_path
         assign(batch, header, end, 0)
         verdict = theirs.append(bytes(batch))
         if isinstance(verdict, str):
-            # Kafka forgets a space here.
+            # A space is missing in Kafka's text.
             verdict = re.sub(r"(\d)at offset", r"\1 at offset", verdict)
         answer = answer_of(ours, header, end)
         assert answer == verdict, index
@@ -248,7 +248,7 @@ def answer_of(state: ProducerState, header: BatchHeader, offset: int) -> str | t
 
 
 def sorted_entries(snapshot: bytes) -> list[ProducerSnapshot]:
-    """Kafka writes producers in the order of a hash map, and knows nothing of our part of the file."""
+    """Kafka writes producers in hash-map order, and does not know our part of the file."""
     return sorted(decode(snapshot)[0])
 
 
@@ -271,7 +271,7 @@ def test_dump_log_reads_a_segment_and_a_snapshot(classes: KafkaClasses, tmp_path
         state.appended(header, offset, header.max_timestamp)
         segment += batch
         offset += 3
-    # So that there are batches before the newest, which only our part of the snapshot holds.
+    # Several batches per producer: only our part of the snapshot contains those before the newest.
     again = produced(3, 1, epoch=4, producer=54)
     header = read_header(again)
     assign(again, header, offset, 0)

@@ -9,7 +9,7 @@ import headrace.log
 
 LOG = Path(headrace.log.__file__).parent
 
-# Records that an owner keeps of each thing that it owns, and objects that are still being made.
+# Records inside an owner, and objects that are still being created.
 ALLOWED = {
     "folder/data_folder.py": {"partitions", "overrides", "broker_overrides", "deleting"},
     "folder/upkeep.py": {"clean"},
@@ -22,7 +22,7 @@ ALLOWED = {
 
 
 def assigned(module: Path) -> set[str]:
-    """The fields of other objects than `self` that a module assigns or deletes."""
+    """The fields of objects other than `self` that a module assigns or deletes."""
     return {
         node.attr
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))

@@ -24,7 +24,7 @@ def transactional_batch(*values: bytes, producer: int, epoch: int, sequence: int
 def write(
     log: PartitionLog, *values: bytes, producer: int = 7, epoch: int = 0, sequence: int = 0, bump: bool = True
 ) -> Appended:
-    """Append in a transaction, of which the coordinator says that it knows it."""
+    """Append in a transaction that the coordinator has confirmed."""
     guard = log.begin_verification(producer, sequence, epoch, epoch_bump=bump, now_ms=NOW)
     batch = transactional_batch(*values, producer=producer, epoch=epoch, sequence=sequence)
     return log.append(batch, now_ms=NOW, permission=guard)
@@ -49,7 +49,7 @@ def end(
 
 
 def committed_records(log: PartitionLog, max_bytes: int = 1 << 20) -> list[tuple[int, bytes]]:
-    """Offset and value of what Java's consumer would give with isolation.level=read_committed."""
+    """Offset and value of the records that Java's consumer returns with isolation.level=read_committed."""
     found: list[tuple[int, bytes]] = []
     offset = log.start_offset
     while (read := log.read_committed(offset, max_bytes, at_least_one=True)).result.ranges is not None:

@@ -29,7 +29,7 @@ class Kept(NamedTuple):
 
 
 def compact_config(**changes: Any) -> LogConfig:
-    """Small segments, cleaned whenever there is something dirty, files gone at once."""
+    """Small segments, cleaned as soon as anything is dirty; files are removed at once."""
     values: dict[str, Any] = {
         "cleanup_policy": frozenset({"compact"}),
         "segment_bytes": 400,
@@ -67,7 +67,7 @@ def keyed(
 
 
 def append(log: PartitionLog, *records: KeyValue, **fields: Any) -> int:
-    """Append a batch; its first offset."""
+    """Append a batch. Return its first offset."""
     return log.append(keyed(*records, **fields), now_ms=NOW).base_offset
 
 
@@ -81,7 +81,7 @@ def headers_of(log: PartitionLog) -> list[BatchHeader]:
 
 
 def records_of(log: PartitionLog, max_bytes: int = 1 << 20) -> list[Kept]:
-    """All records, read as a consumer does."""
+    """All records, read as a consumer reads them."""
     found: list[Kept] = []
     offset = log.start_offset
     while (result := log.read(offset, max_bytes, at_least_one=True)).ranges is not None:
@@ -105,7 +105,7 @@ def offsets_of(log: PartitionLog) -> list[int]:
 
 
 def clean(folder: DataFolder, log: PartitionLog, now_ms: int = NOW, *, roll: bool = True) -> bool:
-    """Close and sync what there is, then one round of cleaning, if one is due."""
+    """Close and sync the segments, then carry out a round of cleaning if one is due."""
     if roll:
         log.roll(now_ms=now_ms)
     log.flush()
@@ -117,7 +117,7 @@ def names_in(log: PartitionLog) -> set[str]:
 
 
 def write(log: PartitionLog, batch: bytearray) -> None:
-    """Put a batch at the end of a log that an append would not take so: of a transaction, or a marker."""
+    """Write a batch to the end of a log without append's checks: of a transaction, or a marker."""
     header = read_header(batch)
     assign(batch, header, log.end_offset, log.leader_epoch)
     segment = log.segments.active

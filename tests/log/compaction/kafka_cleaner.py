@@ -12,7 +12,7 @@ _MEMORY = 1 << 20
 
 
 class _NeverDone:
-    """Java's `Consumer<TopicPartition>`: could stop a cleaning by an exception; this one does not."""
+    """Java's `Consumer<TopicPartition>`, which could stop a cleaning by raising; this one never does."""
 
     def accept(self, partition: Any) -> None: ...
 
@@ -21,7 +21,7 @@ class _NeverDone:
 
 
 class KafkaCleaner:
-    """One JVM's view of `Cleaner` and of the logs that it cleans."""
+    """`Cleaner` and the logs that it cleans, in one JVM."""
 
     def __init__(self, tools: JavaTools) -> None:
         self._jvm = tools.jvm
@@ -31,7 +31,7 @@ class KafkaCleaner:
     def clean(
         self, folder: Path, config: LogConfig, *, first_dirty: int, end_offset: int, now_ms: int
     ) -> int:
-        """Clean a log that nobody has open; the offset before which it is clean."""
+        """Clean a log that nobody has open. Return the offset before which it is clean."""
         log = self._open(folder, config)
         time = self._kafka.common.utils.Time.SYSTEM
         throttler = self._kafka.storage.internals.utils.Throttler(1e300, 300, "cleaner-io", "bytes", time)

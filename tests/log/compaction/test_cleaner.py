@@ -1,4 +1,4 @@
-"""Rounds of cleaning on real logs: what is left, what readers and producers notice, what is chosen."""
+"""Rounds of cleaning on real logs: what is left, and what readers and producers notice."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_last_record_of_each_key_is_left(tmp_path: Path, compression: int) -
     folder.close()
 
 
-def test_nothing_of_the_last_segment_goes(tmp_path: Path) -> None:
+def test_the_last_segment_is_not_cleaned(tmp_path: Path) -> None:
     folder, log = open_log(tmp_path / "data", CONFIG)
     for number in range(3):
         append(log, (b"k", b"%d" % number))
@@ -95,7 +95,7 @@ def test_nothing_of_the_last_segment_goes(tmp_path: Path) -> None:
     folder.close()
 
 
-def test_nothing_goes_that_is_superseded_by_what_a_power_loss_could_take(tmp_path: Path) -> None:
+def test_a_record_stays_while_its_successor_is_not_synced(tmp_path: Path) -> None:
     folder, log = open_log(tmp_path / "data", CONFIG)
     append(log, (b"k", b"old"))
     log.flush()
@@ -103,7 +103,7 @@ def test_nothing_goes_that_is_superseded_by_what_a_power_loss_could_take(tmp_pat
     log.roll(now_ms=NOW)
     cleaner = Cleaner(folder)
     assert not cleaner.clean(NOW)
-    # It asks for what is missing.
+    # It asks for the missing sync.
     folder.checkpoint(NOW)
     folder._upkeep._in_background().submit(lambda: None).result()
     folder.checkpoint(NOW)
@@ -128,7 +128,7 @@ def test_tombstones_stay_until_their_horizon(tmp_path: Path) -> None:
     append(log, (b"x", b"4"))
     assert clean(folder, log, NOW + 4999)
     assert offsets_of(log) == [1, 2, 3, 4]
-    # The horizon is that of the first time.
+    # The horizon stays that of the first round.
     assert headers_of(log)[1].base_timestamp == NOW + 5000
     folder, log = reopened(folder, log)
     append(log, (b"y", b"5"))
@@ -219,7 +219,7 @@ def test_producers_are_known_as_before(tmp_path: Path) -> None:
     assert (again.duplicate, again.base_offset) == (True, 4)
     append(log, (b"k", b"5"), producer_id=7, producer_epoch=1, sequence=5)
     assert clean(folder, log)
-    # The producer is further now.
+    # The producer has written more since.
     assert [header.base_offset for header in headers_of(log)] == [5, 7]
     folder.close()
 
@@ -246,7 +246,7 @@ def test_aborted_records_go_and_their_marker_after_them(tmp_path: Path) -> None:
     assert clean_at(NOW) == [(0, 1), (1, 1), (2, 1), (5, 1), (6, 1), (7, 1), (8, 1)]
     index = Path(log.path, f"{log.segments.bases[0]:020d}.txnindex").read_bytes()
     assert len(index) == 34
-    # All of its records have gone in the round before: now its marker waits as a tombstone does.
+    # The round before removed all of its records: now its marker waits as a tombstone does.
     append(log, (b"y", b"plain"))
     assert len(clean_at(NOW + 1)) == 8
     marker = next(header for header in headers_of(log) if header.base_offset == 5)
@@ -341,7 +341,7 @@ def test_segments_that_go_during_a_round_are_not_brought_back(tmp_path: Path) ->
     folder.close()
 
 
-def test_a_segment_of_which_nothing_goes_is_not_written(tmp_path: Path) -> None:
+def test_a_segment_that_loses_nothing_is_not_written(tmp_path: Path) -> None:
     config = replace(CONFIG, segment_bytes=4000)
     folder, log = open_log(tmp_path / "data", config)
     for number in range(200):
@@ -349,7 +349,7 @@ def test_a_segment_of_which_nothing_goes_is_not_written(tmp_path: Path) -> None:
     assert clean(folder, log)
     before = {name: (Path(log.path) / name).stat().st_ino for name in names_in(log) if name.endswith(".log")}
     assert len(before) > 3
-    # This supersedes a record in the second half of one segment; the segments before and behind it stay.
+    # This supersedes a record in the second half of one segment; the neighbouring segments stay.
     append(log, (b"once50", b"new"))
     log.roll(now_ms=NOW)
     log.flush()

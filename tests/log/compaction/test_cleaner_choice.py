@@ -155,5 +155,5 @@ def test_the_pace_of_reading_and_writing() -> None:
     pace.passed(100)
     slept.clear()
     pace.passed(1000)
-    # A minute of rest was not saved up.
+    # A minute of idle time does not count as credit.
     assert sum(slept) >= 0.9

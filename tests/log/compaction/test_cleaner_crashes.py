@@ -1,4 +1,4 @@
-"""A crash at every step of a round: the log opens, nothing that counts is lost, the next does the rest."""
+"""A crash at every step of a round: the log opens, nothing is lost, and the next round does the rest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ending = Literal["kill", "none", "some", "all"]
 
 
 def fill(log: PartitionLog) -> list[Kept]:
-    """Closed segments with superseded records, tombstones and a producer; what a round must leave of them."""
+    """Closed segments with superseded records, tombstones and a producer; what a round must retain."""
     for number in range(24):
         append(
             log,
@@ -61,7 +61,7 @@ def test_a_crash_at_every_step(tmp_path: Path, ending: Ending) -> None:
         folder.checkpoint(NOW)
         disk.fail_from(step)
         Cleaner(folder).clean(NOW)
-        # Readers notice nothing, however far it came.
+        # Readers notice nothing, however far the round got.
         during = records_of(log)
         assert set(left) <= set(during) <= set(before)
         if ending == "kill":
@@ -89,7 +89,7 @@ def test_a_crash_at_every_step(tmp_path: Path, ending: Ending) -> None:
 
 
 def test_a_crash_while_a_crash_is_recovered_from(tmp_path: Path) -> None:
-    """The swap counts, nothing else of it was done; opening the log breaks off at every step, too."""
+    """The swap is committed, but not finished; opening the log is interrupted at every step, too."""
     for step in itertools.count(1):
         disk = FaultyFileSystem(seed=step)
         path = tmp_path / f"{step}"
@@ -105,7 +105,7 @@ def test_a_crash_while_a_crash_is_recovered_from(tmp_path: Path) -> None:
         disk.fail_from(step)
         try:
             folder, log = open_log(path, CONFIG, filesystem=disk)
-        except Exception:  # whatever it is: the process is gone
+        except Exception:  # any error counts as the end of the process
             disk = disk.kill()
             folder, log = open_log(path, CONFIG, filesystem=disk)
             finished = False
@@ -125,7 +125,7 @@ def test_a_crash_while_a_crash_is_recovered_from(tmp_path: Path) -> None:
 
 
 def stop_when_it_counts(disk: FaultyFileSystem) -> None:
-    """Let everything fail behind the rename that makes a swap count."""
+    """Let everything fail after the rename that commits a swap."""
     rename = disk.rename
 
     def watching(source: str, target: str) -> None:
@@ -148,7 +148,7 @@ def test_renames_that_fail_leave_a_log_that_works(tmp_path: Path) -> None:
     del disk.rename  # type: ignore[method-assign]
     assert any(segment.suffix == SWAP for segment in log.segments)
     assert set(left) <= set(records_of(log)) < set(before)
-    # It waits for a start, and appends and reads go on.
+    # The renames wait for a restart; appends and reads continue.
     assert not cleaner.clean(NOW)
     append(log, (b"more", b"m"))
     held = records_of(log)

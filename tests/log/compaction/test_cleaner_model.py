@@ -1,4 +1,4 @@
-"""Compaction against its definition: a list of records, under random use, stops and crashes in the middle."""
+"""Compaction against its definition on a list of records, under random use, stops and crashes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEYS = [b"a", b"b", b"c", b"d", b"a longer key, of more than thirty-two bytes", 
 
 
 class CompactionMachine(RuleBasedStateMachine):
-    """`records` is what the log must hold, `latest` the last record of each key that was ever appended."""
+    """`records` is what the log must contain, `latest` the last record ever appended of each key."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,8 +121,8 @@ class CompactionMachine(RuleBasedStateMachine):
             assert records_of(self.log) == self.records
 
     def expect_clean(self, first_dirty: int, end: int) -> None:
-        """By definition: a record stays if none behind it has its key and it is no old tombstone."""
-        # Segments are read to their ends, also where there was room for fewer keys.
+        """By definition: a record stays if no later one has its key and it is not an old tombstone."""
+        # Segments are read to their ends, even if not all keys fit in memory.
         touched = next((base for base in self.log.segments.bases if base >= end), self.end)
         last = {record.key: record.offset for record in self.records if first_dirty <= record.offset < end}
         kept = []
@@ -157,7 +157,7 @@ class CompactionMachine(RuleBasedStateMachine):
         found = records_of(self.log)
         assert found == sorted(found)
         assert set(found) <= before
-        # What was under way may have reached any segment: what it did there is right by itself.
+        # The interrupted round may have reached any segment; what it did there is right in itself.
         self.horizons = {
             header.base_offset: header.base_timestamp
             for header in headers_of(self.log)

@@ -1,4 +1,4 @@
-"""Rounds of cleaning in a process of their own."""
+"""Rounds of cleaning in a separate process."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ process._process.wait()
 
 
 def test_it_ends_with_its_parent(tmp_path: Path) -> None:
-    """Also when the parent is killed, and while it waits because of its pace."""
+    """Also if the parent is killed, and while the process sleeps to keep its pace."""
     folder, log = open_log(tmp_path / "data", CONFIG)
     for number in range(200):
         append(log, (b"k%d" % (number % 7), b"v" * 50))
@@ -141,7 +141,7 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
 
 def is_alive(process: psutil.Process) -> bool:
     try:
-        # Where nobody reaps orphans, one that has ended stays as a zombie.
+        # If nobody reaps orphans, a process that has ended stays as a zombie.
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False

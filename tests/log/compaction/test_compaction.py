@@ -1,4 +1,4 @@
-"""The plan of compaction: which part of a log is due, which segments become one, what becomes of batches."""
+"""The rules of compaction: which part of a log is due, which segments are joined, the fate of batches."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_young_segments_are_left_alone() -> None:
         for segment, age in zip(SEGMENTS, ages, strict=True)
     ]
     assert part(config, closed).end_offset == 20
-    # What is clean already is not asked for its age.
+    # The age of clean segments does not matter.
     assert part(config, closed, cleaned=30).end_offset == 40
 
 
@@ -130,7 +130,7 @@ def test_aborted_transactions() -> None:
     assert transactions.still_needed == [first]
     assert not transactions.data_batch(7, 21, 25)
     assert not transactions.marker(7, 26, COMMIT)
-    # Nothing is left of the second one but its marker.
+    # Only the marker of the second one is left.
     assert transactions.marker(7, 40, ABORT)
     assert transactions.still_needed == [first]
     assert transactions.marker(7, 50, COMMIT)

@@ -1,4 +1,4 @@
-"""Rests of work that can wait: while others want the processor, and only then."""
+"""Low-priority work sleeps while others need the processor, and only then."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace.log.compaction.giving_way import GivingWay
 
 
 class Machine:
-    """A clock that only work and sleep move, and how often others have interrupted."""
+    """A clock that advances only with work and sleep, and a count of interruptions."""
 
     def __init__(self) -> None:
         self.now = 50.0

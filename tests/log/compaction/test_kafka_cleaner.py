@@ -25,7 +25,7 @@ from tests.log.batches import NOW, open_log
 from tests.log.compaction.compacted import DELETE_HORIZON, append, compact_config, keyed, names_in, records_of
 from tests.log.compaction.kafka_cleaner import KafkaCleaner
 
-# Kafka takes no smaller segments than these for a topic, and writes index entries of its own.
+# Kafka allows no smaller segments than these, and writes its own index entries.
 CONFIG = compact_config(segment_bytes=1 << 20, index_interval_bytes=500, delete_retention_ms=3000)
 
 
@@ -39,7 +39,7 @@ def java_tools(java: JavaRuntime, artifacts: Artifacts) -> Iterator[JavaTools]:
 
 
 def described(folder: Path) -> list[tuple[Any, ...]]:
-    """All batches of a partition's folder, segment by segment, with what must be the same."""
+    """All batches of a partition's folder by segment, with the fields that must agree."""
     found: list[tuple[Any, ...]] = []
     for path in sorted(folder.glob("*.log")):
         found.append((path.name,))

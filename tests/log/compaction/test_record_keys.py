@@ -1,4 +1,4 @@
-"""Walking over records: the fast loops against the plain reading of records."""
+"""Parsing records: the fast loops against the plain reader."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_last_record_of_each_key(records: list[Record], gaps: list[int], gap
         assert place.key == (None if record.key is None else stands_for(record.key))
         assert place.tombstone == (record.value is None)
         assert data[place.start : place.finish] == encode_record(record)
-        # Before the dirty part, everything with one of its keys goes.
+        # Before the dirty part, every record with one of its keys is removed.
         assert not keys.keeps(place.key, place.delta)
     assert keys.keeps(b"another", 0)
 
@@ -114,7 +114,7 @@ def test_only_what_lies_behind_the_start_counts() -> None:
     assert keys.survivors().between(0, 1000) == [104, 105]
     located = locate_records(data, 6)
     kept = [100 + record.delta for record in located if keys.keeps(record.key, 100 + record.delta)]
-    # k1 and k2 stand behind the start, k0 does not.
+    # k1 and k2 are after the start, k0 is not.
     assert kept == [100, 103, 104, 105]
 
 

@@ -149,7 +149,7 @@ def test_a_deletion_that_was_broken_off_is_completed(tmp_path: Path) -> None:
     content = {name: (log.folder / name).read_bytes() for name in before}
     folder.delete_topic("events")
     disk.kill()
-    # As if the power had gone when the catalogue was written and the folder not yet renamed.
+    # As if a power loss came after the catalogue was written and before the folder was renamed.
     log.folder.mkdir()
     for name, data in content.items():
         (log.folder / name).write_bytes(data)
@@ -159,7 +159,7 @@ def test_a_deletion_that_was_broken_off_is_completed(tmp_path: Path) -> None:
         assert not [name for name in names(tmp_path) if name.endswith("-delete")]
 
 
-def test_folders_of_nobody_are_left_alone(tmp_path: Path) -> None:
+def test_folders_that_are_not_ours_are_not_touched(tmp_path: Path) -> None:
     with open_folder(tmp_path):
         pass
     for name in ("stray-0", "notes"):
@@ -193,7 +193,7 @@ def test_without_its_catalogue_a_folder_with_logs_is_not_opened(tmp_path: Path) 
         assert set(folder.topics) == {"a"}
 
 
-# The broker's own
+# Broker-wide data
 
 
 def test_settings_of_the_broker_and_producer_ids(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
         pass
 
 
-# Retention and records that are deleted
+# Retention and deleted records
 
 
 def test_retention_deletes_files_after_the_delay(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_retention_deletes_files_after_the_delay(tmp_path: Path) -> None:
     assert len(list(log.folder.glob("*.deleted"))) == 6
     folder.checkpoint(NOW + 1000)
     assert not list(log.folder.glob("*.deleted"))
-    # All of it is too old now: a new segment is begun, and the end stays where it was.
+    # Everything is too old now: a new segment begins, and the end stays the same.
     folder.housekeep(NOW + 101)
     assert (log.start_offset, log.end_offset, log.segments.bases) == (3, 3, [3])
     folder.close()
@@ -303,7 +303,7 @@ def test_deleted_records_stay_deleted(tmp_path: Path) -> None:
     assert [offset for offset, _, _ in contents(log)] == [3, 4, 5]
     with pytest.raises(OffsetOutOfRangeError):
         log.read(2, 100, at_least_one=True)
-    # The batch is given as a whole, as Kafka does.
+    # The batch is returned as a whole, as in Kafka.
     result = log.read(3, 1000, at_least_one=True)
     assert result.ranges is not None
     assert result.ranges.position > 0

@@ -1,4 +1,4 @@
-"""What topic settings ask of a batch: timestamp limits, log append time, codecs, keys, honest counts."""
+"""Topic settings and batches: timestamp limits, log append time, codecs, keys, correct counts."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def records_at(*timestamps: int, key: bytes | None = b"k") -> list[Record]:
 
 
 def batch(records: Sequence[Record] | None = None, *, compression: int = 0, **fields: int) -> bytearray:
-    """A batch with a right checksum whose header says what `fields` say."""
+    """A batch with these header fields and a correct checksum."""
     built = build_batch(records or records_at(NOW), base_timestamp=NOW, compression=compression)
     write_header(built, read_header(built)._replace(**fields))
     return built
 
 
 def refused(buffer: bytearray, config: LogConfig = DEFAULT) -> LogError:
-    """The refusal; and the bytes are as they were."""
+    """The error; the bytes must be unchanged."""
     before = bytes(buffer)
     (header,) = scan(buffer)
     with pytest.raises(LogError) as caught:
@@ -217,7 +217,7 @@ def test_producers_may_not_claim_log_append_time() -> None:
     )
 
 
-def test_claimed_log_append_time_is_taken_back_on_a_topic_with_create_time() -> None:
+def test_claimed_log_append_time_is_dropped_on_a_topic_with_create_time() -> None:
     _, header = accepted(batch(records_at(NOW), attributes=0x08, max_timestamp=NOW + 3))
     assert not header.log_append_time
     assert header.max_timestamp == NOW + 3
@@ -340,7 +340,7 @@ def test_a_batch_in_the_middle_of_a_larger_buffer() -> None:
     assert scan(buffer[4:-4])[0].log_append_time
 
 
-def test_a_batch_built_anew_stands_at_the_start_of_its_own_buffer() -> None:
+def test_a_rebuilt_batch_begins_its_own_buffer() -> None:
     buffer = bytearray(b"....") + batch(records_at(NOW, NOW)) + b"...."
     recompressing = LogConfig(compression_type="lz4")
     prepared, prepared_header = prepare(buffer, read_header(buffer, 4), recompressing, NOW, "events-0")

@@ -1,4 +1,4 @@
-"""A disk that is full, or that takes only a part of a write: the log stays as it was, and goes on later."""
+"""A full disk, or one that accepts part of a write: the log stays unchanged and continues later."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_no_append_until_torn_bytes_are_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("room", range(0, 900, 45))
-def test_the_log_goes_on_when_there_is_room_again(tmp_path: Path, room: int) -> None:
-    """Wherever the disk becomes full: in an append, in a roll, in a checkpoint, in closing."""
+def test_the_log_continues_when_there_is_space_again(tmp_path: Path, room: int) -> None:
+    """Wherever the disk becomes full: in an append, a roll, a checkpoint or closing."""
     disk = FaultyFileSystem()
     folder, log = open_log(tmp_path / "data", SMALL, filesystem=disk)
     written: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Leader epochs: assignment, questions for ends, cutting both ends, the checkpoint file."""
+"""Leader epochs: assignment, end offsets, truncation at both ends, the checkpoint file."""
 
 from __future__ import annotations
 

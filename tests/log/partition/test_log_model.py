@@ -113,7 +113,7 @@ class LogMachine(RuleBasedStateMachine):
             self.sequences[producer] = sequence + len(records)
 
     def repeatable(self) -> Written | None:
-        """The last batch of a producer. Those before the start may be forgotten by a restart."""
+        """The last batch of a producer. A restart may forget those before the start."""
         kept = (written for written in reversed(self.batches) if written.next_offset > self.start)
         return next((written for written in kept if written.producer >= 0), None)
 
@@ -196,7 +196,7 @@ class LogMachine(RuleBasedStateMachine):
         ]
 
     def segments_before_start(self, groups: list[list[Written]]) -> int:
-        """Records were deleted, then a new segment was begun: what lies before the start goes first."""
+        """Records were deleted, then a new segment began: segments before the start are removed first."""
         return sum(base <= self.start for base in self.bases[1 : len(groups)])
 
     def forget(self, groups: list[list[Written]]) -> None:
@@ -259,7 +259,7 @@ class LogMachine(RuleBasedStateMachine):
         self.open()
 
     def tear(self, size: int) -> None:
-        """Leave the beginning of a batch at the end of the log, or something that is none."""
+        """Leave the beginning of a batch at the end of the log, or bytes that are not a batch."""
         if size and self.log.folder.exists():
             last = f"{self.log.segments.bases[-1]:020d}.log"
             data = batch(b"torn", b"torn")

@@ -32,7 +32,7 @@ def bases(path: Path) -> list[int]:
 
 
 def open_files(folder: Path) -> int:
-    """Files below a folder that this process has open; others come and go with the threads of other tests."""
+    """Files below a folder that this process has open; threads of other tests may open other files."""
     found = 0
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -179,7 +179,7 @@ def test_roll_by_the_time_of_records(tmp_path: Path) -> None:
         log.append(batch(b"a", timestamps=[NOW - ago]), now_ms=NOW)
     assert bases(log.folder) == [0, 3]
     folder.close()
-    # The first record of the segment counts, also after a restart.
+    # The first record of the segment counts, even after a restart.
     folder, log = open_log(tmp_path, LogConfig(segment_ms=1000))
     log.append(batch(b"a", timestamps=[NOW + 1001]), now_ms=NOW)
     log.append(batch(b"a", timestamps=[NOW + 1002]), now_ms=NOW)
@@ -188,7 +188,7 @@ def test_roll_by_the_time_of_records(tmp_path: Path) -> None:
 
 
 def test_roll_by_time_after_a_start_in_which_somebody_read_first(tmp_path: Path) -> None:
-    """Who reads opens the file of the last segment, which is not all that an append needs."""
+    """A reader opens the file of the last segment, but an append needs more than that."""
     folder, log = open_log(tmp_path, LogConfig(segment_ms=1000))
     log.append(batch(b"a", timestamps=[NOW]), now_ms=NOW)
     log.append(batch(b"b", timestamps=[NOW - 500]), now_ms=NOW)

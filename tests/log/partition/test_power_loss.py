@@ -1,4 +1,4 @@
-"""What a power loss leaves of logs that sync before they answer: everything that was acknowledged."""
+"""A power loss takes nothing that was acknowledged, on logs that sync before they acknowledge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL = LogConfig(segment_bytes=700, index_interval_bytes=150, file_delete_delay
 
 
 class Producer:
-    """Appends numbered records, and knows what it was told of them."""
+    """Appends numbered records, and remembers the acknowledgements."""
 
     def __init__(self) -> None:
         self.numbers = itertools.count()
@@ -28,7 +28,7 @@ class Producer:
         self.sent: set[bytes] = set()
 
     def append(self, log: PartitionLog, sizes: list[int], *, synced: bool = True) -> None:
-        """Batches of these sizes, which share one sync and are then acknowledged."""
+        """Append batches of these sizes, which share one sync and are then acknowledged."""
         written = []
         for size in sizes:
             values = [b"%d" % next(self.numbers) + b"." * size for _ in range(2)]
@@ -40,7 +40,7 @@ class Producer:
             self.acknowledged += written
 
     def check(self, log: PartitionLog) -> None:
-        """Everything acknowledged, at its offset; nothing twice; nothing that was not sent."""
+        """Every acknowledged record is at its offset; nothing is there twice or was never sent."""
         found = [(offset, value) for offset, _, value in contents(log)]
         assert found[: len(self.acknowledged)] == self.acknowledged
         assert len({value for _, value in found}) == len(found)
@@ -60,13 +60,13 @@ def test_acknowledged_records_survive(tmp_path: Path, survivors: Survivors, seed
             producer.append(log, [choices.randrange(120) for _ in range(choices.choice([1, 1, 8]))])
             if choices.random() < 0.2:
                 folder.checkpoint(NOW)
-        # Written, but nobody was told: it may be there or not.
+        # Written, but not acknowledged: it may be there or not.
         producer.append(log, [choices.randrange(120) for _ in range(choices.randrange(4))], synced=False)
         disk.power_loss(survivors)
         disk = FaultyFileSystem(seed=choices.randrange(1000))
         folder, log = open_log(tmp_path / "data", SMALL, filesystem=disk, durable=True)
         producer.check(log)
-        # What survived without an acknowledgement counts from now on.
+        # Records that survived without an acknowledgement count from now on.
         producer.acknowledged = [(offset, value) for offset, _, value in contents(log)]
     folder.close()
 
@@ -102,7 +102,7 @@ def test_bytes_missing_in_the_middle_end_the_log_there(tmp_path: Path) -> None:
     content[100:200] = bytes(100)
     second.write_bytes(content)
     folder, log = open_log(tmp_path / "data", SMALL, filesystem=FaultyFileSystem())
-    # The rest of the segment and the segments behind it are gone: no hole in the middle.
+    # The rest of the segment and the segments after it are gone: no hole in the middle.
     assert [offset for offset, _, _ in contents(log)] == list(range(log.end_offset))
     assert log.segments.bases[-1] < log.end_offset <= log.segments.bases[-1] + 1
     assert len(log.segments) == 2
@@ -122,7 +122,7 @@ def test_a_wrong_byte_anywhere_in_a_batch_is_noticed(tmp_path: Path, at: int) ->
     content[size + at if at >= 0 else 2 * size - 1] ^= 0x80
     path.write_bytes(content)
     folder, log = open_log(tmp_path / "data", filesystem=FaultyFileSystem())
-    # The leader epoch is not under the checksum: a wrong one is believed.
+    # The checksum does not cover the leader epoch: a wrong one is trusted.
     assert log.end_offset == (3 if at == 15 else 1)
     folder.close()
 
@@ -175,7 +175,7 @@ def test_synced_segments_are_not_read_again(tmp_path: Path) -> None:
 
 
 def test_a_failed_sync_is_not_taken_for_a_good_one(tmp_path: Path) -> None:
-    """fsync=always: the broker takes back what was not synced, and the producer sends it again."""
+    """fsync=always: unsynced records are truncated, and the producer sends them again."""
     disk = FaultyFileSystem()
     _, log = open_log(tmp_path / "data", SMALL, filesystem=disk, durable=True)
     log.append(batch(b"first"), now_ms=NOW)
@@ -197,7 +197,7 @@ def test_a_failed_sync_is_not_taken_for_a_good_one(tmp_path: Path) -> None:
 
 
 def test_after_a_failed_sync_the_next_one_writes_everything_again(tmp_path: Path) -> None:
-    """fsync=interval: what was answered stays, and must not be lost with pages that only look clean."""
+    """fsync=interval: acknowledged records stay, and pages that only look clean must not lose them."""
     disk = FaultyFileSystem()
     _, log = open_log(tmp_path / "data", filesystem=disk)
     log.append(batch(b"first"), now_ms=NOW)

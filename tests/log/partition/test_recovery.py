@@ -1,4 +1,4 @@
-"""Which bytes a start looks at, and what it makes of them."""
+"""Which bytes a start reads, and what it does with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=100)
 
 
 class ReadingDisk(FaultyFileSystem):
-    """Counts what is read of logs."""
+    """Counts the bytes that are read of logs."""
 
     def __init__(self, boot: str | None = None) -> None:
         super().__init__(boot=boot)
@@ -73,7 +73,7 @@ def test_after_a_kill_only_what_came_after_the_checkpoint_is_read(tmp_path: Path
     assert before_last_batch > 0
     assert (log.end_offset, len(contents(log))) == (31, 31)
     assert log.append(batch(b"30", producer_id=2, producer_epoch=0, sequence=30), now_ms=NOW).duplicate
-    # The same epoch as before: nobody could have read anything that is no more.
+    # The same epoch as before: nobody could have read records that are gone.
     assert log.leader_epoch == 0
     folder.close()
 
@@ -104,7 +104,7 @@ def test_a_truncation_takes_back_the_point_behind_it(tmp_path: Path) -> None:
     log.flush()
     folder.checkpoint(NOW)
     log.truncate_to(0)
-    # Other bytes, in which the point would lie in the middle of a batch.
+    # Other bytes, in which the point is in the middle of a batch.
     log.append(batch(b"other" * 20), now_ms=NOW)
     folder, log = open_log(tmp_path, filesystem=disk.kill())
     assert [value for _, _, value in contents(log)] == [b"other" * 20]
@@ -172,7 +172,7 @@ def test_epochs_are_learnt_from_the_batches_if_their_file_is_gone(tmp_path: Path
 
 
 def test_a_point_that_does_not_fit_is_not_believed(tmp_path: Path) -> None:
-    """Somebody put back an older copy of a segment, or a shorter one."""
+    """Somebody restored an older or shorter copy of a segment."""
     disk = FaultyFileSystem()
     fill(tmp_path, disk)
     folder, log = open_log(tmp_path, SMALL, filesystem=disk.kill())

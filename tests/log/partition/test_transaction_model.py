@@ -28,7 +28,7 @@ PRODUCERS = st.integers(1, 3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A batch; `committed` is None for records, and says how a marker ends its transaction."""
+    """A batch; `committed` is None for records, and the outcome of the transaction for a marker."""
 
     base_offset: int
     values: tuple[bytes, ...]
@@ -99,7 +99,7 @@ class TransactionLogMachine(RuleBasedStateMachine):
         return epoch, sequence
 
     def stable_offsets(self) -> tuple[int, int]:
-        """The lowest and the highest that the last stable offset may be."""
+        """The lowest and the highest allowed last stable offset."""
         lowest = highest = self.end
         for producer in (1, 2, 3):
             opened = self.transaction_of(producer)
@@ -154,7 +154,7 @@ class TransactionLogMachine(RuleBasedStateMachine):
         try:
             appended = write(self.log, *values, producer=producer, epoch=epoch, sequence=sequence, bump=False)
         except OutOfOrderSequenceError:
-            # A marker made it known again after its records were deleted and forgotten: so says Kafka too.
+            # A marker made it known again after its records were deleted and forgotten, as in Kafka.
             records = [each for each in self.history if each.producer == producer and each.committed is None]
             assert all(each.base_offset < self.start for each in records)
             return

@@ -1,4 +1,4 @@
-"""Transactions in a log: what is read, what is left out, through stops, damage and deletions."""
+"""Transactions in a log: what readers see, through stops, damage and deletions."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_everything_is_there_again_after_a_stop(tmp_path: Path, how: str, config
 
 
 @pytest.mark.parametrize("damage", [None, b"noise", b"\xff" * 34])
-def test_a_damaged_index_is_built_anew(tmp_path: Path, damage: bytes | None) -> None:
+def test_a_damaged_index_is_rebuilt(tmp_path: Path, damage: bytes | None) -> None:
     folder, log = open_log(tmp_path, SMALL)
     for number in range(10):
         write(log, b"%d" % number * 40, producer=number % 3, epoch=number // 3)
@@ -165,7 +165,7 @@ def test_a_damaged_index_is_built_anew(tmp_path: Path, damage: bytes | None) -> 
     assert len(indexes) > 2
     folder, log = open_log(tmp_path, SMALL)
     with folder:
-        # After the start, which goes by the names of the files.
+        # After the start, which only looks at file names.
         for path in indexes:
             if damage is None:
                 path.unlink()
@@ -228,7 +228,7 @@ def test_segments_go_with_their_index(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_from_before_the_first_segment_opens_no_transaction(tmp_path: Path) -> None:
-    """The marker is deleted with its segment; a snapshot from before it would hold readers back for good."""
+    """The marker is deleted with its segment; an older snapshot would hold readers back forever."""
     disk = FaultyFileSystem()
     folder, log = open_log(tmp_path, SMALL, filesystem=disk)
     write(log, b"one")

@@ -1,4 +1,4 @@
-"""The snapshot file of producers: its bytes, there and back, and damage."""
+"""The snapshot file of producers: its bytes, round trips, and damage."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def batch(sequence: int, count: int = 1, *, epoch: int = 0, producer: int = 7) -
 
 
 def state_after(*headers: BatchHeader) -> ProducerState:
-    """The state after these batches stand in the log one behind the other, each a second after the other."""
+    """The state after these batches were appended, one second apart."""
     state = ProducerState("events-0")
     offset = 0
     for index, header in enumerate(headers):
@@ -201,7 +201,7 @@ def test_a_snapshot_that_kafka_wrote_remembers_the_newest_batch() -> None:
         loaded.check(batch(30, 10), 50)
 
 
-def test_a_snapshot_with_a_batch_of_nobody_is_damaged() -> None:
+def test_a_snapshot_with_a_batch_of_no_producer_is_damaged() -> None:
     producers, batches = decode(state_after(*FIVE).snapshot())
     strange = encode(producers, [batches[0]._replace(producer_id=99)])
     with pytest.raises(CorruptSnapshotError):
@@ -252,7 +252,7 @@ def test_a_snapshot_keeps_what_transactions_need() -> None:
     start=st.sampled_from([0, TOP - 20]),
 )
 def test_against_a_list_of_batches(sizes: list[int], retries: list[int], start: int) -> None:
-    """Whatever is sent again: the last five are recognised, everything older is refused."""
+    """Whatever is resent: the last five batches are recognised, everything older is refused."""
     state = ProducerState("events-0")
     sent: list[tuple[BatchHeader, int]] = []
     sequence, offset = start, 0

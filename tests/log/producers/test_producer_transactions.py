@@ -94,7 +94,7 @@ def test_a_guard_is_used_up_by_the_first_records() -> None:
 
 
 def test_a_marker_takes_the_guard_away() -> None:
-    """What the coordinator said was about the transaction that has ended meanwhile."""
+    """The coordinator's reply was about a transaction that has ended meanwhile."""
     state = ProducerState("events-0")
     guard = guard_of(state)
     state.ended(marker(0), EndMarker(False, 0), 0, NOW)
@@ -163,7 +163,7 @@ def test_a_repetition_is_recognised_after_the_end_too() -> None:
     assert state.check(batch(0, 2), 3) == Duplicate(0, 1, NOW)
 
 
-def test_in_version_1_the_sequence_goes_on_behind_a_marker() -> None:
+def test_in_version_1_the_sequence_continues_after_a_marker() -> None:
     state = with_transaction(bump=False)
     state.ended(marker(0), EndMarker(True, 0), 2, NOW)
     append(state, batch(2), 3, guard_of(state, 2, bump=False))

@@ -1,4 +1,4 @@
-"""Both indexes: Kafka's bytes, and lookups against a plain search."""
+"""The offset and time indexes: Kafka's bytes, and lookups against a plain search."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_time_indexes_that_cannot_be(content: bytes) -> None:
 
 
 def test_entries_are_where_kafka_puts_them(tmp_path: Path) -> None:
-    """An entry for the first batch that begins more than the interval behind the last one's."""
+    """An entry for the first batch that begins more than the interval after the last entry's."""
     folder, log = open_log(tmp_path, LogConfig(index_interval_bytes=200))
     times = [NOW, NOW + 5, NOW + 2, NOW + 9, NOW + 9, NOW + 1, NOW + 20, NOW + 3]
     for time in times:
@@ -138,7 +138,7 @@ def test_closing_adds_the_newest_timestamp(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
 @pytest.mark.parametrize("damage", ["gone", "noise", "one wrong entry"])
-def test_a_damaged_index_is_built_anew(tmp_path: Path, kind: str, damage: str) -> None:
+def test_a_damaged_index_is_rebuilt(tmp_path: Path, kind: str, damage: str) -> None:
     config = LogConfig(index_interval_bytes=0, segment_bytes=1000)
     folder, log = open_log(tmp_path, config)
     for number in range(30):
@@ -169,7 +169,7 @@ def test_a_damaged_index_is_built_anew(tmp_path: Path, kind: str, damage: str) -
 
 @pytest.mark.parametrize("newest", [0, 3, 350, 698, 699])
 def test_the_newest_timestamp_of_a_closed_segment(tmp_path: Path, newest: int) -> None:
-    """From the ends of both files, unless it stands so far in front that they do not tell."""
+    """From the ends of both files, unless the newest record is too far from the end."""
     folder, log = open_log(tmp_path, LogConfig(index_interval_bytes=0))
     for number in range(700):
         log.append(batch(b"a", timestamps=[NOW + (9 if number == newest else number % 7)]), now_ms=NOW)
@@ -178,6 +178,6 @@ def test_the_newest_timestamp_of_a_closed_segment(tmp_path: Path, newest: int) -
     folder, log = open_log(tmp_path, LogConfig(index_interval_bytes=0))
     segment = log.segments[0]
     assert (segment.newest_timestamp(), segment.max_timestamp_offset) == (NOW + 9, newest)
-    # Where the ends are enough, the indexes are not loaded.
+    # If the ends are enough, the indexes are not loaded.
     assert (segment.index is None) == (newest > 300)
     folder.close()

@@ -1,4 +1,4 @@
-"""The index of aborted transactions: its bytes, its questions, and files that cannot be one."""
+"""The index of aborted transactions: its bytes, its lookups, and invalid files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_bytes_are_those_of_kafka() -> None:
 def test_those_that_a_reader_has_to_know(
     start: int, end: int, expected: list[AbortedTransaction], complete: bool
 ) -> None:
-    """It stops where the log was decided that far: then no later marker can be about the range."""
+    """It stops once the log was decided up to the end of the range: later markers cannot concern it."""
     assert index_of(*ENTRIES).overlapping(start, end) == (expected, complete)
 
 
