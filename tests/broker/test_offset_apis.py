@@ -118,7 +118,7 @@ def test_an_old_leader_epoch_is_fenced(broker: ServedBroker) -> None:
     def third(inner: Any) -> None:
         (log,) = inner.logs.topics["third-epoch"].partitions
         log.parts.epochs.current = 3
-        log.parts.epochs.epochs.assign(3, log.end_offset)
+        log.parts.epochs.assign(3, log.end_offset)
 
     broker.do(third)
     assert listed(broker, "third-epoch", LATEST, epoch=2)[0] == "fenced_leader_epoch"

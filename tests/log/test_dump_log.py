@@ -157,7 +157,7 @@ def test_small_files(java_tools: JavaTools, data: Path) -> None:
 
     with open_folder(data, CONFIG) as folder:
         log = folder.topics["events"].partitions[0]
-        end_offset, epochs = log.end_offset, log.parts.epochs.epochs.entries
+        end_offset, epochs = log.end_offset, log.parts.epochs.entries
     points = checkpoint.OffsetCheckpointFile(file("recovery-point-offset-checkpoint"), channel).read()
     found = {str(partition): offset for partition, offset in points.items()}
     assert found == {"events-0": end_offset, "arrival-0": 1}

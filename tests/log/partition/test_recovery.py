@@ -152,7 +152,7 @@ def test_each_start_after_a_power_loss_begins_an_epoch(tmp_path: Path) -> None:
     data = (log.folder / "00000000000000000000.log").read_bytes()
     assert [header.leader_epoch for header in scan(data)] == [0, 1, 2, 3]
     assert (log.folder / "leader-epoch-checkpoint").read_text() == "0\n4\n0 0\n1 1\n2 2\n3 3\n"
-    assert log.parts.epochs.epochs.end_offset_for(1, log.end_offset) == (1, 2)
+    assert log.parts.epochs.end_offset_for(1, log.end_offset) == (1, 2)
     folder.close()
 
 
@@ -167,7 +167,7 @@ def test_epochs_are_learnt_from_the_batches_if_their_file_is_gone(tmp_path: Path
     disk.power_loss("all")
     (log.folder / "leader-epoch-checkpoint").unlink()
     folder, log = open_log(tmp_path, SMALL, filesystem=FaultyFileSystem())
-    assert log.parts.epochs.epochs.entries == ((0, 0), (1, 1), (2, 2))
+    assert log.parts.epochs.entries == ((0, 0), (1, 1), (2, 2))
     folder.close()
 
 

@@ -56,7 +56,7 @@ def open_log(
         parts.segments.fill({}, 0, now_ms)
         parts.segments.end_at(0)
         parts.flush.names_changed()
-        parts.epochs.epochs.assign(0, 0)
+        parts.epochs.assign(0, 0)
         return log
     try:
         found = files.filesystem.files(folder)

@@ -158,11 +158,11 @@ class PartitionLog:
 
     def epoch_of(self, offset: int) -> int | None:
         """The leader epoch that wrote an offset; None if it is not known."""
-        return self.parts.epochs.epochs.epoch_for(offset)
+        return self.parts.epochs.epoch_for(offset)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """See `LeaderEpochs.end_offset_for`."""
-        return self.parts.epochs.epochs.end_offset_for(epoch, self.end_offset)
+        return self.parts.epochs.end_offset_for(epoch, self.end_offset)
 
     def configure(self, config: LogConfig) -> None:
         """Use other settings from now on."""

@@ -150,7 +150,7 @@ def _scan_segment(parts: LogParts, segment: Segment, position: int, expected: in
         newest, newest_offset = NO_TIMESTAMP, base_offset
     indexed = index.last_position()
     interval = segment.interval
-    epochs = parts.epochs.epochs
+    epochs = parts.epochs
     latest_epoch = epochs.latest
     appended = parts.producers.appended
     batches = 0
