@@ -1,6 +1,6 @@
-"""The API keys that the broker answers. `ALL` is what ApiVersions and dispatch go by.
+"""The API keys that the broker answers, one file each. ApiVersions and dispatch use `ALL`.
 
-Each has a file in this folder, `api_KEY_name.py`, which is imported when the API is first asked for.
+The file of an API, `api_KEY_name.py`, is imported with the first request for it.
 """
 
 from __future__ import annotations

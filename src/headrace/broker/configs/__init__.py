@@ -1,4 +1,4 @@
-"""Configs of topics and of the broker, by Apache Kafka's names: what there is, and what is in force."""
+"""Configs of topics and of the broker, by Apache Kafka's names: their definitions and the values in force."""
 
 from headrace.broker.configs.broker_table import BROKER_CONFIGS, LEFT_OUT
 from headrace.broker.configs.entries import ConfigEntry, SynonymValue

@@ -1,7 +1,7 @@
-"""The broker configs about logs: the defaults of topics, where logs are, and what keeps them in order.
+"""The broker configs about logs: defaults for topics, folders, checkpoints and compaction.
 
-Those named as a synonym in `topic_table` are what a topic gets that says nothing else; altering one acts on
-such topics at once. Invariants and tests: see `broker_table`.
+Configs that `topic_table` names as synonyms are defaults for topics without their own value; altering one
+affects such topics at once. Invariants and tests: see `broker_table`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _topic_default(
         validator=validator,
         dynamic=True,
         inert=TOPIC_CONFIGS[topic_config].inert,
-        documentation=f"What topics have for {topic_config} that do not say it themselves.",
+        documentation=f"Default {topic_config} for topics without their own.",
     )
 
 
@@ -51,8 +51,8 @@ def _in_larger_unit(
         type=INT,
         default=default,
         validator=validator,
-        documentation=f"What topics have for {topic_config} that do not say it themselves, in {unit}; the "
-        "config of the same name in a smaller unit comes before it.",
+        documentation=f"Default {topic_config} for topics without their own, in {unit}; the config of the "
+        "same name in a smaller unit takes precedence.",
     )
 
 
@@ -99,7 +99,7 @@ LOG_CONFIGS: Final = (
         name="log.flush.scheduler.interval.ms",
         type=LONG,
         default=LONGEST,
-        documentation="What topics have for flush.ms where neither they nor log.flush.interval.ms say it.",
+        documentation="Default flush.ms for topics without their own, unless log.flush.interval.ms is set.",
     ),
     BrokerConfig(
         name="log.dir",
@@ -107,7 +107,7 @@ LOG_CONFIGS: Final = (
         default=("/tmp/kafka-logs",),
         validator=ListOf(),
         inert=True,
-        documentation="The folder of the logs where log.dirs is not set; here it always is.",
+        documentation="The folder of the logs if log.dirs is not set; here it always is.",
     ),
     BrokerConfig(
         name="log.dirs",
@@ -121,7 +121,7 @@ LOG_CONFIGS: Final = (
         type=LONG,
         default=300_000,
         validator=Range(1),
-        documentation="How often logs are looked through for segments that retention removes.",
+        documentation="How often logs are checked for segments that retention deletes.",
     ),
     BrokerConfig(
         name="log.flush.offset.checkpoint.interval.ms",
@@ -129,8 +129,8 @@ LOG_CONFIGS: Final = (
         default=60_000,
         validator=Range(0),
         inert=True,
-        documentation="How often the point up to which a log is on disk is written down. Here that is done "
-        "every few seconds for logs that changed.",
+        documentation="How often the recovery point of a log is written. Here every few seconds, for logs "
+        "that changed.",
     ),
     BrokerConfig(
         name="log.flush.start.offset.checkpoint.interval.ms",
@@ -138,7 +138,7 @@ LOG_CONFIGS: Final = (
         default=60_000,
         validator=Range(0),
         inert=True,
-        documentation="How often the first offset of a log is written down; here whenever it changes.",
+        documentation="How often the first offset of a log is written. Here whenever it changes.",
     ),
     BrokerConfig(
         name="log.dir.failure.timeout.ms",
@@ -146,8 +146,8 @@ LOG_CONFIGS: Final = (
         default=30_000,
         validator=Range(1),
         inert=True,
-        documentation="How long a failed folder is waited for. Here a log that cannot be written refuses "
-        "writes and goes on when it can.",
+        documentation="How long the broker waits for a failed folder. Here a log that cannot be written "
+        "refuses writes until it can be written again.",
     ),
     BrokerConfig(
         name="log.cleaner.enable",
@@ -161,7 +161,7 @@ LOG_CONFIGS: Final = (
         default=15_000,
         validator=Range(0),
         dynamic=True,
-        documentation="How long compaction rests when there is nothing to compact.",
+        documentation="How long compaction pauses when there is nothing to compact.",
     ),
     BrokerConfig(
         name="log.cleaner.threads",
@@ -170,14 +170,14 @@ LOG_CONFIGS: Final = (
         validator=Range(0),
         dynamic=True,
         inert=True,
-        documentation="How many threads compact. Here it is always one.",
+        documentation="The number of threads that compact. Here it is always one.",
     ),
     BrokerConfig(
         name="log.cleaner.dedupe.buffer.size",
         type=LONG,
         default=128 * MEBIBYTE,
         dynamic=True,
-        documentation="How much memory compaction may take for the keys of a log.",
+        documentation="The memory that compaction may use for the keys of a log.",
     ),
     BrokerConfig(
         name="log.cleaner.io.buffer.size",
@@ -186,7 +186,7 @@ LOG_CONFIGS: Final = (
         validator=Range(0),
         dynamic=True,
         inert=True,
-        documentation="How much memory Apache Kafka's compaction takes to read and write.",
+        documentation="The memory that Apache Kafka's compaction uses to read and write.",
     ),
     BrokerConfig(
         name="log.cleaner.io.buffer.load.factor",
@@ -194,13 +194,13 @@ LOG_CONFIGS: Final = (
         default=0.9,
         dynamic=True,
         inert=True,
-        documentation="How full the table of keys of Apache Kafka's compaction may be.",
+        documentation="The maximum load of the key table of Apache Kafka's compaction.",
     ),
     BrokerConfig(
         name="log.cleaner.io.max.bytes.per.second",
         type=DOUBLE,
         default=1.7976931348623157e308,
         dynamic=True,
-        documentation="How much compaction reads and writes in a second at most.",
+        documentation="The maximum that compaction reads and writes per second.",
     ),
 )

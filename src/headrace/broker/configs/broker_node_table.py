@@ -1,4 +1,4 @@
-"""The broker configs about the node itself: who it is, what it listens on, what requests may ask of it.
+"""The broker configs about the node itself: identity, listeners and limits of requests.
 
 Invariants and tests: see `broker_table`.
 """
@@ -34,14 +34,14 @@ NODE_CONFIGS: Final = (
         type=STRING,
         default=None,
         inert=True,
-        documentation="Where the machine stands. Of use only with more than one node.",
+        documentation="The rack of the machine. Useful only with more than one node.",
     ),
     BrokerConfig(
         name="process.roles",
         type=LIST,
         default=None,
         validator=ListOf(("broker", "controller")),
-        documentation="What this node does: it keeps records, and it decides about topics.",
+        documentation="The roles of this node: it stores records and manages topics.",
     ),
     BrokerConfig(
         name="listeners",
@@ -62,34 +62,35 @@ NODE_CONFIGS: Final = (
         type=STRING,
         default="SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         inert=True,
-        documentation="Which protocol a listener speaks, by its name.",
+        documentation="The protocol of each listener, by name.",
     ),
     BrokerConfig(
         name="authorizer.class.name",
         type=STRING,
         default="",
         inert=True,
-        documentation="What decides who may do what. Empty: everybody may do everything.",
+        documentation="The authorizer. Empty: everyone may do everything.",
     ),
     BrokerConfig(
         name="num.partitions",
         type=INT,
         default=1,
         validator=Range(1),
-        documentation="How many partitions a topic gets where the request does not say.",
+        documentation="The number of partitions of a new topic, unless the request says otherwise.",
     ),
     BrokerConfig(
         name="default.replication.factor",
         type=INT,
         default=1,
         validator=OneNode(),
-        documentation="How many replicas a partition gets where the request does not say: one, on one node.",
+        documentation="The number of replicas of a new topic, unless the request says otherwise: one, on "
+        "one node.",
     ),
     BrokerConfig(
         name="auto.create.topics.enable",
         type=BOOLEAN,
         default=True,
-        documentation="Whether a topic is made when a client asks for one that is not there.",
+        documentation="Whether a topic is created when a client requests a missing one.",
     ),
     BrokerConfig(
         name="delete.topic.enable",
@@ -102,53 +103,54 @@ NODE_CONFIGS: Final = (
         type=INT,
         default=100 * MEBIBYTE,
         validator=Range(1),
-        documentation="The largest request; a connection that sends a larger one is closed.",
+        documentation="The maximum size of a request; a connection that sends a larger one is closed.",
     ),
     BrokerConfig(
         name="socket.send.buffer.bytes",
         type=INT,
         default=100 * 1024,
-        documentation="The operating system's buffer for what is sent to a client; -1: its own choice.",
+        documentation="The size of the operating system's send buffer; -1: its default.",
     ),
     BrokerConfig(
         name="socket.receive.buffer.bytes",
         type=INT,
         default=100 * 1024,
         inert=True,
-        documentation="The operating system's buffer for what comes in; -1, as here: its own choice.",
+        documentation="The size of the operating system's receive buffer; -1: its default, which is used "
+        "here.",
     ),
     BrokerConfig(
         name="socket.listen.backlog.size",
         type=INT,
         default=50,
         validator=Range(1),
-        documentation="How many connections may wait to be accepted.",
+        documentation="The number of connections that may wait to be accepted.",
     ),
     BrokerConfig(
         name="connections.max.idle.ms",
         type=LONG,
         default=600_000,
-        documentation="A connection on which nothing was asked for this long is closed.",
+        documentation="The time after which an idle connection is closed.",
     ),
     BrokerConfig(
         name="fetch.max.bytes",
         type=INT,
         default=55 * MEBIBYTE,
         validator=Range(1024),
-        documentation="The most that one fetch is answered with, whatever it asks for.",
+        documentation="The maximum size of the answer to a fetch, whatever it asks for.",
     ),
     BrokerConfig(
         name="max.incremental.fetch.session.cache.slots",
         type=INT,
         default=1000,
         validator=Range(0),
-        documentation="How many fetch sessions are kept (KIP-227).",
+        documentation="The maximum number of fetch sessions (KIP-227).",
     ),
     BrokerConfig(
         name="max.request.partition.size.limit",
         type=INT,
         default=2000,
         validator=Range(1),
-        documentation="How many partitions one DescribeTopicPartitions is answered with (KIP-966).",
+        documentation="The maximum number of partitions in one answer to DescribeTopicPartitions (KIP-966).",
     ),
 )

@@ -1,8 +1,8 @@
-"""Every broker config that means something on this node, and why the others of Apache Kafka do not.
+"""Every broker config that has a meaning on this node, and why the others of Apache Kafka have none.
 
-Invariants: names, types, defaults, checks and what can be altered while the broker runs are Apache Kafka
-4.3.1's, tested against a live one; every config that Kafka has is either in `BROKER_CONFIGS` or matched by
-exactly one row of `LEFT_OUT`. The page on compatibility is made from both.
+Invariants: names, types, defaults, checks and the configs that can be altered at run time are those of Apache
+Kafka 4.3.1, tested against a live one. Every config of Kafka is either in `BROKER_CONFIGS` or matches exactly
+one row of `LEFT_OUT`. The compatibility page is generated from both.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ BROKER_CONFIGS: Final[Mapping[str, BrokerConfig]] = MappingProxyType(
     {each.name: each for each in (*NODE_CONFIGS, *LOG_CONFIGS, *COORDINATION_CONFIGS)}
 )
 
-# Configs that say the same in different units, the one that counts first. Setting one hides what a source
-# of lower rank says with any of the others.
+# Configs for the same value in different units, in order of precedence. Setting one hides the others in
+# sources of lower rank.
 SYNONYM_GROUPS: Final = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
-# One way only: log.flush.interval.ms falls back to the other, which stands for itself.
+# One way only: log.flush.interval.ms falls back to the other, but not the reverse.
 FALLBACKS: Final = {"log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Configs of Apache Kafka, by name patterns, that this broker neither shows nor takes."""
+    """Configs of Apache Kafka, by name patterns, that this broker neither shows nor accepts."""
 
     patterns: tuple[str, ...]
     reason: str
@@ -87,7 +87,7 @@ LEFT_OUT: Final = (
             "socket.connection.setup.timeout.*",
             "request.timeout.ms",
         ),
-        reason="One node has no other to copy to, to elect or to connect to.",
+        reason="One node has no other to replicate to, elect or connect to.",
     ),
     LeftOut(
         patterns=("remote.*", "follower.fetch.last.tiered.offset.enable"),
@@ -123,7 +123,7 @@ LEFT_OUT: Final = (
     ),
     LeftOut(
         patterns=("max.connections", "max.connections.per.ip*", "max.connection.creation.rate"),
-        reason="The number of connections is bounded by the operating system's limit on open files only.",
+        reason="Only the operating system's limit on open files limits the number of connections.",
     ),
     LeftOut(
         patterns=("quota.window.*", "client.quota.callback.class"),
@@ -131,7 +131,7 @@ LEFT_OUT: Final = (
     ),
     LeftOut(
         patterns=("metric.reporters", "metrics.*", "kafka.metrics.*", "telemetry.*"),
-        reason="Figures are given over HTTP for Prometheus, not through reporters inside the process.",
+        reason="Metrics are served over HTTP for Prometheus, not through reporters inside the process.",
     ),
     LeftOut(
         patterns=("create.topic.policy.class.name", "alter.config.policy.class.name", "config.providers"),
@@ -141,14 +141,14 @@ LEFT_OUT: Final = (
 
 
 def left_out_because(name: str) -> str | None:
-    """Why the broker does not have a config that Apache Kafka has; None where it has it, or Kafka has not."""
+    """Why the broker lacks a config of Apache Kafka; None if it has it, or if Kafka does not."""
     if name in BROKER_CONFIGS:
         return None
     return next((each.reason for each in LEFT_OUT if each.matches(name)), None)
 
 
 def family(name: str) -> tuple[str, ...]:
-    """The configs that count for this one, in their order; itself where there are no others."""
+    """The configs that determine this one, in order of precedence; by default only itself."""
     for group in SYNONYM_GROUPS:
         if name in group:
             return group

@@ -1,9 +1,9 @@
-"""The broker configs in force: what this node was told while it runs, what all nodes were told, what it was
-started with, and Kafka's defaults, in this order.
+"""The broker configs in force. In order of precedence, they were set for this node at run time, for all
+nodes, or at the start, or they are Kafka's defaults.
 
-Invariants: immutable; a change makes a new one, which can be looked at before it counts. A config hides its
-relatives in other units (`log.retention.ms` hides `log.retention.hours`) in sources of lower rank, as in
-Apache Kafka's DynamicBrokerConfig. Never persists anything.
+Invariants: immutable; a change makes a new object, which can be checked before it takes effect. A config
+hides its relatives in other units (`log.retention.ms` hides `log.retention.hours`) in sources of lower rank,
+as in Apache Kafka's DynamicBrokerConfig. Never persists anything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headrace.broker.configs.topic_table import TOPIC_CONFIGS
 from headrace.broker.configs.values import ConfigSource, ConfigValue, InvalidValueError
 from headrace.log.config import LogConfig
 
-# Checked on the whole, as one of them may be set here and the other there; the messages are Kafka's.
+# Checked together, because they may be set in different sources. The messages are Kafka's.
 _AT_LEAST: Final = (("log.roll.ms", 1), ("log.roll.jitter.ms", 0))
 _RETENTION: Final = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
 _ASSIGNMENT_INTERVAL: Final = "group.consumer.assignment.interval.ms"
@@ -29,7 +29,7 @@ _ASSIGNMENT_INTERVAL: Final = "group.consumer.assignment.interval.ms"
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerValues:
-    """Texts by name in each of the three sources that can be set."""
+    """The texts in each of the three sources, by name."""
 
     static: Mapping[str, str]
     of_all_nodes: Mapping[str, str]
@@ -44,14 +44,14 @@ class BrokerValues:
         )
 
     def altered(self, texts: Mapping[str, str], *, of_this_node: bool) -> BrokerValues:
-        """With these texts in place of all that the source has."""
+        """A copy with these texts in place of all texts of the source."""
         if of_this_node:
             return replace(self, of_this_node=texts)
         return replace(self, of_all_nodes=texts)
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """What is set, by name, after the sources were laid over each other."""
+        """The texts in force, by name, with stronger sources over weaker ones."""
         result: dict[str, str] = {}
         for _source, texts in reversed(self.sources):
             for name, text in texts.items():
@@ -70,11 +70,11 @@ class BrokerValues:
 
     @cached_property
     def _parsed(self) -> dict[str, ConfigValue]:
-        """What `value` was asked for before: some are looked at with every request."""
+        """Cached values: some are read with every request."""
         return {}
 
     def synonyms(self, name: str) -> tuple[SynonymValue, ...]:
-        """Everything that says something about this config, from the strongest source to the weakest."""
+        """All sources of this config, from the strongest to the weakest."""
         found = [
             SynonymValue(name=relative, value=texts[relative], source=source)
             for source, texts in self.sources
@@ -87,14 +87,14 @@ class BrokerValues:
                 found.append(
                     SynonymValue(name=relative, value=config.default_text, source=ConfigSource.DEFAULT)
                 )
-        # As Kafka does it: what stands before the config's own name says nothing about it.
+        # As in Kafka: synonyms before the config's own name do not apply to it.
         kept = tuple(dropwhile(lambda each: each.name != name, found))
         if is_sensitive(BROKER_CONFIGS.get(name)):
             return tuple(replace(each, value=None) for each in kept)
         return kept
 
     def topic_default(self, config: TopicConfig) -> ConfigValue:
-        """What a topic has that does not say it itself."""
+        """The default for topics without their own value."""
         for synonym in config.synonyms:
             value = self.value(synonym.name)
             if value is None:
@@ -115,14 +115,14 @@ class BrokerValues:
         return LogConfig(**dict(_fields(self.topic_defaults)))
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
-        """The settings of a topic's logs. Raises InvalidValueError for overrides that were not checked."""
+        """The settings of a topic's logs. Raises InvalidValueError if the overrides are invalid."""
         if not overrides:
             return self._without_overrides
         own = {name: TOPIC_CONFIGS[name].parse(text) for name, text in overrides.items()}
         return replace(self._without_overrides, **dict(_fields(own)))
 
     def check(self) -> None:
-        """Whether the values go together. Raises InvalidValueError."""
+        """Check that the values fit together. Raises InvalidValueError."""
         for name, least in _AT_LEAST:
             value = self.value(name)
             if isinstance(value, int) and value < least:
@@ -149,12 +149,12 @@ class BrokerValues:
 
 
 def is_sensitive(config: Config | None) -> bool:
-    """What nobody knows might be a secret: Kafka hides the values of configs that it does not have."""
+    """Unknown configs might be secrets: Kafka hides their values."""
     return config is None or config.sensitive
 
 
 def _fields(values: Mapping[str, ConfigValue]) -> Iterator[tuple[str, Any]]:
-    """As fields of LogConfig. internal.segment.bytes stands last in the table, so it wins where it is set."""
+    """As fields of LogConfig. internal.segment.bytes is last in the table, so it wins if it is set."""
     for name, config in TOPIC_CONFIGS.items():
         value = values.get(name)
         if not config.field or value is None:

@@ -1,8 +1,8 @@
-"""How a config is declared: as data, from which validation, DescribeConfigs and the documentation derive.
+"""Declares configs as data, from which validation, DescribeConfigs and the documentation derive.
 
 Invariants: names, types, defaults, checks and the order of synonyms are those of Apache Kafka 4.3.1 and are
-tested against it; documentation is our own. `inert` marks what is taken, checked, kept and shown but changes
-nothing on one node: an honest page can be made from that.
+tested against it; documentation is our own. `inert` marks configs that are accepted,
+checked, stored and shown but have no effect on one node; the compatibility page shows this.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MINUTE_MS: Final = 60 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """One config: `default` is the parsed value, None where it has none."""
+    """One config. `default` is the parsed value, or None."""
 
     name: str
     type: ConfigType
@@ -46,25 +46,25 @@ class Config:
             return value
         self.validator.check(self.name, value)
         if isinstance(self.validator, ListOf) and isinstance(value, tuple):
-            return tuple(dict.fromkeys(value))  # named twice is as good as once (KIP-1161)
+            return tuple(dict.fromkeys(value))  # duplicates are dropped (KIP-1161)
         return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synonym:
-    """A broker config that is the default of a topic config, maybe in another unit."""
+    """A broker config that is the default of a topic config, possibly in another unit."""
 
     name: str
     factor: int = 1
 
     def convert(self, text: str) -> str:
-        """The text in the topic config's unit; as it is where the units are the same."""
+        """The text in the topic config's unit; unchanged if the units are the same."""
         return text if self.factor == 1 else str(int(text) * self.factor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig(Config):
-    """A config of topics. `field` is the one of LogConfig that it fills; "" where it is inert."""
+    """A config of topics. `field` is the field of LogConfig that it sets; "" if it is inert."""
 
     synonyms: tuple[Synonym, ...] = ()
     field: str = ""
@@ -72,6 +72,6 @@ class TopicConfig(Config):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig(Config):
-    """A config of the broker. `dynamic`: can be altered while it runs."""
+    """A config of the broker. `dynamic`: can be altered at run time."""
 
     dynamic: bool = False

@@ -1,4 +1,4 @@
-"""What is known about one config of one topic or of the broker: the value in force and where it comes from.
+"""One config of a topic or of the broker: the value in force and where it comes from.
 
 Invariants: the first synonym is the one in force; a config without synonyms has its default.
 """
@@ -12,7 +12,7 @@ from headrace.broker.configs.values import ConfigSource, ConfigType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynonymValue:
-    """One of the places that say something about a config, with the text that stands there."""
+    """A source that sets a config, with its text."""
 
     name: str
     value: str | None
@@ -21,7 +21,7 @@ class SynonymValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """A config as it is shown to clients; `value` is None where it has none, or where it is secret."""
+    """A config as clients see it; `value` is None if there is none or if it is secret."""
 
     name: str
     value: str | None

@@ -1,7 +1,7 @@
-"""The four things that IncrementalAlterConfigs can do to a config (KIP-339), on texts by name.
+"""The four operations of IncrementalAlterConfigs (KIP-339), on texts by name.
 
-Invariants: the texts that are given stay as they are; a new mapping comes back. Never checks values: lists
-are the exception, as only they can be appended to.
+Invariants: the given texts are not changed; `apply` returns a new mapping. Never checks values, except that
+only lists can be appended to.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Operation:
 
 
 class NotAListError(ValueError):
-    """Something is to be appended to or subtracted from a config that is not a list, or not there."""
+    """APPEND or SUBTRACT on a config that is missing or not a list."""
 
     def __init__(self, operation: Operation) -> None:
         super().__init__(operation.name)
@@ -41,7 +41,7 @@ class NotAListError(ValueError):
 def apply(
     operations: Iterable[Operation], texts: Mapping[str, str], table: Mapping[str, Config]
 ) -> dict[str, str]:
-    """The texts as the operations leave them. Raises NotAListError."""
+    """The texts after the operations. Raises NotAListError."""
     result = dict(texts)
     for each in operations:
         if each.kind is Kind.DELETE:

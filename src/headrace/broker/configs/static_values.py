@@ -1,11 +1,11 @@
-"""What the broker was started with, as broker configs: Kafka's `server.properties`, without the file.
+"""The broker configs set at the start: Kafka's `server.properties`, without the file.
 
-Three origins, the later before the earlier: what one machine wants otherwise than Kafka's defaults, the
-settings of the broker, and configs given by name. A setting that is Kafka's default anyway is left to the
-default, so that DescribeConfigs shows as set what somebody set.
+Three origins, later ones first: configs given by name, the settings of the broker, and values that suit one
+machine better than Kafka's defaults. A setting equal to Kafka's default is left out, so that DescribeConfigs
+shows as set only what the user set.
 
-Invariants: every text is valid, or the broker does not start and says which config and why. Configs that say
-who the broker is and where its data are come from the settings alone.
+Invariants: every text is valid, otherwise the broker does not start and names the config and the reason. The
+identity of the broker and the place of its data come from the settings alone.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ ONE_MACHINE: Final[Mapping[str, str]] = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "10",
-    # A consumer that starts on a laptop is alone in its group: waiting for others only makes it slow.
+    # On a laptop a consumer is usually alone in its group: waiting for others only delays it.
     "group.initial.rebalance.delay.ms": "0",
     "group.coordinator.rebalance.protocols": "classic,consumer",
-    # Hundreds of clients that come back at once after a restart are not to be turned away.
+    # After a restart hundreds of clients may reconnect at once.
     "socket.listen.backlog.size": "512",
-    # -1 leaves the buffer to the operating system, which sizes it better.
+    # -1 lets the operating system size the buffer, which it does better.
     "socket.receive.buffer.bytes": "-1",
 }
 
-# Which setting says it, for the message to whoever gives the config by name.
+# The setting to use instead, for the error if one of these configs is given by name.
 _IDENTITY: Final[Mapping[str, str]] = {
     "node.id": "node_id",
     "broker.id": "node_id",
@@ -55,7 +55,7 @@ _SETTINGS: Final[Mapping[str, Callable[[BrokerSettings], bool | int]]] = {
 
 
 def static_values(settings: BrokerSettings, port: int) -> dict[str, str]:
-    """The configs that are set from the start, as text. Raises HeadraceError for one that cannot be."""
+    """The configs set at the start, as text. Raises HeadraceError for an invalid one."""
     values = dict(ONE_MACHINE)
     values |= identity(settings, port)
     for name, of in _SETTINGS.items():

@@ -1,10 +1,10 @@
-"""The configs of the broker and its topics: what is in force, what may be altered, and altering it.
+"""The configs of the broker and its topics: reading, describing, checking and altering them.
 
-What topics and the broker were told is kept by the data folder; this class decides what it means. A broker
-config that is the default of a topic config acts on all topics that do not say it themselves, at once.
+The data folder stores the configs that were set; this class interprets them. A broker config that is the
+default of a topic config affects all topics without their own value at once.
 
-Invariants: nothing is kept that was not checked; a change is on disk before it counts; refusals are
-ApiErrors with Kafka's code and words. Runs on the broker's event loop. Never touches files itself.
+Invariants: only checked values are stored; a change is on disk before it takes effect; refusals are ApiErrors
+with Kafka's code and message. Runs on the broker's event loop. Never touches files itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from headrace.broker.settings import BrokerSettings
 from headrace.core.errors import HeadraceError
 from headrace.log.config import LogConfig
 
-# The data folder keeps one table of broker configs; these tell the two sources apart in it.
+# The data folder stores one table of broker configs; these prefixes distinguish the two sources.
 _ALL_NODES: Final = "all nodes/"
 _THIS_NODE: Final = "this node/"
 
@@ -48,7 +48,7 @@ class OpenTopic(Protocol):
 
 
 class Logs(Protocol):
-    """What is needed of the data folder."""
+    """The part of the data folder that is needed here."""
 
     @property
     def topics(self) -> Mapping[str, OpenTopic]: ...
@@ -62,7 +62,7 @@ class ConfigStore:
     """All configs of one broker."""
 
     def __init__(self, settings: BrokerSettings, logs: Logs) -> None:
-        """Raises HeadraceError where the settings hold a config that cannot be."""
+        """Raises HeadraceError if the settings contain an invalid config."""
         self._settings: Final = settings
         self._logs: Final = logs
         kept = logs.broker_overrides
@@ -71,23 +71,23 @@ class ConfigStore:
             of_all_nodes=_with_prefix(kept, _ALL_NODES),
             of_this_node=_with_prefix(kept, _THIS_NODE),
         )
-        if kept:  # the logs were opened with what the broker was started with alone
+        if kept:  # the logs were opened with the configs of the start only
             self._configure_topics()
         else:
             for topic in logs.topics.values():
                 self.adopt(topic)
 
     def announce(self, port: int) -> None:
-        """Show this port in the listeners: called when the broker listens, as port 0 takes any."""
+        """Show this port in the listeners. Called when the broker listens, because port 0 chooses any."""
         static = {**self._values.static, **identity(self._settings, port)}
         self._values = BrokerValues(
             static=static, of_all_nodes=self._values.of_all_nodes, of_this_node=self._values.of_this_node
         )
 
-    # What is in force
+    # Reading
 
     def broker(self, name: str) -> ConfigValue:
-        """A broker config in force. Raises KeyError for one that the broker does not have."""
+        """A broker config in force. Raises KeyError for an unknown one."""
         return self._values.value(name)
 
     def number(self, name: str) -> int:
@@ -101,11 +101,11 @@ class ConfigStore:
         return value
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
-        """The settings of the logs of a topic with these overrides, which were checked before."""
+        """The settings of the logs of a topic with these checked overrides."""
         return self._values.log_config(overrides)
 
     def adopt(self, topic: OpenTopic) -> None:
-        """Give the logs of a topic, which may be new, what is not a config of topics."""
+        """Set what is not a config of topics on the logs of a topic, which may be new."""
         expiration_ms = self.number("producer.id.expiration.ms")
         for log in topic.partitions:
             log.expire_producers_after(expiration_ms)
@@ -115,7 +115,7 @@ class ConfigStore:
     def describe_topic(
         self, overrides: Mapping[str, str], names: Collection[str] | None = None
     ) -> list[ConfigEntry]:
-        """Every config of a topic with these overrides, or those that are named."""
+        """All configs of a topic with these overrides, or the named ones."""
         return [
             self._topic_entry(config, overrides)
             for name, config in TOPIC_CONFIGS.items()
@@ -123,7 +123,7 @@ class ConfigStore:
         ]
 
     def describe_new_topic(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-        """As CreateTopics answers from version 5 on (KIP-525): sorted, with the texts as they were sent."""
+        """The configs for the answer to CreateTopics (KIP-525): sorted, with the texts as sent."""
         entries = []
         for name, config in sorted(TOPIC_CONFIGS.items()):
             if config.internal and name not in overrides:
@@ -133,7 +133,7 @@ class ConfigStore:
         return entries
 
     def describe_broker(self, names: Collection[str] | None = None) -> list[ConfigEntry]:
-        """Every config of this node, or those that are named."""
+        """All configs of this node, or the named ones."""
         known = sorted({*BROKER_CONFIGS, *self._values.texts})
         return [
             self._broker_entry(name, self._values.synonyms(name))
@@ -142,7 +142,7 @@ class ConfigStore:
         ]
 
     def describe_all_nodes(self, names: Collection[str] | None = None) -> list[ConfigEntry]:
-        """What was set for all nodes, and nothing else."""
+        """Only the configs that were set for all nodes."""
         entries = []
         for name, text in sorted(self._values.of_all_nodes.items()):
             if names and name not in names:
@@ -153,7 +153,7 @@ class ConfigStore:
         return entries
 
     def describe_group(self, names: Collection[str] | None = None) -> list[ConfigEntry]:
-        """What a group goes by, which is what this node has for all groups: no group has its own."""
+        """The configs of a group, which are those of this node: no group has its own."""
         return [
             replace(self._broker_entry(of_node, self._values.synonyms(of_node)), name=name, read_only=True)
             for name, of_node in _GROUP_CONFIGS.items()
@@ -163,14 +163,14 @@ class ConfigStore:
     # Altering
 
     def check_topic(self, overrides: Mapping[str, str]) -> None:
-        """Whether a topic may have these. Raises ApiError (INVALID_CONFIG)."""
+        """Check the overrides of a topic. Raises ApiError (INVALID_CONFIG)."""
         try:
             check_topic(overrides, self._values)
         except InvalidValueError as error:
             raise ApiError(ErrorCode.invalid_config, str(error)) from error
 
     def altered_topic(self, overrides: Mapping[str, str], changes: Sequence[Operation]) -> dict[str, str]:
-        """The overrides as the operations leave them, checked. Raises ApiError."""
+        """The overrides after the operations, checked. Raises ApiError."""
         try:
             altered = operations.apply(changes, overrides, TOPIC_CONFIGS)
         except NotAListError as error:
@@ -181,11 +181,11 @@ class ConfigStore:
         return altered
 
     def set_topic(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Give a topic these overrides, which were checked, in place of all that it has. Raises LogError."""
+        """Replace all overrides of a topic by these checked ones. Raises LogError."""
         self._logs.set_overrides(name, dict(overrides), self.log_config(overrides))
 
     def altered_broker(self, changes: Sequence[Operation], *, of_this_node: bool) -> dict[str, str]:
-        """What this node, or all nodes, would be told after the operations, checked. Raises ApiError."""
+        """The configs of this node, or of all nodes, after the operations, checked. Raises ApiError."""
         texts = self._values.of_this_node if of_this_node else self._values.of_all_nodes
         try:
             altered = operations.apply(changes, texts, BROKER_CONFIGS)
@@ -200,7 +200,7 @@ class ConfigStore:
         return altered
 
     def check_broker(self, texts: Mapping[str, str], *, of_this_node: bool) -> None:
-        """Whether this node, or all nodes, may be told these. Raises ApiError (INVALID_REQUEST, as Kafka)."""
+        """Check configs of this node, or of all nodes. Raises ApiError (INVALID_REQUEST, as in Kafka)."""
         try:
             _check_dynamic(texts)
             for name, text in texts.items():
@@ -211,7 +211,7 @@ class ConfigStore:
             raise ApiError(ErrorCode.invalid_request, str(error)) from error
 
     def set_broker(self, texts: Mapping[str, str], *, of_this_node: bool) -> None:
-        """Tell this node, or all nodes, these, which were checked, in place of all. Raises LogError."""
+        """Replace all configs of this node, or of all nodes, by these checked ones. Raises LogError."""
         values = self._values.altered(dict(texts), of_this_node=of_this_node)
         kept = {_ALL_NODES + name: text for name, text in values.of_all_nodes.items()}
         kept |= {_THIS_NODE + name: text for name, text in values.of_this_node.items()}
@@ -219,7 +219,7 @@ class ConfigStore:
         self._values = values
         self._configure_topics()
 
-    # How
+    # Internals
 
     def _configure_topics(self) -> None:
         for topic in self._logs.topics.values():
@@ -259,7 +259,7 @@ class ConfigStore:
         self, name: str, synonyms: tuple[SynonymValue, ...], text: str | None = None
     ) -> ConfigEntry:
         config = BROKER_CONFIGS.get(name)
-        if config is None:  # somebody's own, kept for them as Kafka does
+        if config is None:  # unknown, but stored as in Kafka
             return ConfigEntry(
                 name=name,
                 value=None,

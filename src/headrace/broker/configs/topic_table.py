@@ -26,7 +26,7 @@ COMPRESSION_TYPES: Final = OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip
 CLEANUP_POLICIES: Final = ListOf(("compact", "delete"))
 LZ4_LEVELS: Final = Range(1, 17)
 ZSTD_LEVELS: Final = Range(-131072, 22)
-# Smaller segments cost more files than they are worth (KIP-1030).
+# Smaller segments would make too many files (KIP-1030).
 SMALLEST_SEGMENT: Final = Range(MEBIBYTE)
 
 
@@ -42,7 +42,7 @@ _ALL: Final = (
         validator=SMALLEST_SEGMENT,
         synonyms=_same("log.segment.bytes"),
         field="segment_bytes",
-        documentation="A segment file that would grow beyond this size is closed and the next one begun. "
+        documentation="The maximum size of a segment file. When it is full, a new segment begins. "
         "Retention and compaction work on closed segments.",
     ),
     TopicConfig(
@@ -52,8 +52,8 @@ _ALL: Final = (
         validator=Range(1),
         synonyms=(Synonym(name="log.roll.ms"), Synonym(name="log.roll.hours", factor=HOUR_MS)),
         field="segment_ms",
-        documentation="After this time a segment is closed even if it is not full, so that retention and "
-        "compaction can work on it.",
+        documentation="The time after which a segment is closed even if it is not full, so that retention "
+        "and compaction can work on it.",
     ),
     TopicConfig(
         name="segment.jitter.ms",
@@ -65,8 +65,8 @@ _ALL: Final = (
             Synonym(name="log.roll.jitter.hours", factor=HOUR_MS),
         ),
         field="segment_jitter_ms",
-        documentation="Up to so much is taken off segment.ms at random, so that not all partitions begin a "
-        "new segment at the same moment.",
+        documentation="The maximum random time by which segment.ms is shortened, so that partitions do not "
+        "all begin new segments at the same moment.",
     ),
     TopicConfig(
         name="segment.index.bytes",
@@ -75,7 +75,7 @@ _ALL: Final = (
         validator=Range(4),
         synonyms=_same("log.index.size.max.bytes"),
         field="segment_index_bytes",
-        documentation="The largest index that a segment may have; when it is full, the next segment begins.",
+        documentation="The maximum size of a segment's index. When it is full, a new segment begins.",
     ),
     TopicConfig(
         name="flush.messages",
@@ -84,8 +84,8 @@ _ALL: Final = (
         validator=Range(1),
         synonyms=_same("log.flush.interval.messages"),
         field="flush_messages",
-        documentation="After so many records the log is forced to disk. By default that is left to the "
-        "operating system and to the fsync setting of the broker.",
+        documentation="The number of records after which the log is synced to disk. By default the "
+        "operating system and the broker's fsync setting decide.",
     ),
     TopicConfig(
         name="flush.ms",
@@ -94,8 +94,8 @@ _ALL: Final = (
         validator=Range(0),
         synonyms=(Synonym(name="log.flush.interval.ms"), Synonym(name="log.flush.scheduler.interval.ms")),
         field="flush_ms",
-        documentation="A log that has records not yet forced to disk for this long is forced to disk. By "
-        "default that is left to the operating system and to the fsync setting of the broker.",
+        documentation="The time after which new records are synced to disk. By default the operating "
+        "system and the broker's fsync setting decide.",
     ),
     TopicConfig(
         name="retention.bytes",
@@ -103,8 +103,9 @@ _ALL: Final = (
         default=-1,
         synonyms=_same("log.retention.bytes"),
         field="retention_bytes",
-        documentation="With cleanup.policy delete: the oldest segments of a partition go while the rest "
-        "still holds this many bytes. Negative: no limit. It counts for each partition.",
+        documentation="With cleanup.policy delete: the oldest segments of a partition are deleted while "
+        "the rest still has this many bytes. Negative: no limit. It applies to each "
+        "partition.",
     ),
     TopicConfig(
         name="retention.ms",
@@ -117,8 +118,8 @@ _ALL: Final = (
             Synonym(name="log.retention.hours", factor=HOUR_MS),
         ),
         field="retention_ms",
-        documentation="With cleanup.policy delete: a segment whose newest record is older than this goes. "
-        "-1: no limit.",
+        documentation="With cleanup.policy delete: a segment whose newest record is older than this is "
+        "deleted. -1: no limit.",
     ),
     TopicConfig(
         name="max.message.bytes",
@@ -127,8 +128,7 @@ _ALL: Final = (
         validator=Range(0),
         synonyms=_same("message.max.bytes"),
         field="max_message_bytes",
-        documentation="The largest batch of records, as it comes in (after compression), that a partition "
-        "takes.",
+        documentation="The maximum size of a batch of records, after compression, that a partition accepts.",
     ),
     TopicConfig(
         name="index.interval.bytes",
@@ -137,8 +137,8 @@ _ALL: Final = (
         validator=Range(0),
         synonyms=_same("log.index.interval.bytes"),
         field="index_interval_bytes",
-        documentation="The index gets an entry about every so many bytes of the log. Fewer bytes find a "
-        "record faster and make the index larger.",
+        documentation="The index gets an entry about every this many bytes of the log. A smaller value "
+        "finds records faster and makes the index larger.",
     ),
     TopicConfig(
         name="delete.retention.ms",
@@ -147,8 +147,8 @@ _ALL: Final = (
         validator=Range(0),
         synonyms=_same("log.cleaner.delete.retention.ms"),
         field="delete_retention_ms",
-        documentation="With cleanup.policy compact: how long a record that deletes its key stays, for "
-        "consumers that read from the beginning.",
+        documentation="With cleanup.policy compact: how long a tombstone is kept for consumers that read "
+        "from the beginning.",
     ),
     TopicConfig(
         name="min.compaction.lag.ms",
@@ -157,7 +157,7 @@ _ALL: Final = (
         validator=Range(0),
         synonyms=_same("log.cleaner.min.compaction.lag.ms"),
         field="min_compaction_lag_ms",
-        documentation="With cleanup.policy compact: a record stays at least this long.",
+        documentation="With cleanup.policy compact: the minimum time that a record is kept.",
     ),
     TopicConfig(
         name="max.compaction.lag.ms",
@@ -166,7 +166,7 @@ _ALL: Final = (
         validator=Range(1),
         synonyms=_same("log.cleaner.max.compaction.lag.ms"),
         field="max_compaction_lag_ms",
-        documentation="With cleanup.policy compact: after this time a record can be compacted at the latest.",
+        documentation="With cleanup.policy compact: the maximum time until a record can be compacted.",
     ),
     TopicConfig(
         name="file.delete.delay.ms",
@@ -175,7 +175,7 @@ _ALL: Final = (
         validator=Range(0),
         synonyms=_same("log.segment.delete.delay.ms"),
         field="file_delete_delay_ms",
-        documentation="Files that are no longer needed are first renamed and go after this time.",
+        documentation="Files that are no longer needed are renamed first and deleted after this time.",
     ),
     TopicConfig(
         name="min.cleanable.dirty.ratio",
@@ -184,8 +184,8 @@ _ALL: Final = (
         validator=Range(0, 1),
         synonyms=_same("log.cleaner.min.cleanable.ratio"),
         field="min_cleanable_dirty_ratio",
-        documentation="With cleanup.policy compact: a log is compacted when at least this part of it has not "
-        "been compacted yet. Less saves room and costs more work.",
+        documentation="With cleanup.policy compact: a log is compacted when at least this fraction of it "
+        "has not been compacted yet. A smaller value saves space and costs more work.",
     ),
     TopicConfig(
         name="cleanup.policy",
@@ -194,8 +194,9 @@ _ALL: Final = (
         validator=CLEANUP_POLICIES,
         synonyms=_same("log.cleanup.policy"),
         field="cleanup_policy",
-        documentation="What becomes of old records: delete removes old segments by time and size, compact "
-        "keeps the newest record of each key, both do both. Empty keeps everything (KIP-1161).",
+        documentation="What happens to old records: delete removes old segments by time and size, compact "
+        "keeps the newest record of each key; both can be combined. Empty keeps everything "
+        "(KIP-1161).",
     ),
     TopicConfig(
         name="unclean.leader.election.enable",
@@ -203,8 +204,8 @@ _ALL: Final = (
         default=False,
         synonyms=_same("unclean.leader.election.enable"),
         inert=True,
-        documentation="Whether a replica that lags behind may become the leader, at the price of records. On "
-        "one node there is one replica, so nothing can be elected.",
+        documentation="Whether a replica that lags behind may become the leader, which loses records. One "
+        "node has one replica, so there is nothing to elect.",
     ),
     TopicConfig(
         name="min.insync.replicas",
@@ -214,8 +215,8 @@ _ALL: Final = (
         synonyms=_same("min.insync.replicas"),
         field="min_insync_replicas",
         inert=True,
-        documentation="How many replicas must have a record before it counts as written with acks=all; never "
-        "more than there are, which on one node is one.",
+        documentation="The number of replicas that must have a record before it counts as written with "
+        "acks=all; on one node that is one.",
     ),
     TopicConfig(
         name="compression.type",
@@ -224,8 +225,8 @@ _ALL: Final = (
         validator=COMPRESSION_TYPES,
         synonyms=_same("compression.type"),
         field="compression_type",
-        documentation="How batches are kept: producer keeps what comes in, uncompressed takes compression "
-        "off, gzip, snappy, lz4 and zstd compress what comes in otherwise.",
+        documentation="How batches are stored: producer keeps the producer's compression, uncompressed "
+        "removes it, gzip, snappy, lz4 and zstd recompress batches that use another codec.",
     ),
     TopicConfig(
         name="compression.gzip.level",
@@ -270,8 +271,8 @@ _ALL: Final = (
         validator=TIMESTAMP_TYPES,
         synonyms=_same("log.message.timestamp.type"),
         field="timestamp_type",
-        documentation="CreateTime keeps the producer's timestamps, LogAppendTime replaces them with the time "
-        "at which the broker wrote the batch.",
+        documentation="CreateTime keeps the producer's timestamps, LogAppendTime replaces them with the "
+        "time at which the broker wrote the batch.",
     ),
     TopicConfig(
         name="message.timestamp.before.max.ms",
@@ -280,7 +281,7 @@ _ALL: Final = (
         validator=Range(0),
         synonyms=_same("log.message.timestamp.before.max.ms"),
         field="timestamp_before_max_ms",
-        documentation="With CreateTime: records whose timestamp lies further back are refused (KIP-937).",
+        documentation="With CreateTime: records with a timestamp further in the past are refused (KIP-937).",
     ),
     TopicConfig(
         name="message.timestamp.after.max.ms",
@@ -289,7 +290,8 @@ _ALL: Final = (
         validator=Range(0),
         synonyms=_same("log.message.timestamp.after.max.ms"),
         field="timestamp_after_max_ms",
-        documentation="With CreateTime: records whose timestamp lies further ahead are refused (KIP-937).",
+        documentation="With CreateTime: records with a timestamp further in the future are refused "
+        "(KIP-937).",
     ),
     TopicConfig(
         name="leader.replication.throttled.replicas",
@@ -297,7 +299,7 @@ _ALL: Final = (
         default=(),
         validator=ThrottledReplicas(),
         inert=True,
-        documentation="Replicas whose copying is slowed down at the leader. On one node nothing is copied.",
+        documentation="Replicas whose replication is throttled at the leader. One node replicates nothing.",
     ),
     TopicConfig(
         name="follower.replication.throttled.replicas",
@@ -305,14 +307,14 @@ _ALL: Final = (
         default=(),
         validator=ThrottledReplicas(),
         inert=True,
-        documentation="Replicas whose copying is slowed down at the follower. On one node nothing is copied.",
+        documentation="Replicas whose replication is throttled at the follower. One node replicates nothing.",
     ),
     TopicConfig(
         name="remote.storage.enable",
         type=BOOLEAN,
         default=False,
         inert=True,
-        documentation="Whether closed segments move to remote storage (KIP-405). Refused here, as by an "
+        documentation="Whether closed segments move to remote storage (KIP-405). Refused here, as in "
         "Apache Kafka without tiered storage.",
     ),
     TopicConfig(
@@ -322,7 +324,8 @@ _ALL: Final = (
         validator=Range(-2),
         synonyms=_same("log.local.retention.ms"),
         inert=True,
-        documentation="How long segments that are also in remote storage stay. There is no remote storage.",
+        documentation="How long segments that are also in remote storage are kept. There is no remote "
+        "storage.",
     ),
     TopicConfig(
         name="local.retention.bytes",
@@ -331,21 +334,21 @@ _ALL: Final = (
         validator=Range(-2),
         synonyms=_same("log.local.retention.bytes"),
         inert=True,
-        documentation="How many bytes that are also in remote storage stay. There is no remote storage.",
+        documentation="How many bytes that are also in remote storage are kept. There is no remote storage.",
     ),
     TopicConfig(
         name="remote.log.copy.disable",
         type=BOOLEAN,
         default=False,
         inert=True,
-        documentation="Whether nothing more is copied to remote storage. There is no remote storage.",
+        documentation="Whether copying to remote storage stops. There is no remote storage.",
     ),
     TopicConfig(
         name="remote.log.delete.on.disable",
         type=BOOLEAN,
         default=False,
         inert=True,
-        documentation="Whether turning remote storage off deletes what it holds. There is none.",
+        documentation="Whether turning remote storage off deletes its contents. There is no remote storage.",
     ),
     TopicConfig(
         name="internal.segment.bytes",
@@ -354,7 +357,7 @@ _ALL: Final = (
         validator=Range(1),
         internal=True,
         field="segment_bytes",
-        documentation="In place of segment.bytes, without its lower limit; for tests.",
+        documentation="Replaces segment.bytes, without its lower limit. For tests.",
     ),
 )
 

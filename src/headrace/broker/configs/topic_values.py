@@ -1,7 +1,7 @@
-"""Whether the configs of one topic are good, in Kafka's words.
+"""Checks the configs of one topic, with Kafka's messages.
 
-Invariants: checked is always the whole of what a topic would have afterwards, with the broker's values for
-what it does not say, because some configs only make sense together.
+Invariant: checks all configs that the topic would have, including the broker's defaults, because some configs
+depend on each other.
 """
 
 from __future__ import annotations

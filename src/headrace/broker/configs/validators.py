@@ -1,6 +1,6 @@
-"""What a config's value has to be beyond its type: each check as a value, with Kafka's message.
+"""Checks of config values beyond their type, as data, with Kafka's messages.
 
-Invariants: a check never changes the value, and says nothing about values it accepts. Never reads text.
+Invariant: a check never changes the value. Never parses text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Validator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A number from `least` to `most`, both included; no upper limit where `most` is None."""
+    """A number from `least` to `most`, inclusive; no upper limit if `most` is None."""
 
     least: int
     most: int | None = None
@@ -55,7 +55,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class OneOfAnyCase:
-    """One of these words, in capitals or not."""
+    """One of these words, ignoring case."""
 
     words: tuple[str, ...]
 
@@ -69,7 +69,7 @@ class OneOfAnyCase:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list of these words, or of any when there are none; may be empty, but none of its items may."""
+    """A list of these words, or of any words if none are given. The list may be empty, its items may not."""
 
     words: tuple[str, ...] = ()
 
@@ -87,7 +87,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class GzipLevel:
-    """A level of gzip, or -1 for the library's own choice."""
+    """A level of gzip, or -1 for the library's default."""
 
     def check(self, name: str, value: ConfigValue) -> None:
         assert isinstance(value, int)
@@ -100,7 +100,7 @@ class GzipLevel:
 
 @dataclass(frozen=True, slots=True)
 class ThrottledReplicas:
-    """`*`, or replicas as partition:broker. Means nothing on one node, but is checked as Kafka checks it."""
+    """`*`, or replicas as partition:broker. Has no effect on one node, but is checked as in Kafka."""
 
     def check(self, name: str, value: ConfigValue) -> None:
         assert isinstance(value, tuple)
@@ -117,7 +117,7 @@ class ThrottledReplicas:
 
 @dataclass(frozen=True, slots=True)
 class OneNode:
-    """A number of replicas: 1, as there is one node."""
+    """A number of replicas, which must be 1 on one node."""
 
     def check(self, name: str, value: ConfigValue) -> None:
         if value != 1:

@@ -1,10 +1,10 @@
-"""The types of config values: read from text and written back to text as Apache Kafka does.
+"""The types of config values, parsed from text and formatted as in Apache Kafka.
 
-Text is what clients send, what `server.properties` would hold and what is kept on disk; a parsed value is
-what the broker works with and, written back, what DescribeConfigs shows (" +5 " becomes "5").
+Clients send text, `server.properties` contains text, and text is stored on disk. The broker works with parsed
+values; DescribeConfigs shows them formatted (" +5 " becomes "5").
 
-Invariants: a text is accepted exactly where Kafka's ConfigDef accepts it; the message of a refusal is
-Kafka's, word for word, because tools show it. Never knows which configs there are.
+Invariants: a text is accepted exactly if Kafka's ConfigDef accepts it; error messages are Kafka's, word for
+word, because tools show them. Never knows the configs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ConfigSource(IntEnum):
 
 
 class InvalidValueError(ValueError):
-    """A value that a config does not take; the text is the message for the client."""
+    """A config does not accept a value; the text is the message for the client."""
 
 
 def invalid(name: str, value: object, reason: str) -> InvalidValueError:
@@ -61,12 +61,12 @@ _HEXADECIMAL_NUMBER: Final = re.compile(
     r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?"
 )
 _COMMA: Final = re.compile(r"\s*,\s*")
-# What Java's String.trim takes away: everything up to the space.
+# Java's String.trim removes these: everything up to the space.
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
 
 
 def parse(kind: ConfigType, name: str, text: str) -> ConfigValue:
-    """The value that the text stands for. Raises InvalidValueError."""
+    """Parse a text. Raises InvalidValueError."""
     trimmed = text.strip(_TRIMMED)
     if kind is ConfigType.BOOLEAN:
         if trimmed.lower() not in {"true", "false"}:
@@ -82,7 +82,7 @@ def parse(kind: ConfigType, name: str, text: str) -> ConfigValue:
 
 
 def render(value: ConfigValue) -> str | None:
-    """The value as text, in the one form that Kafka shows it in."""
+    """The value as text, formatted as in Kafka."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -95,13 +95,13 @@ def render(value: ConfigValue) -> str | None:
 
 
 def in_message(value: ConfigValue) -> str:
-    """The value as Java writes it into the messages of refusals."""
+    """The value as Java formats it in error messages."""
     return f"[{', '.join(value)}]" if isinstance(value, tuple) else str(render(value))
 
 
 def _whole_number(kind: ConfigType, name: str, text: str, trimmed: str) -> int:
     limit = 1 << (_BITS[kind] - 1)
-    # Bounded before int(): Python refuses, and takes long over, numbers of thousands of digits.
+    # Bounded before int(), which is slow for, or refuses, numbers of thousands of digits.
     if _WHOLE_NUMBER.fullmatch(trimmed) and len(trimmed) <= 64 and -limit <= int(trimmed) < limit:
         return int(trimmed)
     raise invalid(name, text, f"Not a number of type {kind.name}")
@@ -119,7 +119,7 @@ def _double(name: str, text: str, trimmed: str) -> float:
 
 
 def _java_double(value: float) -> str:
-    """As Java's Double.toString: plain from 0.001 up to ten million, with an exponent outside of that."""
+    """As Java's Double.toString: without an exponent from 0.001 up to ten million."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
