@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable
 
-from headrace.client.topics import TopicDirectory
+from headrace.client.cluster import Cluster
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline import marketplace
 from headrace.pipeline.catalogue.status import QueryStatus
@@ -26,7 +26,7 @@ def test_rows_of_known_new_and_absent_schemas(plans: Plans) -> None:
     assert plan.lake_table is not None
     assert plan.query_id == f"{events}-to-lake"
     topic = f"{events}_avro"
-    plans.directory.ensure(topic, partitions=1)
+    plans.cluster.create_topic(topic, partitions=1)
     known = value_schema(marketplace.avro_plan(events))
     written: list[WrittenBatch] = []
     statuses: list[QueryStatus] = []
@@ -38,7 +38,7 @@ def test_rows_of_known_new_and_absent_schemas(plans: Plans) -> None:
         query_id=plan.query_id,
         on_batch=lambda _, batch: written.append(batch),
     )
-    keeper = QueryKeeper(query, directory=plans.directory, on_status=statuses.append, wall_clock_ms=lambda: 1)
+    keeper = QueryKeeper(query, cluster=plans.cluster, on_status=statuses.append, wall_clock_ms=lambda: 1)
 
     def users() -> list[str]:
         assert plan.lake_table is not None
@@ -49,7 +49,7 @@ def test_rows_of_known_new_and_absent_schemas(plans: Plans) -> None:
         plans.produce(
             topic, ("k", avro(known, _row("a"), schema_id=plans.registry.register(f"{topic}-value", known)))
         )
-        _kept_until(keeper, plans.directory, lambda: sum(batch.rows for batch in written) == 1)
+        _kept_until(keeper, plans.cluster, lambda: sum(batch.rows for batch in written) == 1)
         assert users() == ["a"]
         assert (statuses[-1].mode, statuses[-1].mode_reason) == (
             "micro-batch",
@@ -60,18 +60,18 @@ def test_rows_of_known_new_and_absent_schemas(plans: Plans) -> None:
         new = json.dumps({"type": "record", "name": "New", "fields": fields})
         new_id = plans.registry.register(f"{topic}-value", new)
         plans.produce(topic, ("k", avro(new, {"EVENT_TYPE": "View", "USER_ID": "b"}, schema_id=new_id)))
-        _kept_until(keeper, plans.directory, lambda: sum(batch.rows for batch in written) == 2)
+        _kept_until(keeper, plans.cluster, lambda: sum(batch.rows for batch in written) == 2)
         assert users() == ["a", "b"]
         assert f"schema {new_id}" in next(each.message for each in statuses if each.state == "WAITING")
 
         plans.produce(topic, ("k", b"\x00\x00\x00\x00\x63abc"))
-        _kept_until(keeper, plans.directory, lambda: sum(batch.dead_letters for batch in written) == 1)
+        _kept_until(keeper, plans.cluster, lambda: sum(batch.dead_letters for batch in written) == 1)
         assert not [each for each in statuses if each.state == "FAILED"]
     finally:
         keeper.stop()
     (letter,) = plans.read(f"{topic}_dlq", 1)
     assert letter.headers["headrace-error"] == "The registry has no schema with id 99."
-    topic_id = plans.directory.lookup([topic])[topic].topic_id
+    topic_id = plans.cluster.lookup([topic])[topic].topic_id
     checkpoints = settings.data_dir / "pipeline" / "checkpoints" / plan.query_id
     assert [each.name for each in checkpoints.iterdir() if each.is_dir()] == [topic_id]
 
@@ -82,10 +82,10 @@ def _row(user: str) -> dict[str, str | None]:
     return values | dict.fromkeys(others, None)
 
 
-def _kept_until(keeper: QueryKeeper, directory: TopicDirectory, is_done: Callable[[], bool]) -> None:
+def _kept_until(keeper: QueryKeeper, cluster: Cluster, is_done: Callable[[], bool]) -> None:
     # The first batch of a cold JVM makes a Delta table, too.
     deadline = time.monotonic() + 3 * SECONDS
     while not is_done():
-        keeper.tick(directory.lookup(keeper.topic_names), time.monotonic())
+        keeper.tick(cluster.lookup(keeper.topic_names), time.monotonic())
         assert time.monotonic() < deadline, f"not in time: {keeper.state}"
         time.sleep(0.05)
