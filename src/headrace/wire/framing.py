@@ -27,10 +27,11 @@ BELIEVED_BYTES: Final = 256 * 1024
 class FrameBuffer:
     """The receive buffer of one connection."""
 
-    __slots__ = ("_buffer", "_end", "_limit", "_start", "_view")
+    __slots__ = ("_believed", "_buffer", "_end", "_limit", "_start", "_view")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._believed = BELIEVED_BYTES
         self._buffer = bytearray(INITIAL_BYTES)
         self._view = memoryview(self._buffer)
         self._start = 0
@@ -41,6 +42,8 @@ class FrameBuffer:
         if self._start == self._end:
             self._start = self._end = 0
             if len(self._buffer) > KEPT_BYTES:
+                # A client that has sent a frame of this size may announce another.
+                self._believed = max(self._believed, len(self._buffer))
                 self._replace(INITIAL_BYTES)
         else:
             needed, size = self._needed(), len(self._buffer)
@@ -81,7 +84,7 @@ class FrameBuffer:
         held = self._end - self._start
         if needed > len(self._buffer) or held == len(self._buffer):
             # Twice what is held, so that pipelined requests are not received byte by byte.
-            self._replace(max(2 * held, min(needed, max(BELIEVED_BYTES, 4 * held))))
+            self._replace(max(2 * held, min(needed, max(self._believed, 4 * held))))
         else:
             self._view[:held] = self._view[self._start : self._end]
             self._start, self._end = 0, held

@@ -44,7 +44,7 @@ _OFFSETS: Final = (
         INT,
         50,
         Range(1),
-        "How many partitions __consumer_offsets is made with.",
+        "The number of partitions of __consumer_offsets when it is created.",
     ),
     _config("offsets.topic.replication.factor", SHORT, 3, OneNode(), "Replicas of __consumer_offsets: one."),
     _config(
@@ -67,24 +67,28 @@ _OFFSETS: Final = (
         INT,
         7 * 24 * 60,
         Range(1),
-        "Offsets go this long after their group lost its last member.",
+        "The time after which offsets of a group without members are deleted.",
     ),
     _config(
         "offsets.retention.check.interval.ms",
         LONG,
         600_000,
         Range(1),
-        "How often offsets that have expired go.",
+        "How often expired offsets are deleted.",
     ),
     _config(
-        "offset.metadata.max.bytes", INT, 4096, None, "The longest text that may be committed with an offset."
+        "offset.metadata.max.bytes",
+        INT,
+        4096,
+        None,
+        "The maximum length of the text committed with an offset.",
     ),
     _config(
         "offsets.commit.timeout.ms",
         INT,
         5_000,
         Range(1),
-        "How long a commit may take until it is written.",
+        "The maximum time until a commit is written.",
         inert=True,
     ),
     _config(
@@ -98,15 +102,13 @@ _OFFSETS: Final = (
 )
 
 _CLASSIC_GROUPS: Final = (
-    _config(
-        "group.min.session.timeout.ms", INT, 6_000, None, "The shortest session timeout a member may ask for."
-    ),
+    _config("group.min.session.timeout.ms", INT, 6_000, None, "The minimum session timeout of a member."),
     _config(
         "group.max.session.timeout.ms",
         INT,
         1_800_000,
         None,
-        "The longest session timeout a member may ask for.",
+        "The maximum session timeout of a member.",
     ),
     _config(
         "group.initial.rebalance.delay.ms",
@@ -131,14 +133,14 @@ _CONSUMER_GROUPS: Final = (
         INT,
         45_000,
         Range(1),
-        "When a member that does not send heartbeats is taken out of its group (KIP-848).",
+        "The time after which a member without heartbeats is removed from its group (KIP-848).",
     ),
     _config(
         "group.consumer.min.session.timeout.ms",
         INT,
         45_000,
         Range(1),
-        "The shortest session timeout.",
+        "The minimum session timeout.",
         inert=True,
     ),
     _config(
@@ -146,7 +148,7 @@ _CONSUMER_GROUPS: Final = (
         INT,
         60_000,
         Range(1),
-        "The longest session timeout.",
+        "The maximum session timeout.",
         inert=True,
     ),
     _config(
@@ -161,7 +163,7 @@ _CONSUMER_GROUPS: Final = (
         INT,
         5_000,
         Range(1),
-        "The shortest heartbeat interval.",
+        "The minimum heartbeat interval.",
         inert=True,
     ),
     _config(
@@ -169,7 +171,7 @@ _CONSUMER_GROUPS: Final = (
         INT,
         15_000,
         Range(1),
-        "The longest heartbeat interval.",
+        "The maximum heartbeat interval.",
         inert=True,
     ),
     _config("group.consumer.max.size", INT, LARGEST_INT, Range(1), "How many members a group may have."),
@@ -178,21 +180,21 @@ _CONSUMER_GROUPS: Final = (
         LIST,
         ("uniform", "range"),
         ListOf(),
-        "How the broker divides partitions among members; the first is the default.",
+        "The strategies for assigning partitions to members; the first is the default.",
     ),
     _config(
         "group.consumer.migration.policy",
         STRING,
         "bidirectional",
         OneOfAnyCase(("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL")),
-        "Whether a group may change between the classic protocol and the newer one while it is in use.",
+        "Whether a group may change between the classic and the consumer protocol while it is in use.",
     ),
     _config(
         "group.consumer.assignment.interval.ms",
         INT,
         1_000,
         Range(0),
-        "How long assignments of a group stay before they are computed anew.",
+        "The minimum time between two assignments of a group.",
         dynamic=True,
         inert=True,
     ),
@@ -201,7 +203,7 @@ _CONSUMER_GROUPS: Final = (
         INT,
         0,
         Range(0),
-        "The shortest assignment interval.",
+        "The minimum assignment interval.",
         inert=True,
     ),
     _config(
@@ -209,7 +211,7 @@ _CONSUMER_GROUPS: Final = (
         INT,
         15_000,
         Range(0),
-        "The longest assignment interval.",
+        "The maximum assignment interval.",
         inert=True,
     ),
 )
@@ -220,14 +222,14 @@ _TRANSACTIONS: Final = (
         INT,
         50,
         Range(1),
-        "How many partitions __transaction_state is made with.",
+        "The number of partitions of __transaction_state when it is created.",
     ),
     _config(
         "transaction.state.log.replication.factor",
         SHORT,
         3,
         OneNode(),
-        "Replicas of __transaction_state: one.",
+        "The number of replicas of __transaction_state: one.",
     ),
     _config("transaction.state.log.min.isr", INT, 2, Range(1), "min.insync.replicas of __transaction_state."),
     _config(
@@ -235,7 +237,7 @@ _TRANSACTIONS: Final = (
         INT,
         100 * MEBIBYTE,
         Range(MEBIBYTE),
-        "Segment size of __transaction_state.",
+        "The segment size of __transaction_state.",
     ),
     _config(
         "transaction.state.log.load.buffer.size",
@@ -249,35 +251,35 @@ _TRANSACTIONS: Final = (
         INT,
         900_000,
         Range(1),
-        "The longest transaction a producer may ask for.",
+        "The maximum transaction timeout of a producer.",
     ),
     _config(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         INT,
         10_000,
         Range(1),
-        "How often transactions that ran out of time are aborted.",
+        "How often timed-out transactions are aborted.",
     ),
     _config(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         INT,
         3_600_000,
         Range(1),
-        "How often transactional ids that have expired go.",
+        "How often expired transactional ids are deleted.",
     ),
     _config(
         "transactional.id.expiration.ms",
         INT,
         WEEK_MS,
         Range(1),
-        "An unused transactional id is forgotten after this.",
+        "The time after which an unused transactional id expires.",
     ),
     _config(
         "transaction.partition.verification.enable",
         BOOLEAN,
         True,
         None,
-        "Whether a partition checks that a transaction knows of it before it takes its records (KIP-890).",
+        "Whether a partition verifies that it is part of a transaction before it accepts records (KIP-890).",
         dynamic=True,
     ),
     _config(
@@ -292,7 +294,7 @@ _TRANSACTIONS: Final = (
         INT,
         DAY_MS,
         Range(1),
-        "What a partition knows of an idempotent producer goes this long after its last record.",
+        "The time after which a partition forgets an idle idempotent producer.",
         dynamic=True,
     ),
 )
