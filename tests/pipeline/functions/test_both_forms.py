@@ -15,8 +15,8 @@ from .both_forms import Case, differences
 from .expression_cases import expression_cases
 from .function_cases import function_cases
 
-SEEDS = range(2)
-ROWS = 40
+SEEDS = range(1)
+ROWS = 30
 
 
 def test_each_function_has_both_forms() -> None:
