@@ -304,7 +304,7 @@ def test_calls_can_stand_beside_operators() -> None:
 
 def _outermost(spark: str) -> str:
     """Without constants, what stands in parentheses, and CASE."""
-    rest = re.sub(r"""r?'(?:[^'\\]|\\.)*'|r"[^"]*\"""", "", spark)
+    rest = re.sub(r"""r?'(?:[^'\\]|\\.)*'|r?"[^"]*\"""", "", spark)
     for inner in (r"\([^()]*\)", r"(?s)\bCASE\b(?:(?!\bCASE\b|\bEND\b).)*\bEND\b"):
         while (shorter := re.sub(inner, "", rest)) != rest:
             rest = shorter

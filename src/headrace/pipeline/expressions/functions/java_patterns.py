@@ -76,3 +76,40 @@ def replacement_fits(replacement: str, pattern: Known) -> bool:
             continue
         return False
     return True
+
+
+def replacement_text(replacement: str, found: re.Match[str]) -> str:
+    """What stands for a match in Java. Raises LookupError or ValueError if Java does not take the text."""
+    parts: list[str] = []
+    place = 0
+    while place < len(replacement):
+        character = replacement[place]
+        place += 1
+        if character == "\\":
+            parts.append(replacement[place])
+            place += 1
+        elif character == "$":
+            group, place = _reference(replacement, place, found)
+            parts.append(found[group] or "")
+        else:
+            parts.append(character)
+    return "".join(parts)
+
+
+def _reference(replacement: str, place: int, found: re.Match[str]) -> tuple[int | str, int]:
+    """The group that is meant, and where the reference ends."""
+    name = re.compile(r"\{([A-Za-z][A-Za-z0-9]*)\}").match(replacement, place)
+    if name is not None:
+        return name[1], name.end()
+    group = int(_digit(replacement, place) or "none")
+    place += 1
+    # More digits belong to it as long as there is such a group.
+    while (digit := _digit(replacement, place)) and group * 10 + int(digit) <= found.re.groups:
+        group = group * 10 + int(digit)
+        place += 1
+    return group, place
+
+
+def _digit(text: str, place: int) -> str:
+    found = text[place : place + 1]
+    return found if found.isascii() and found.isdecimal() else ""

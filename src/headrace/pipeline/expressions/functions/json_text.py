@@ -5,12 +5,34 @@ Numbers with a fraction are doubles to Spark: `1.50` is read as `1.5`.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
-from headrace.pipeline.expressions.functions.function import Call, Function, signature
-from headrace.pipeline.expressions.functions.json_paths import extracted_at, parent_path, spark_paths, steps
+from headrace.pipeline.expressions.functions.function import Call, Function, by_call, signature
+from headrace.pipeline.expressions.functions.json_paths import (
+    at_path,
+    extracted_at,
+    parent_path,
+    spark_paths,
+    steps,
+)
+from headrace.pipeline.expressions.functions.json_values import (
+    JsonReader,
+    Number,
+    Object,
+    Raw,
+    as_text,
+    double_json,
+    merged,
+    quoted_plainly,
+    variants_written,
+    written,
+)
 from headrace.pipeline.expressions.functions.making import scalar
 from headrace.pipeline.expressions.functions.spark_text import spark_name, string_literal
+from headrace.pipeline.expressions.functions.value_order import ordered
+from headrace.pipeline.expressions.value_casts import as_text as text_form
+from headrace.pipeline.expressions.values import BIGINT_RANGE
 from headrace.pipeline.statements.types import (
     BIGINT,
     BOOLEAN,
@@ -21,6 +43,7 @@ from headrace.pipeline.statements.types import (
     VARCHAR,
     ArrayType,
     DataType,
+    DecimalType,
     MapType,
     StructType,
 )
@@ -53,6 +76,101 @@ def _extract(call: Call) -> str:
         is_there = f"array_contains(json_object_keys({parent}), {_literally(string_literal(name))})"
         found.append(f"CASE WHEN {is_there} THEN 'null' END")
     return found[0] if len(found) == 1 else f"coalesce({', '.join(found)})"
+
+
+def _extracted(text: str, path: str) -> str | None:
+    found = steps(path)
+    return None if found is None else at_path(JsonReader(text).value, found)
+
+
+def _is_json(text: str | None) -> bool:
+    try:
+        return text is not None and as_text(JsonReader(text).value) is not None
+    except ValueError:
+        return False
+
+
+def _has_value(text: str | None, value: Any) -> bool | None:  # noqa: PLR0911 - one for each type
+    """Whether an array has it; whole numbers and those with a fraction are never equal."""
+    if text is None:
+        return None
+    try:
+        reader = JsonReader(text)
+        as_text(reader.value)
+    except ValueError:
+        return False
+    if not reader.is_strict or not isinstance(reader.value, list):
+        return False
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        numbers = [each for each in reader.value if isinstance(each, Number)]
+        whole = [int(each.text) for each in numbers if each.is_whole]
+        if isinstance(value, int):
+            return value in whole
+        # Numbers that do not fit into a BIGINT are no whole ones to Spark.
+        large = [float(each) for each in whole if each not in BIGINT_RANGE]
+        return value in [*large, *(float(each.text) for each in numbers if not each.is_whole)]
+    if value is None or isinstance(value, bool):
+        return any(each is value for each in reader.value)
+    return isinstance(value, str) and value in reader.value
+
+
+def _concatenated(*texts: str) -> str | None:
+    readers = [JsonReader(text) for text in texts]
+    values = [reader.value for reader in readers]
+    if not values or not all(reader.is_last and as_text(reader.value) is not None for reader in readers):
+        return None
+    if len(values) == 1:
+        return _unicode(written(values[0]))
+    objects = [value for value in values if isinstance(value, Object)]
+    if len(objects) < len(values):
+        elements = [each for value in values for each in (value if isinstance(value, list) else [value])]
+        return _unicode(written(elements))
+    pairs = [pair for each in objects for pair in each.pairs]
+    if len(dict(pairs)) == len(pairs):
+        return _unicode(written(Object(tuple(pairs))))
+    if any(reader.has_repeated_keys or reader.has_halves for reader in readers):
+        return None
+    return _unicode(variants_written(merged(objects).items()))
+
+
+def _unicode(text: str) -> str:
+    text.encode()
+    return text
+
+
+def _items(text: str) -> list[str] | None:
+    reader = JsonReader(text)
+    if not reader.is_strict or not isinstance(reader.value, list):
+        return None
+    return [quoted_plainly(each) if isinstance(each, str) else written(each) for each in reader.value]
+
+
+def _length(text: str) -> int | None:
+    found = JsonReader(text).value
+    return len(found) if isinstance(found, list) else None
+
+
+def _keys(text: str) -> list[str] | None:
+    found = JsonReader(text).value
+    if not isinstance(found, Object):
+        return None
+    return [_replaced(key) for key in found.names()]
+
+
+def _replaced(text: str) -> str:
+    """With a question mark for half a character."""
+    return text.encode(errors="replace").decode()
+
+
+def _records(text: str) -> dict[str, str] | None:
+    reader = JsonReader(text)
+    found = reader.value
+    if not isinstance(found, Object) or reader.has_controls:
+        return None
+    return {
+        _replaced(key): _replaced(value) if isinstance(value, str) else written(value)
+        for key, value in found.pairs
+    }
 
 
 def _literally(text: str) -> str:
@@ -114,7 +232,7 @@ def _concat(call: Call) -> str:
 
 
 _ITEMS: Final = (
-    "CASE WHEN json_array_length({json}) IS NOT NULL THEN"
+    "CASE WHEN json_array_length({json}) IS NOT NULL AND try_parse_json({json}) IS NOT NULL THEN"
     " element_at(transform(array(struct(from_json({json}, 'ARRAY<STRING>') AS t,"
     f" {_ELEMENTS} AS v)), __hr_j -> transform(__hr_j.t, (__hr_t, __hr_i) ->"
     " CASE WHEN __hr_t IS NULL THEN 'null' WHEN schema_of_variant(get(__hr_j.v, __hr_i)) = 'STRING'"
@@ -167,26 +285,71 @@ def _prepared(kind: DataType, value: str, depth: int) -> str:
             return value
 
 
+def _json_of(call: Call) -> Callable[[Any], str]:
+    kind = call.types["value"]
+    if kind is None:
+        return lambda _value: "null"
+    to_json = _json_value(kind)
+    return lambda value: _unicode(written(to_json(value), quoted_plainly))
+
+
+def _json_value(kind: DataType) -> Callable[[Any], Any]:  # noqa: PLR0911 - one for each type
+    """What makes JSON of a value of that type; fields and keys are in alphabetical order."""
+    match kind:
+        case ArrayType(element):
+            of_element = _json_value(element)
+            return _unless_null(lambda value: [of_element(each) for each in value])
+        case MapType(key, element):
+            of_key, of_value = text_form(key), _json_value(element)
+            return _unless_null(
+                lambda value: Object(
+                    tuple((of_key(each), of_value(value[each])) for each in sorted(value, key=ordered))
+                )
+            )
+        case StructType(fields):
+            made = [
+                (field.name, _json_value(field.type)) for field in sorted(fields, key=lambda each: each.name)
+            ]
+            return _unless_null(
+                lambda value: Object(tuple((name, to_json(value[name])) for name, to_json in made))
+            )
+        case DecimalType():
+            return _unless_null(lambda value: Raw(str(value)))
+    if kind is BOOLEAN:
+        return lambda value: value
+    if kind in (INTEGER, BIGINT):
+        return _unless_null(lambda value: Number(str(value)))
+    if kind is DOUBLE:
+        return _unless_null(lambda value: Raw(double_json(value)))
+    return _unless_null(text_form(kind))
+
+
+def _unless_null(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else make(value)
+
+
 FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "EXTRACTJSONFIELD",
         "What stands at the path, as a text.",
-        signature("VARCHAR json, VARCHAR path -> VARCHAR", _extract),
+        signature("VARCHAR json, VARCHAR path -> VARCHAR", _extract, _extracted),
     ),
     scalar(
         "IS_JSON_STRING",
         "Whether the text is JSON.",
-        signature("VARCHAR json -> BOOLEAN", "(get_json_object({json}, '$') IS NOT NULL)"),
+        signature(
+            "VARCHAR json -> BOOLEAN", "(get_json_object({json}, '$') IS NOT NULL)", _is_json, nulls=True
+        ),
     ),
     scalar(
         "JSON_ARRAY_CONTAINS",
         "Whether the JSON array has such an element.",
-        signature("VARCHAR json, T value -> BOOLEAN", _array_contains),
+        signature("VARCHAR json, T value -> BOOLEAN", _array_contains, _has_value, nulls=True),
     ),
     scalar(
         "JSON_ARRAY_LENGTH",
         "The number of elements of a JSON array.",
-        signature("VARCHAR json -> INTEGER", "json_array_length({json})"),
+        signature("VARCHAR json -> INTEGER", "json_array_length({json})", _length),
     ),
     scalar(
         "JSON_CONCAT",
@@ -194,17 +357,18 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         signature(
             "VARCHAR... values -> VARCHAR",
             lambda call: _concat(call) if call.texts else "CAST(NULL AS STRING)",
+            _concatenated,
         ),
     ),
     scalar(
         "JSON_ITEMS",
         "The elements of a JSON array, each as JSON.",
-        signature("VARCHAR json -> ARRAY<VARCHAR>", _ITEMS),
+        signature("VARCHAR json -> ARRAY<VARCHAR>", _ITEMS, _items),
     ),
     scalar(
         "JSON_KEYS",
         "The keys of a JSON object.",
-        signature("VARCHAR json -> ARRAY<VARCHAR>", "json_object_keys({json})"),
+        signature("VARCHAR json -> ARRAY<VARCHAR>", "array_distinct(json_object_keys({json}))", _keys),
     ),
     scalar(
         "JSON_RECORDS",
@@ -213,7 +377,12 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
             "VARCHAR json -> MAP<VARCHAR, VARCHAR>",
             "CASE WHEN json_object_keys({json}) IS NOT NULL THEN transform_values("
             "from_json({json}, 'MAP<STRING,STRING>'), (__hr_k, __hr_v) -> coalesce(__hr_v, 'null')) END",
+            _records,
         ),
     ),
-    scalar("TO_JSON_STRING", "A value as JSON.", signature("T value -> VARCHAR", _to_json)),
+    scalar(
+        "TO_JSON_STRING",
+        "A value as JSON.",
+        signature("T value -> VARCHAR", _to_json, by_call(_json_of), nulls=True),
+    ),
 )

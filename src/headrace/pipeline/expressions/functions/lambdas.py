@@ -6,11 +6,14 @@ over a map of that one entry gives both their names.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, Final
 
 from headrace.pipeline.expressions.functions.function import Call, Function, signature
 from headrace.pipeline.expressions.functions.making import comparable, scalar
 from headrace.pipeline.expressions.functions.spark_text import lambda_parts, spark_type
+from headrace.pipeline.expressions.functions.value_order import distinct
 
 
 def _reduce_array(call: Call) -> str:
@@ -38,6 +41,24 @@ def _literally(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
+def _reduced(values: list[Any] | None, state: Any, step: Callable[[Any, Any], Any]) -> Any:
+    return state if values is None or state is None else reduce(step, values, state)
+
+
+def _reduced_map(entries: dict[Any, Any] | None, state: Any, step: Callable[[Any, Any, Any], Any]) -> Any:
+    pairs = None if entries is None else list(entries.items())
+    return _reduced(pairs, state, lambda found, pair: step(found, *pair))
+
+
+def _transformed_map(
+    entries: dict[Any, Any], key_of: Callable[[Any, Any], Any], value_of: Callable[[Any, Any], Any]
+) -> dict[Any, Any] | None:
+    keys, values = ([make(*pair) for pair in entries.items()] for make in (key_of, value_of))
+    if None in keys or any(each is None for each in values) or len(distinct(keys)) < len(keys):
+        return None
+    return dict(zip(keys, values, strict=True))
+
+
 # Equal or missing keys are an error in ksqlDB, as are missing values.
 _TRANSFORM_MAP: Final = (
     "element_at(transform(array(struct(map_values(transform_values({map}, {keys})) AS k,"
@@ -51,22 +72,37 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "FILTER",
         "The elements or entries of which the lambda is true.",
-        signature("ARRAY<T> array, (T) => BOOLEAN lambda -> ARRAY<T>", "filter({array}, {lambda})"),
-        signature("MAP<K, V> map, (K, V) => BOOLEAN lambda -> MAP<K, V>", "map_filter({map}, {lambda})"),
+        signature(
+            "ARRAY<T> array, (T) => BOOLEAN lambda -> ARRAY<T>",
+            "filter({array}, {lambda})",
+            lambda array, is_kept: [each for each in array if is_kept(each)],
+        ),
+        signature(
+            "MAP<K, V> map, (K, V) => BOOLEAN lambda -> MAP<K, V>",
+            "map_filter({map}, {lambda})",
+            lambda entries, is_kept: {key: value for key, value in entries.items() if is_kept(key, value)},
+        ),
     ),
     scalar(
         "REDUCE",
         "What the lambda makes of the state and each element or entry, one after another.",
-        signature("ARRAY<T> array, S state, (S, T) => S lambda -> S", _reduce_array),
-        signature("MAP<K, V> map, S state, (S, K, V) => S lambda -> S", _reduce_map),
+        signature("ARRAY<T> array, S state, (S, T) => S lambda -> S", _reduce_array, _reduced, nulls=True),
+        signature(
+            "MAP<K, V> map, S state, (S, K, V) => S lambda -> S", _reduce_map, _reduced_map, nulls=True
+        ),
     ),
     scalar(
         "TRANSFORM",
         "What the lambda makes of each element, or the lambdas of each key and each value.",
-        signature("ARRAY<T> array, (T) => R lambda -> ARRAY<R>", "transform({array}, {lambda})"),
+        signature(
+            "ARRAY<T> array, (T) => R lambda -> ARRAY<R>",
+            "transform({array}, {lambda})",
+            lambda array, make: [make(each) for each in array],
+        ),
         signature(
             "MAP<K, V> map, (K, V) => R keys, (K, V) => T values -> MAP<R, T>",
             _TRANSFORM_MAP,
+            _transformed_map,
             condition=comparable("R"),
         ),
     ),

@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 from headrace.pipeline.expressions.functions.function import Call, Function, signature
+from headrace.pipeline.expressions.functions.java_pattern_translation import compiled, matches
 from headrace.pipeline.expressions.functions.java_patterns import (
     Known,
     group_count,
     is_pattern,
     known,
     replacement_fits,
+    replacement_text,
     with_groups,
 )
 from headrace.pipeline.expressions.functions.making import scalar
@@ -30,7 +32,7 @@ def _known(call: Call, name: str = "pattern") -> Known | None:
 
 def _extract(call: Call) -> str:
     if "group" not in call.texts:
-        spark = "regexp_substr({value}, {pattern})"
+        spark = "CASE WHEN {value} RLIKE {pattern} THEN regexp_extract({value}, {pattern}, 0) END"
         return spark if _known(call) else f"CASE WHEN {is_pattern('{pattern}')} THEN {spark} END"
     return _of_group(
         call, "CASE WHEN {{value}} RLIKE {pattern} THEN regexp_extract({{value}}, {pattern}, {{group}}) END"
@@ -42,6 +44,49 @@ def _extract_all(call: Call) -> str:
         spark = "regexp_extract_all({value}, {pattern}, 0)"
         return spark if _known(call) else f"CASE WHEN {is_pattern('{pattern}')} THEN {spark} END"
     return _of_group(call, "regexp_extract_all({{value}}, {pattern}, {{group}})")
+
+
+def _extracted(pattern: str, value: str, group: int = 0) -> str | None:
+    found = compiled(pattern).search(value)
+    if not _has_group(pattern, group) or found is None:
+        return None
+    return found[group] or ""
+
+
+def _all_extracted(pattern: str, value: str, group: int = 0) -> list[str] | None:
+    if not _has_group(pattern, group):
+        return None
+    return [each[group] or "" for each in matches(compiled(pattern), value)]
+
+
+def _has_group(pattern: str, group: int) -> bool:
+    return 0 <= group <= min(compiled(pattern).groups, _MOST_GROUPS)
+
+
+def _replaced(value: str, pattern: str, replacement: str) -> str:
+    """Raises LookupError and ValueError if something is found that the replacement does not fit."""
+    parts: list[str] = []
+    end = 0
+    for found in matches(compiled(pattern), value):
+        parts += (value[end : found.start()], replacement_text(replacement, found))
+        end = found.end()
+    return "".join([*parts, value[end:]])
+
+
+def _split_up(value: str, pattern: str) -> list[str]:
+    separators = compiled(pattern)
+    parts: list[str] = []
+    end = 0
+    for found in matches(separators, value):
+        # Java has no empty part before nothing that is found at the start.
+        if found.end() > 0:
+            parts.append(value[end : found.start()])
+            end = found.end()
+    parts.append(value[end:])
+    if value and separators.fullmatch(""):
+        while parts and not parts[-1]:
+            parts.pop()
+    return parts
 
 
 def _of_group(call: Call, spark: str) -> str:
@@ -102,23 +147,25 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "REGEXP_EXTRACT",
         "The first part that the pattern finds, or that group of it.",
-        signature("VARCHAR pattern, VARCHAR value -> VARCHAR", _extract),
-        signature("VARCHAR pattern, VARCHAR value, INTEGER group -> VARCHAR", _extract),
+        signature("VARCHAR pattern, VARCHAR value -> VARCHAR", _extract, _extracted),
+        signature("VARCHAR pattern, VARCHAR value, INTEGER group -> VARCHAR", _extract, _extracted),
     ),
     scalar(
         "REGEXP_EXTRACT_ALL",
         "All parts that the pattern finds, or that group of each.",
-        signature("VARCHAR pattern, VARCHAR value -> ARRAY<VARCHAR>", _extract_all),
-        signature("VARCHAR pattern, VARCHAR value, INTEGER group -> ARRAY<VARCHAR>", _extract_all),
+        signature("VARCHAR pattern, VARCHAR value -> ARRAY<VARCHAR>", _extract_all, _all_extracted),
+        signature(
+            "VARCHAR pattern, VARCHAR value, INTEGER group -> ARRAY<VARCHAR>", _extract_all, _all_extracted
+        ),
     ),
     scalar(
         "REGEXP_REPLACE",
         "With every part that the pattern finds replaced.",
-        signature("VARCHAR value, VARCHAR pattern, VARCHAR replacement -> VARCHAR", _replace),
+        signature("VARCHAR value, VARCHAR pattern, VARCHAR replacement -> VARCHAR", _replace, _replaced),
     ),
     scalar(
         "REGEXP_SPLIT_TO_ARRAY",
         "The parts between those that the pattern finds.",
-        signature("VARCHAR value, VARCHAR pattern -> ARRAY<VARCHAR>", _split),
+        signature("VARCHAR value, VARCHAR pattern -> ARRAY<VARCHAR>", _split, _split_up),
     ),
 )
