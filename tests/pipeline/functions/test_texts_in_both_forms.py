@@ -31,9 +31,10 @@ from . import generated_json as jsons
 from . import generated_patterns as patterns
 from .both_forms import Case, differences
 
-SEEDS = (1, 2)
-ROWS = 400
-CONSTANTS = 30
+# The others run with the long tests.
+SEEDS = (1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3, 4)))
+ROWS = 300
+CONSTANTS = 8
 
 Make = Callable[[random.Random], tuple[Any, ...]]
 

@@ -16,7 +16,7 @@ from headrace.pipeline.expressions.functions.value_order import distinct, equal,
 from headrace.pipeline.expressions.value_casts import Converter, as_text, map_of
 from headrace.pipeline.statements.types import ArrayType, ScalarType
 
-# An array longer than this fits into no record.
+# A longer array does not fit into a record.
 _LONGEST_SERIES: Final = 1_000_000
 
 _JOINED: Final = "array_join(transform({array}, __hr_e -> coalesce(CAST(__hr_e AS STRING), 'null')), %s)"
@@ -161,7 +161,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     ),
     scalar(
         "ARRAY_DISTINCT",
-        "The elements that differ, in the order in which they come first.",
+        "Each distinct element once, in the order of first occurrence.",
         signature(
             "ARRAY<T> array -> ARRAY<T>", "array_distinct({array})", distinct, condition=comparable("T")
         ),
@@ -202,7 +202,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     ),
     scalar(
         "ARRAY_REMOVE",
-        "Without the elements that are equal to that one.",
+        "The array without the elements that equal the given one.",
         signature(
             "ARRAY<T> array, T element -> ARRAY<T>",
             "filter({array}, __hr_e -> NOT (__hr_e <=> {element}))",
@@ -215,7 +215,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     ),
     scalar(
         "ARRAY_SORT",
-        "Sorted, nulls at the end; the other way round with 'DESC'.",
+        "The array sorted, descending with 'DESC'; nulls come last.",
         signature("ARRAY<T> array -> ARRAY<T>", "array_sort({array})", _sort, condition=primitive("T")),
         signature("ARRAY<T> array, VARCHAR direction -> ARRAY<T>", _SORTED, _sort, condition=primitive("T")),
     ),
@@ -256,7 +256,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     ),
     scalar(
         "MAP_UNION",
-        "The entries of both maps; of equal keys that of the second.",
+        "The entries of both maps; for a key in both, the second map's.",
         signature(
             "MAP<VARCHAR, T> left, MAP<VARCHAR, T> right -> MAP<VARCHAR, T>",
             "CASE WHEN {left} IS NULL THEN {right} WHEN {right} IS NULL THEN {left}"

@@ -1,8 +1,8 @@
 r"""What is known of a regular expression before the query runs.
 
-Spark fails on a pattern that is none. Java alone can tell, so a pattern that is no constant, or one of which
-it is not certain here, is asked about when the query runs, with `try_reflect`. That is not deterministic to
-Spark and therefore refused in aggregates: patterns of the ordinary kind are spared it.
+Spark fails on an invalid pattern. Only Java can tell for sure, so `try_reflect` asks it when the query runs,
+if the pattern is not constant or not of the ordinary kind. Spark regards that as nondeterministic and rejects
+it in aggregates, so ordinary constant patterns are checked here instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """ksqlDB's paths into JSON as Spark's.
 
-A path is `$` and then steps: `.name` of letters, digits, `_`, `:` and `@`, `[name]`, `["any text"]`, `[0]`. A
-step of digits is a position in an array and a name in an object; Spark wants to know which, so there are two
-paths to try for each.
+A path is `$` followed by steps: `.name` (letters, digits, `_`, `:` and `@`), `[name]`, `["any text"]`, `[0]`.
+A numeric step is a position in an array and a name in an object. Spark must know which, so both are tried.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _MOST_NUMBERS: Final = 3
 
 
 def steps(path: str) -> tuple[str, ...] | None:
-    """The names and positions, or None where it is no path."""
+    """The names and positions, or None if the path is invalid."""
     if not path.startswith("$"):
         return None
     found: list[str] = []
@@ -36,7 +35,7 @@ def steps(path: str) -> tuple[str, ...] | None:
 
 
 def spark_paths(path: str) -> list[str] | None:
-    """Spark's paths, as constants, of which one leads there; None where it is no path."""
+    """Spark's paths to try, as constants; None if the path is invalid."""
     found = steps(path)
     if found is None:
         return None
@@ -46,7 +45,7 @@ def spark_paths(path: str) -> list[str] | None:
 
 
 def parent_path(path: str) -> str:
-    """Where the last step starts from; steps of digits are positions."""
+    """The path without its last step; numeric steps are positions."""
     found = (steps(path) or ())[:-1]
     return string_literal("$" + "".join(_choices(each, both=False)[0] for each in found))
 
@@ -60,7 +59,7 @@ def _choices(step: str, *, both: bool) -> list[str]:
 
 
 def at_path(value: Any, path: tuple[str, ...]) -> str | None:
-    """The text of what stands at the path in a JSON value; of a field of null the text `null`."""
+    """The text of the value at the path; a null field gives the text `null`."""
     by_number = sum(1 for each in path if each.isdecimal()) <= _MOST_NUMBERS
     found = _found(value, path, by_number=by_number)
     if found is not None:
@@ -90,7 +89,7 @@ def _found(value: Any, path: tuple[str, ...], *, by_number: bool) -> str | None:
 
 
 def _values(value: Any, path: tuple[str, ...]) -> list[Any]:
-    """What stands at the path, with steps of digits as positions."""
+    """The values at the path; numeric steps are positions."""
     if not path:
         return [value]
     name, *rest = path
@@ -107,9 +106,9 @@ _STEP_AT_RUN_TIME: Final = r"""r'\.([\p{{L}}\p{{Nd}}_:@]+)|\[([\p{{L}}\p{{Nd}}_]
 
 
 def extracted_at(path: str, value: str) -> str:
-    """Spark SQL: what stands at a path that is known only when the query runs.
+    """Spark SQL: the value at a path that is known only when the query runs.
 
-    Steps of digits are all positions or all names.
+    Numeric steps are either all positions or all names.
     """
     names = f"""regexp_replace({path}, {_STEP_AT_RUN_TIME}, r"['$1$2$3']")"""
     positions = rf"""regexp_replace({names}, r"\['(\d+)'\]", r'[$1]')"""

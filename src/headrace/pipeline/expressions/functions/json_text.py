@@ -1,6 +1,6 @@
-"""Functions of JSON in texts. What is no JSON gives null, as does what is not the kind that is asked for.
+"""Functions on JSON texts. Invalid JSON gives null, and so does JSON of another kind than the function needs.
 
-Numbers with a fraction are doubles to Spark: `1.50` is read as `1.5`.
+Spark reads numbers with a fraction as doubles: `1.50` becomes `1.5`. `json_values` does the same in Python.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from headrace.pipeline.statements.types import (
     StructType,
 )
 
-# What Spark calls the kinds of JSON's values, by the type of what is sought.
+# Spark's names of the kinds of JSON values, by the type of the value to find.
 _KINDS: Final[dict[DataType, tuple[str, str]]] = {
     INTEGER: ("= 'BIGINT'", "BIGINT"),
     BIGINT: ("= 'BIGINT'", "BIGINT"),
@@ -67,7 +67,7 @@ def _extract(call: Call) -> str:
     if paths is None:
         return "CAST(NULL AS STRING)"
     found = [f"get_json_object({{json}}, {_literally(path)})" for path in paths]
-    # A field of null is null to Spark, as one that is missing; the text `null` to ksqlDB.
+    # Spark gives null for a null field, as for a missing one; ksqlDB gives the text `null`.
     *parents, name = steps(constant) or ("",)
     if name and not name.isdecimal():
         parent = (
@@ -91,7 +91,7 @@ def _is_json(text: str | None) -> bool:
 
 
 def _has_value(text: str | None, value: Any) -> bool | None:  # noqa: PLR0911 - one for each type
-    """Whether an array has it; whole numbers and those with a fraction are never equal."""
+    """Whether the array has the value; a whole number never equals one with a fraction."""
     if text is None:
         return None
     try:
@@ -106,7 +106,7 @@ def _has_value(text: str | None, value: Any) -> bool | None:  # noqa: PLR0911 - 
         whole = [int(each.text) for each in numbers if each.is_whole]
         if isinstance(value, int):
             return value in whole
-        # Numbers that do not fit into a BIGINT are no whole ones to Spark.
+        # Spark does not count numbers that exceed BIGINT as whole.
         large = [float(each) for each in whole if each not in BIGINT_RANGE]
         return value in [*large, *(float(each.text) for each in numbers if not each.is_whole)]
     if value is None or isinstance(value, bool):
@@ -195,7 +195,7 @@ def _array_contains(call: Call) -> str:
 
 
 def _inside(text: str) -> str:
-    """What stands between the brackets or braces."""
+    """The text between the brackets or braces."""
     return f"substring({text}, 2, length({text}) - 2)"
 
 
@@ -204,7 +204,7 @@ def _joined(parts: str) -> str:
 
 
 def _concat(call: Call) -> str:
-    """Each value written shortly, as the only element of an array, so that texts keep their quotes."""
+    """Each value is normalized as the only element of an array, so that strings keep their quotes."""
     values = call.all_of("values")
     short = "get_json_object(concat('[', __hr_v, ']'), '$')"
     all_short = (
@@ -215,7 +215,7 @@ def _concat(call: Call) -> str:
         return f"get({all_short}, 0)"
     keys = "flatten(transform(__hr_w, __hr_o -> json_object_keys(__hr_o)))"
     fields = _joined(f"transform(__hr_w, __hr_o -> {_inside('__hr_o')})")
-    # With keys in common the values are taken apart: the last counts.
+    # Objects with keys in common are merged as maps: the last value counts.
     merged = (
         "to_json(aggregate(__hr_w, CAST(map() AS MAP<STRING, VARIANT>), (__hr_a, __hr_o) ->"
         " map_concat(__hr_a, try_variant_get(try_parse_json(__hr_o), '$', 'map<string,variant>'))))"
@@ -241,7 +241,7 @@ _ITEMS: Final = (
 
 
 def _to_json(call: Call) -> str:
-    """Spark writes collections only: so an array of one, without its brackets."""
+    """Spark writes only collections: so the value is written in an array, without the brackets."""
     kind = call.types["value"]
     if kind is None:
         return "'null'"
@@ -331,7 +331,7 @@ def _unless_null(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
 FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "EXTRACTJSONFIELD",
-        "What stands at the path, as a text.",
+        "The value at the path, as a text.",
         signature("VARCHAR json, VARCHAR path -> VARCHAR", _extract, _extracted),
     ),
     scalar(
@@ -353,7 +353,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     ),
     scalar(
         "JSON_CONCAT",
-        "JSON objects as one, the last of equal keys counting; anything else as one array.",
+        "Merges JSON objects, keeping the last of duplicate keys; anything else becomes one array.",
         signature(
             "VARCHAR... values -> VARCHAR",
             lambda call: _concat(call) if call.texts else "CAST(NULL AS STRING)",

@@ -1,7 +1,7 @@
 """TRANSFORM, FILTER and REDUCE: lambdas over arrays and maps.
 
-A lambda of a map has a key and a value as parameters, where Spark's over entries has one: `transform_values`
-over a map of that one entry gives both their names.
+A lambda over a map takes a key and a value; Spark's lambdas over entries take one parameter. So the entry
+becomes a map of its own, and `transform_values` names both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _reduce_map(call: Call) -> str:
 
 
 def _literally(text: str) -> str:
-    """Text that stands in a template as it is."""
+    """Text as it is, for use in a template."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
@@ -71,7 +71,7 @@ _TRANSFORM_MAP: Final = (
 FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "FILTER",
-        "The elements or entries of which the lambda is true.",
+        "The elements or entries for which the lambda is true.",
         signature(
             "ARRAY<T> array, (T) => BOOLEAN lambda -> ARRAY<T>",
             "filter({array}, {lambda})",
@@ -85,7 +85,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     ),
     scalar(
         "REDUCE",
-        "What the lambda makes of the state and each element or entry, one after another.",
+        "Combines the state with each element or entry in turn, by the lambda.",
         signature("ARRAY<T> array, S state, (S, T) => S lambda -> S", _reduce_array, _reduced, nulls=True),
         signature(
             "MAP<K, V> map, S state, (S, K, V) => S lambda -> S", _reduce_map, _reduced_map, nulls=True
@@ -93,7 +93,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     ),
     scalar(
         "TRANSFORM",
-        "What the lambda makes of each element, or the lambdas of each key and each value.",
+        "Applies the lambda to each element, or the lambdas to each key and each value.",
         signature(
             "ARRAY<T> array, (T) => R lambda -> ARRAY<R>",
             "transform({array}, {lambda})",

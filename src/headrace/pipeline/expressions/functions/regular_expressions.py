@@ -1,7 +1,8 @@
 r"""REGEXP_EXTRACT, REGEXP_EXTRACT_ALL, REGEXP_REPLACE and REGEXP_SPLIT_TO_ARRAY.
 
-Spark and ksqlDB both use Java's regular expressions. Here a pattern that is none gives null, as does a group
-that the pattern does not have. A group that takes no part in a match is an empty text (null in ksqlDB).
+Spark and ksqlDB both use Java's regular expressions; for Python they are translated. An invalid pattern gives
+null, and so does a group that the pattern does not have. A group that does not participate in the match gives
+an empty text (null in ksqlDB).
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _has_group(pattern: str, group: int) -> bool:
 
 
 def _replaced(value: str, pattern: str, replacement: str) -> str:
-    """Raises LookupError and ValueError if something is found that the replacement does not fit."""
+    """Raises LookupError or ValueError if there is a match and Java rejects the replacement."""
     parts: list[str] = []
     end = 0
     for found in matches(compiled(pattern), value):
@@ -78,7 +79,7 @@ def _split_up(value: str, pattern: str) -> list[str]:
     parts: list[str] = []
     end = 0
     for found in matches(separators, value):
-        # Java has no empty part before nothing that is found at the start.
+        # Java adds no empty part for an empty match at the start.
         if found.end() > 0:
             parts.append(value[end : found.start()])
             end = found.end()
@@ -146,13 +147,13 @@ def _split(call: Call) -> str:
 FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "REGEXP_EXTRACT",
-        "The first part that the pattern finds, or that group of it.",
+        "The first match of the pattern, or one of its groups.",
         signature("VARCHAR pattern, VARCHAR value -> VARCHAR", _extract, _extracted),
         signature("VARCHAR pattern, VARCHAR value, INTEGER group -> VARCHAR", _extract, _extracted),
     ),
     scalar(
         "REGEXP_EXTRACT_ALL",
-        "All parts that the pattern finds, or that group of each.",
+        "All matches of the pattern, or one group of each.",
         signature("VARCHAR pattern, VARCHAR value -> ARRAY<VARCHAR>", _extract_all, _all_extracted),
         signature(
             "VARCHAR pattern, VARCHAR value, INTEGER group -> ARRAY<VARCHAR>", _extract_all, _all_extracted
@@ -160,12 +161,12 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     ),
     scalar(
         "REGEXP_REPLACE",
-        "With every part that the pattern finds replaced.",
+        "The text with every match of the pattern replaced.",
         signature("VARCHAR value, VARCHAR pattern, VARCHAR replacement -> VARCHAR", _replace, _replaced),
     ),
     scalar(
         "REGEXP_SPLIT_TO_ARRAY",
-        "The parts between those that the pattern finds.",
+        "The parts of the text between the matches of the pattern.",
         signature("VARCHAR value, VARCHAR pattern -> ARRAY<VARCHAR>", _split, _split_up),
     ),
 )
