@@ -41,7 +41,8 @@ from headrace.pipeline.statements.suggestions import did_you_mean
 from headrace.pipeline.statements.tree import Query, SourceKind
 
 _MOST_LOOKUPS: Final = 1_000
-_POLL_SECONDS: Final = 0.2
+# In a stream's row, under a name that no column has.
+_NO_VALUE: Final = "=> no value"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,7 @@ class PullQueries:
                     row = {**serializer.read_key(record.key()), **serializer.read_value(record.value())}
                 except ValueProblemError:
                     continue
-                yield {**row, **row_position(record)}
+                yield {**row, **row_position(record), _NO_VALUE: record.value() is None}
         finally:
             reader.close()
 
@@ -136,7 +137,9 @@ def _computed(step: Step, rows: Iterable[Row]) -> Iterator[Row]:
             yield from rows
         case Filter():
             holds = _python(step.condition)
-            yield from (row for row in _computed(step.input, rows) if holds(row) is True)
+            # As in ksqlDB, a stream's record without a value passes no filter.
+            given = (row for row in _computed(step.input, rows) if not row.get(_NO_VALUE))
+            yield from (row for row in given if holds(row) is True)
         case Explode():
             for row in _computed(step.input, rows):
                 yield from _exploded(step, row)
