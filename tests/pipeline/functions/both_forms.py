@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import Row, SparkSession
+from pyspark.sql.functions import map_from_entries
 
 from headrace.pipeline.expressions.compiling import compiled
 from headrace.pipeline.expressions.computed import Computed
@@ -100,7 +101,7 @@ def _in_spark(spark: SparkSession, cases: Sequence[Case]) -> list[list[Any]]:
     fields, texts = [], []
     for number, case in enumerate(cases):
         fields += [
-            f"{spark_name(f'{number}_C{place}')} {spark_type(kind)}"
+            f"{spark_name(f'{number}_C{place}')} {_transported(kind)}"
             for place, kind in enumerate(case.columns)
         ]
         computed = case.compiled(f"{number}_")
@@ -110,19 +111,37 @@ def _in_spark(spark: SparkSession, cases: Sequence[Case]) -> list[list[Any]]:
         (
             place,
             *(
-                for_spark(value)
+                list(for_spark(value).items())
+                if isinstance(kind, MapType) and value is not None
+                else for_spark(value)
                 for case in cases
-                for value in (case.rows[place] if place < len(case.rows) else (None,) * len(case.columns))
+                for value, kind in zip(
+                    case.rows[place] if place < len(case.rows) else (None,) * len(case.columns),
+                    case.columns,
+                    strict=True,
+                )
             ),
         )
         for place in range(longest)
     ]
     frame = spark.createDataFrame(rows, ", ".join(["place INT", *fields]), verifySchema=False)
+    for number, case in enumerate(cases):
+        for place, kind in enumerate(case.columns):
+            if isinstance(kind, MapType):
+                name = f"{number}_C{place}"
+                frame = frame.withColumn(name, map_from_entries(name))
     # Columns, and no constants that the optimizer would compute otherwise.
     collected = sorted(frame.localCheckpoint().selectExpr("place", *texts).collect())
     return [
         [_plain(row[number + 1]) for row in collected[: len(case.rows)]] for number, case in enumerate(cases)
     ]
+
+
+def _transported(kind: DataType) -> str:
+    """A map would lose the order of its entries on the way to Spark."""
+    if isinstance(kind, MapType):
+        return f"ARRAY<STRUCT<k: {spark_type(kind.key)}, v: {spark_type(kind.value)}>>"
+    return spark_type(kind)
 
 
 def for_spark(value: Any) -> Any:

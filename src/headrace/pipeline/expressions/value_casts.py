@@ -303,7 +303,9 @@ def double_text(number: float) -> str:
         return f"{sign}Infinity"
     if number == 0:
         return f"{sign}0.0"
-    _, digits, exponent = Decimal(repr(abs(number))).normalize().as_tuple()
+    # Java 17 prints at least two digits of the smallest double.
+    shortest = "4.9e-324" if abs(number) == math.ulp(0.0) else repr(abs(number))
+    _, digits, exponent = Decimal(shortest).normalize().as_tuple()
     assert isinstance(exponent, int)
     shown = "".join(map(str, digits))
     point = len(shown) + exponent

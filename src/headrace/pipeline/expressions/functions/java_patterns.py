@@ -60,7 +60,17 @@ def group_count(spark: str) -> str:
 
 def with_groups(spark: str, count: str) -> str:
     """Spark SQL: a pattern that finds the same and has at least so many groups, so that none is missing."""
-    return f"concat('(?:', {spark}, ')(?:(?!)', repeat('()', {count}), ')?')"
+    return f"concat('(?:', {closed(spark)}, ')(?:(?!)', repeat('()', {count}), ')?')"
+
+
+def closed(spark: str) -> str:
+    """Spark SQL: the pattern with a quotation or comment at its end closed, so that more can follow."""
+    is_quotation = rf"{spark} RLIKE r'(?s)\\Q(?:(?!\\E).)*$'"
+    has_comments = rf"{spark} RLIKE r'^\(\?x\)'"
+    return (
+        rf"CASE WHEN {is_quotation} THEN concat({spark}, r'\E')"
+        rf" WHEN {has_comments} THEN concat({spark}, '\n') ELSE {spark} END"
+    )
 
 
 def replacement_fits(replacement: str, pattern: Known) -> bool:

@@ -13,6 +13,7 @@ from headrace.pipeline.expressions.functions.function import Call, Function, sig
 from headrace.pipeline.expressions.functions.java_pattern_translation import compiled, matches
 from headrace.pipeline.expressions.functions.java_patterns import (
     Known,
+    closed,
     group_count,
     is_pattern,
     known,
@@ -137,8 +138,8 @@ def _split(call: Call) -> str:
         "CASE WHEN {value} = '' THEN array('') ELSE"
         f" element_at(transform(array({parts}), __hr_s -> slice(__hr_s, 1, {last})), 1) END"
     )
-    spark = f"CASE WHEN '' RLIKE concat('^(?:', {{pattern}}, ')$') THEN {cut} ELSE {parts} END"
-    whole = "concat('^(?:', {pattern}, ')$')"
+    whole = f"concat('^(?:', {closed('{pattern}')}, ')$')"
+    spark = f"CASE WHEN '' RLIKE {whole} THEN {cut} ELSE {parts} END"
     if _known(call):
         return spark
     return f"CASE WHEN {is_pattern('{pattern}')} AND {is_pattern(whole)} THEN {spark} END"
