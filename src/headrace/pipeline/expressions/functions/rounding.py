@@ -49,7 +49,8 @@ def _half_up(value: str, places: int) -> str:
 
 
 def _down(value: str, places: int) -> str:
-    return f"CASE WHEN {value} < 0 THEN ceil({value}, {places}) ELSE floor({value}, {places}) END"
+    # Not `< 0`: for the comparison Spark would round a DECIMAL(38, 38), and the smallest ones to 0.
+    return f"CASE WHEN signum({value}) < 0 THEN ceil({value}, {places}) ELSE floor({value}, {places}) END"
 
 
 def _value_half_up(value: Decimal, places: int) -> Decimal:
