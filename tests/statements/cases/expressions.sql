@@ -119,3 +119,17 @@ CREATE STREAM R AS SELECT ID, CASE WHEN N > 1 THEN D ELSE 0e0 END AS A, CASE WHE
 >>> R
 "a" | {"A": 0.0, "B": null}
 "b" | {"A": 1.5, "B": 7}
+----
+-- an index that no array has gives null, whatever its size
+CREATE STREAM S (ID VARCHAR KEY, L ARRAY<INT>, I INT, B BIGINT) WITH (KAFKA_TOPIC='indexes', VALUE_FORMAT='JSON');
+CREATE STREAM R AS SELECT ID, L[I] AS BY_INT, L[B] AS BY_BIGINT, L[-2147483648] AS SMALLEST FROM S;
+<<< indexes
+"1" | {"l": [7, 8], "i": 2, "b": -2}
+"2" | {"l": [7, 8], "i": -2147483648, "b": -2147483648}
+"3" | {"l": [7, 8], "i": 2147483647, "b": -9223372036854775808}
+"4" | {"l": [7, 8], "i": 0, "b": null}
+>>> R
+"1" | {"BY_INT": 8, "BY_BIGINT": 7, "SMALLEST": null}
+"2" | {"BY_INT": null, "BY_BIGINT": null, "SMALLEST": null}
+"3" | {"BY_INT": null, "BY_BIGINT": null, "SMALLEST": null}
+"4" | {"BY_INT": null, "BY_BIGINT": null, "SMALLEST": null}

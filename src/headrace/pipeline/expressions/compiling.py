@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 from math import isfinite
+from typing import Final
 
 from headrace.pipeline.expressions import calls, combining, constructors, literals
 from headrace.pipeline.expressions.casts import cast_to
@@ -65,6 +66,9 @@ from headrace.pipeline.statements.types import (
     MapType,
     StructType,
 )
+
+# Constants that Spark does not take as the index of an array.
+_NO_INDEX: Final = (0, -(2**31))
 
 
 def compiled(expression: Expression, scope: Scope) -> Computed:
@@ -221,11 +225,15 @@ def _(node: Subscript, scope: Scope) -> Typed:
 
 
 def _index(expression: Expression, index: Typed) -> str:
-    """Spark counts like ksqlDB, from 1 and from the end; but it fails on an index of 0."""
+    """Spark counts like ksqlDB, from 1 and from the end, but fails on an index of 0.
+
+    The smallest INTEGER would end its JVM: Spark compares the length with the absolute value of the index,
+    which is negative for that one, and then reads outside the array.
+    """
     whole = index.spark if index.type is INTEGER else f"try_cast({index.spark} as INT)"
-    if isinstance(expression, IntegerLiteral) and expression.value != 0 and index.type is INTEGER:
+    if isinstance(expression, IntegerLiteral) and expression.value not in _NO_INDEX and index.type is INTEGER:
         return whole
-    return f"nullif({whole}, 0)"
+    return f"nullif(greatest({whole}, -2147483647), 0)"
 
 
 # Arithmetic and conditions.
