@@ -65,6 +65,32 @@ def test_no_append_until_torn_bytes_are_cut_off(tmp_path: Path) -> None:
     folder.close()
 
 
+class UnreadableDisk(FaultyFileSystem):
+    unreadable = False
+
+    def pread(self, descriptor: int, size: int, position: int) -> bytes:
+        if self.unreadable:
+            raise OSError(errno.EIO, "cannot be read")
+        return super().pread(descriptor, size, position)
+
+
+def test_a_roll_that_cannot_read_the_indexes_leaves_no_new_segment(tmp_path: Path) -> None:
+    folder, log = open_log(tmp_path / "data", SMALL)
+    log.append(batch(b"first"), now_ms=NOW)
+    folder.close()
+    disk = UnreadableDisk()
+    folder, log = open_log(tmp_path / "data", SMALL, filesystem=disk)
+    disk.unreadable = True
+    with pytest.raises(StorageError):
+        log.roll(now_ms=NOW)
+    assert [path.name for path in log.folder.glob("*.log")] == ["00000000000000000000.log"]
+    disk.unreadable = False
+    log.roll(now_ms=NOW)
+    log.append(batch(b"second"), now_ms=NOW)
+    assert [value for _, _, value in contents(log)] == [b"first", b"second"]
+    folder.close()
+
+
 @pytest.mark.parametrize("room", range(0, 900, 45))
 def test_the_log_continues_when_there_is_space_again(tmp_path: Path, room: int) -> None:
     """Wherever the disk becomes full: in an append, a roll, a checkpoint or closing."""

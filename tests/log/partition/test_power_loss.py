@@ -174,8 +174,25 @@ def test_synced_segments_are_not_read_again(tmp_path: Path) -> None:
     folder.close()
 
 
+def test_a_folder_that_could_not_be_completed_is_completed_and_synced(tmp_path: Path) -> None:
+    """The first append creates the folder; if the epoch file cannot be written, the next one tries again."""
+    disk = FaultyFileSystem()
+    _, log = open_log(tmp_path / "data", filesystem=disk, durable=True)
+    log.flush()
+    disk.fail_write(nth=2)
+    with pytest.raises(StorageError):
+        log.append(batch(b"first"), now_ms=NOW)
+    log.append(batch(b"first"), now_ms=NOW)
+    assert (log.folder / "leader-epoch-checkpoint").exists()
+    log.flush()
+    disk.power_loss("none")
+    folder, log = open_log(tmp_path / "data", filesystem=FaultyFileSystem(), durable=True)
+    assert [value for _, _, value in contents(log)] == [b"first"]
+    folder.close()
+
+
 def test_a_failed_sync_is_not_taken_for_a_good_one(tmp_path: Path) -> None:
-    """fsync=always: unsynced records are truncated, and the producer sends them again."""
+    """fsync=always: unsynced records are not readable, and the next good sync covers them."""
     disk = FaultyFileSystem()
     _, log = open_log(tmp_path / "data", SMALL, filesystem=disk, durable=True)
     log.append(batch(b"first"), now_ms=NOW)
@@ -185,14 +202,13 @@ def test_a_failed_sync_is_not_taken_for_a_good_one(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         log.flush()
     assert log.high_water_mark == 1
-    log.truncate_to(log.flushed_offset)
     assert [value for _, _, value in contents(log)] == [b"first"]
-    again = log.append(batch(b"again", producer_id=9, producer_epoch=0, sequence=0), now_ms=NOW)
-    assert (again.base_offset, again.duplicate) == (1, False)
+    again = log.append(batch(b"second", producer_id=9, producer_epoch=0, sequence=0), now_ms=NOW)
+    assert (again.base_offset, again.duplicate) == (1, True)
     log.flush()
     disk.power_loss("none")
     folder, log = open_log(tmp_path / "data", SMALL, filesystem=FaultyFileSystem(), durable=True)
-    assert [value for _, _, value in contents(log)] == [b"first", b"again"]
+    assert [value for _, _, value in contents(log)] == [b"first", b"second"]
     folder.close()
 
 
@@ -211,19 +227,6 @@ def test_after_a_failed_sync_the_next_one_writes_everything_again(tmp_path: Path
     disk.power_loss("none")
     folder, log = open_log(tmp_path / "data", filesystem=FaultyFileSystem())
     assert [value for _, _, value in contents(log)] == [b"first", b"second"]
-    folder.close()
-
-
-def test_a_flush_from_before_a_truncation_says_nothing(tmp_path: Path) -> None:
-    folder, log = open_log(tmp_path / "data", durable=True)
-    log.append(batch(b"first"), now_ms=NOW)
-    ticket = log.begin_flush()
-    assert ticket is not None
-    ticket.sync()
-    log.truncate_to(0)
-    log.append(batch(b"other"), now_ms=NOW)
-    log.flushed(ticket)
-    assert log.high_water_mark == 0
     folder.close()
 
 

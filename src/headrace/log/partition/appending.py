@@ -33,12 +33,14 @@ def activate(parts: LogParts) -> SegmentFile:
     name = parts.segments.name
     if parts.status.closed:
         raise StorageError(f"{name} is closed.")
-    if not parts.status.has_folder:
+    make_folder = parts.status.make_folder
+    if make_folder is not None:
         try:
-            parts.status.make_folder()
+            make_folder()
             parts.epochs.write()
         except OSError as error:
             raise StorageError(f"The folder of {name} cannot be created: {error}.") from error
+        parts.status.folder_made()
         parts.flush.folder_made()
     return parts.segments.active.prepare_appends()
 

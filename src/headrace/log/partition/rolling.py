@@ -31,13 +31,13 @@ def roll(parts: LogParts, now_ms: int) -> None:
             segments.filesystem.truncate(file.descriptor, 0)
             closing.complete_indexes()
             parts.snapshots.write()
-        except OSError:
+        except (OSError, StorageError):
             segment.forget()
             remove_file(segments.filesystem, segment.log_path)
             raise
     except OSError as error:
         raise StorageError(f"{segments.name} cannot begin a new segment: {error}.") from error
     segments.append(segment)
-    segment.prepare_appends()
     parts.flush.segment_closed()
     parts.status.changed()
+    segment.prepare_appends()

@@ -11,13 +11,13 @@ from typing import Final
 
 
 class LogStatus:
-    """The status of one log. `make_folder` creates its folder, if it does not exist yet."""
+    """The status of one log. `make_folder` creates its folder; None if that exists."""
 
-    __slots__ = ("_make_folder", "_tell", "closed", "dirty")
+    __slots__ = ("_tell", "closed", "dirty", "make_folder")
 
     def __init__(self, make_folder: Callable[[], None] | None, tell: Callable[[], None]) -> None:
         """`tell` is called for the first change after a checkpoint."""
-        self._make_folder = make_folder
+        self.make_folder = make_folder
         self._tell: Final = tell
         self.closed = False
         self.dirty = False
@@ -36,12 +36,6 @@ class LogStatus:
         """Allow no more appends or flushes."""
         self.closed = True
 
-    @property
-    def has_folder(self) -> bool:
-        return self._make_folder is None
-
-    def make_folder(self) -> None:
-        """Create the folder if it does not exist yet. Raises OSError; then the next call tries again."""
-        if self._make_folder is not None:
-            self._make_folder()
-            self._make_folder = None
+    def folder_made(self) -> None:
+        """The folder exists, with the files that belong to every log."""
+        self.make_folder = None
