@@ -73,8 +73,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for time in range(NOW, NOW + 2600, 10):
         log.offset_for_timestamp(time)
     log.delete_records_before(100)
-    log.truncate_to(700)
-    append(log, range(233, 270), 3)
+    append(log, range(260, 270), 3)
     arrival = folder.create_topic("arrival", 1, {}, LogConfig(timestamp_type="LogAppendTime")).partitions[0]
     arrival.append(batch(b"a", timestamps=[5]), now_ms=NOW)
     folder.close()

@@ -215,19 +215,6 @@ class LogMachine(RuleBasedStateMachine):
         while self.batches and self.batches[0].base_offset < first:
             assert self.batches.pop(0).next_offset <= self.start
 
-    @rule(share=st.floats(0, 1))
-    def truncate(self, share: float) -> None:
-        offset = self.start + round((self.end - self.start) * share)
-        self.log.truncate_to(offset)
-        while self.batches and self.batches[-1].next_offset > offset:
-            removed = self.batches.pop()
-            if removed.producer >= 0:
-                self.sequences[removed.producer] = removed.sequence
-        self.end = (
-            self.batches[-1].next_offset if self.batches else max(self.start, self.log.segments.bases[0])
-        )
-        self.end = max(self.end, self.start)
-
     # Stopping
 
     @rule(damage=st.booleans())

@@ -95,22 +95,6 @@ def test_the_index_has_no_gap_after_a_kill(tmp_path: Path) -> None:
     folder.close()
 
 
-def test_a_truncation_takes_back_the_point_behind_it(tmp_path: Path) -> None:
-    disk = FaultyFileSystem()
-    folder, log = open_log(tmp_path, filesystem=disk)
-    log.append(batch(b"first"), now_ms=NOW)
-    disk = disk.kill()
-    folder, log = open_log(tmp_path, filesystem=disk)
-    log.flush()
-    folder.checkpoint(NOW)
-    log.truncate_to(0)
-    # Other bytes, in which the point is in the middle of a batch.
-    log.append(batch(b"other" * 20), now_ms=NOW)
-    folder, log = open_log(tmp_path, filesystem=disk.kill())
-    assert [value for _, _, value in contents(log)] == [b"other" * 20]
-    folder.close()
-
-
 def test_after_a_power_loss_everything_not_synced_is_read(tmp_path: Path) -> None:
     disk = FaultyFileSystem()
     fill(tmp_path, disk, checkpoint=True)

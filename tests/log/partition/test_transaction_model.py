@@ -197,16 +197,6 @@ class TransactionLogMachine(RuleBasedStateMachine):
         self.log.delete_records_before(offset)
         self.start = max(self.start, offset)
 
-    @rule(share=st.floats(0, 1))
-    def truncate(self, share: float) -> None:
-        offset = self.start + round((self.end - self.start) * share)
-        self.log.truncate_to(offset)
-        while self.history and self.history[-1].next_offset > offset:
-            self.history.pop()
-        self.end = max(
-            self.log.segments.bases[0], self.start, *(each.next_offset for each in self.history[-1:])
-        )
-
     # Stopping
 
     @rule(how=st.sampled_from(["clean", "kill", "power"]), damage=st.booleans(), torn=st.integers(0, 60))

@@ -175,26 +175,6 @@ def test_a_damaged_index_is_rebuilt(tmp_path: Path, damage: bytes | None) -> Non
     assert all(len(path.read_bytes()) % 34 == 0 for path in indexes)
 
 
-@pytest.mark.parametrize("config", [SMALL, LogConfig()])
-def test_truncating_opens_a_transaction_again(tmp_path: Path, config: LogConfig) -> None:
-    folder, log = open_log(tmp_path, config)
-    with folder:
-        write(log, b"aborted" * 10)
-        log.append(batch(b"kept" * 20), now_ms=NOW)
-        marker = end(log, committed=False).base_offset
-        write(log, b"later" * 20, epoch=1)
-        end(log, committed=False, epoch=2)
-        log.truncate_to(marker + 1)
-        assert (log.last_stable_offset, aborted(log)) == (3, [(7, 0, 2, 3)])
-        log.truncate_to(marker)
-        assert (log.last_stable_offset, aborted(log), values(log)) == (0, [], [])
-        end(log, committed=True)
-        assert values(log) == [b"aborted" * 10, b"kept" * 20]
-    folder, log = open_log(tmp_path, SMALL)
-    with folder:
-        assert values(log) == [b"aborted" * 10, b"kept" * 20]
-
-
 def test_deleting_records_of_an_open_transaction(tmp_path: Path) -> None:
     folder, log = open_log(tmp_path)
     with folder:
@@ -276,7 +256,6 @@ def test_with_durable_an_end_counts_when_it_is_on_the_disk(tmp_path: Path) -> No
         log.flush()
         assert (log.high_water_mark, log.last_stable_offset) == (3, 2)
         end(log, committed=False, epoch=2)
-        log.truncate_to(3)
         assert log.last_stable_offset == 2
 
 

@@ -60,8 +60,6 @@ class CleaningJob:
 
     log: PartitionLog
     task: CleaningTask
-    truncations: int
-    """The log's truncations when the round began; another one makes the round useless."""
 
 
 class Cleaner:
@@ -168,7 +166,7 @@ class Cleaner:
                 AbortedTransaction(*each) for each in self._aborted_in(log, first, part.end_offset)
             ),
         )
-        return CleaningJob(log=log, task=task, truncations=log.truncations)
+        return CleaningJob(log=log, task=task)
 
     def take(self, job: CleaningJob, said: CleanedSegment | RoundDone, *, now_ms: int) -> bool:
         """Take over a result of a round. Return False when the round is over or given up."""
@@ -178,7 +176,7 @@ class Cleaner:
             return False
         try:
             if isinstance(said, CleanedSegment):
-                job.log.replace_segments(said, truncations=job.truncations, now_ms=now_ms)
+                job.log.replace_segments(said, now_ms=now_ms)
                 return True
             self._under_way = None
             if not job.log.closed:

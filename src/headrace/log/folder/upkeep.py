@@ -9,7 +9,7 @@ nothing. Byte format and crash behaviour: `checkpoints`. Who may call: the data 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final
 
@@ -83,7 +83,7 @@ class Upkeep:
             self._dirty.discard(log)
             self._with_deleted_files.discard(log)
         try:
-            self._lower({log.name: 0 for log in logs})
+            self._remove_points([log.name for log in logs])
         except OSError as error:
             _log.warning("the points of a deleted topic cannot be removed: %s", error)
 
@@ -104,32 +104,21 @@ class Upkeep:
             )
         )
 
-    def _lower(self, names: Mapping[str, int]) -> None:
-        """Lower the points of logs to these offsets. Raises OSError."""
-        uncleaned = [name for name, offset in names.items() if self._cleaned_offsets.get(name, 0) > offset]
-        if uncleaned:
+    def _remove_points(self, names: Sequence[str]) -> None:
+        """Remove all points of logs, from memory and from the files. Raises OSError."""
+        if [name for name in names if self._cleaned_offsets.pop(name, 0)]:
             wait(self._noting)
-            for name in uncleaned:
-                del self._cleaned_offsets[name]
             checkpoints.write_cleaned_offsets(self._filesystem, self._path, self._cleaned_offsets)
         if [name for name in names if self._written.points.pop(name, None) is not None]:
             checkpoints.write_written_points(self._filesystem, self._path, self._written)
-        lowered = {
-            name: offset for name, offset in names.items() if self._recovery_points.get(name, 0) > offset
-        }
-        if lowered:
+        if [name for name in names if self._recovery_points.pop(name, 0)]:
             if self._saving is not None:
                 wait([self._saving])
-            self._recovery_points.update(lowered)
             checkpoints.write_recovery_points(self._filesystem, self._path, self._recovery_points)
 
     def changed(self, log: PartitionLog) -> None:
         """Include a log in the next checkpoint."""
         self._dirty.add(log)
-
-    def before_truncation(self, log: PartitionLog, offset: int) -> None:
-        """Lower the points of a log that is about to be truncated. Raises OSError."""
-        self._lower({log.name: offset})
 
     def checkpoint(self, logs: Iterable[PartitionLog], now_ms: int, failures: list[Exception]) -> None:
         """Write the points of the logs that changed; add failures to the list."""

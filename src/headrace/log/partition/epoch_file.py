@@ -63,9 +63,3 @@ class EpochFile(LeaderEpochs):
         """Drop the epochs before the new start of the log. Raises OSError."""
         if self.truncate_from_start(start_offset):
             self.write()
-
-    def truncated(self, end_offset: int) -> None:
-        """Drop the epochs after the new end of the log. Raises OSError."""
-        if self.truncate_from_end(end_offset):
-            self.assign(self.current, end_offset)
-            self.write()

@@ -6,7 +6,7 @@ that were written since the last flush, the indexes and producer snapshots of cl
 new files.
 
 Owns the flushed offset and the record of what still has to be synced. Invariants: `flushed_offset` moves only
-with a synced ticket, a truncation, or the start of the log. A ticket from before a truncation has no effect.
+with a synced ticket or the start of the log.
 Crash behaviour: everything before the target of a synced ticket survives a power loss. After a failed sync
 the operating system may consider pages clean that never reached the disk, so the next sync writes them again
 first. Byte format: none. Who may call: the partition log and its parts; the broker's group commit syncs
@@ -40,7 +40,6 @@ class FlushTicket:
         "position",
         "segment",
         "target_offset",
-        "truncations",
     )
 
     def __init__(
@@ -64,7 +63,6 @@ class FlushTicket:
         self.target_offset: Final = target_offset
         self.segment: Final = segment
         self.position: Final = position
-        self.truncations: Final = state.truncations
 
     def sync(self) -> None:
         """Sync everything; in any thread. If it raises OSError, nothing is known to be safe."""
@@ -105,14 +103,12 @@ class FlushState:
         "closed_segments_wait",
         "durable",
         "flushed_offset",
-        "truncations",
     )
 
     def __init__(self, segments: SegmentList, *, durable: bool) -> None:
         self._segments: Final = segments
         self.durable: Final = durable
         self.flushed_offset = 0
-        self.truncations = 0
         self.closed_segments_wait = False
         # The last target, its segment, and its position there.
         self._flushed_place: tuple[int, Segment, int] | None = None
@@ -151,14 +147,6 @@ class FlushState:
     def start_moved(self, offset: int) -> None:
         """Nothing before this offset has to be flushed any more."""
         self.flushed_offset = max(self.flushed_offset, offset)
-
-    def begin_truncation(self) -> None:
-        """Invalidate the flushes in progress: their bytes are about to go."""
-        self.truncations += 1
-        self._flushed_place = None
-
-    def truncated(self) -> None:
-        self.flushed_offset = min(self.flushed_offset, self._segments.end_offset)
 
     def sync_failed(self, *, names_too: bool) -> None:
         """Let the next flush write the data again, and sync the names again; called from any thread."""
@@ -208,7 +196,7 @@ class FlushState:
 
     def flushed(self, ticket: FlushTicket) -> bool:
         """Take over a synced ticket. Return whether it changed anything."""
-        if ticket.truncations != self.truncations or ticket.target_offset < self.flushed_offset:
+        if ticket.target_offset < self.flushed_offset:
             return False
         self.flushed_offset = ticket.target_offset
         self._flushed_place = (ticket.target_offset, ticket.segment, ticket.position)

@@ -37,7 +37,6 @@ from headrace.log.partition import (
     rolling,
     segment_swap,
     timestamps,
-    truncation,
     written_point,
 )
 from headrace.log.partition.append_rules import MutableBuffer, prepare
@@ -68,15 +67,11 @@ class LogOwner(Protocol):
         """A log has changed for the first time since its last checkpoint."""
         ...
 
-    def before_truncation(self, log: PartitionLog, offset: int) -> None:
-        """Everything from `offset` on will go: do not trust it after a restart. Raises OSError."""
-        ...
-
 
 class PartitionLog:
     """Created by `opening.open_log`, which also fills its parts."""
 
-    __slots__ = ("__weakref__", "_owner", "_pwrite", "durable", "name", "parts", "path", "segments")
+    __slots__ = ("__weakref__", "_pwrite", "durable", "name", "parts", "path", "segments")
 
     def __init__(
         self,
@@ -100,7 +95,6 @@ class PartitionLog:
         self.path: Final = folder
         self.name: Final = self.segments.name
         self.durable: Final = durable
-        self._owner: Final = owner
         self._pwrite: Final = files.filesystem.pwrite
 
     def __repr__(self) -> str:
@@ -337,9 +331,9 @@ class PartitionLog:
         retention.delete_records_before(self.parts, offset)
         return self.segments.start_offset
 
-    def replace_segments(self, cleaned: CleanedSegment, *, truncations: int, now_ms: int) -> None:
+    def replace_segments(self, cleaned: CleanedSegment, *, now_ms: int) -> None:
         """See `segment_swap.put_in_place`. Raises ReplacedMeanwhileError, StorageError."""
-        segment_swap.put_in_place(self.parts, cleaned, truncations=truncations, now_ms=now_ms)
+        segment_swap.put_in_place(self.parts, cleaned, now_ms=now_ms)
 
     @property
     def has_deleted_files(self) -> bool:
@@ -349,15 +343,6 @@ class PartitionLog:
     def remove_deleted(self, now_ms: int) -> None:
         """Remove the files of deleted segments that are due. Raises StorageError."""
         self.parts.deleted.remove_due(now_ms)
-
-    @property
-    def truncations(self) -> int:
-        """How often the log was truncated."""
-        return self.parts.flush.truncations
-
-    def truncate_to(self, offset: int) -> None:
-        """Remove the batches from the one with `offset` on. Raises OffsetOutOfRangeError, StorageError."""
-        truncation.truncate_to(self.parts, offset, lambda: self._owner.before_truncation(self, offset))
 
     # Files and the disk
 

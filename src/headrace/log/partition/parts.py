@@ -11,8 +11,8 @@
 | `deleted` | files that are to be removed |
 | `status` | whether the log has its folder, is open, and has changed since its last checkpoint |
 
-Operations on several parts (rolling, retention, truncation, reading, recovery, swapping segments) are modules
-of functions without state.
+Operations on several parts (rolling, retention, reading, recovery, swapping segments) are modules of
+functions without state.
 """
 
 from __future__ import annotations

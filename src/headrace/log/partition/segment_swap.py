@@ -30,15 +30,12 @@ class ReplacedMeanwhileError(StorageError):
     """The segments to be replaced are no longer part of the log: the cleaning round is useless."""
 
 
-def put_in_place(parts: LogParts, cleaned: CleanedSegment, *, truncations: int, now_ms: int) -> None:
+def put_in_place(parts: LogParts, cleaned: CleanedSegment, *, now_ms: int) -> None:
     """Replace segments of a log with a cleaned one. Raises ReplacedMeanwhileError, StorageError.
 
-    `truncations` is the log's number of truncations when the cleaning began. If this raises, the log is
-    unchanged, and the cleaned files are gone.
+    If this raises, the log is unchanged, and the cleaned files are gone.
     """
     try:
-        if parts.flush.truncations != truncations:
-            raise ReplacedMeanwhileError(f"{parts.segments.name} was truncated.")
         _replace(parts, cleaned, now_ms)
     except StorageError:
         swap_files.discard(parts.segments.filesystem, parts.segments.path, cleaned)

@@ -197,12 +197,6 @@ class Segment(BatchFile):
         self.active = True
         self.end_offset = end_offset
 
-    def begin_appends(self) -> None:
-        """Accept appends again after the following segments were removed. Raises StorageError."""
-        self.offset_index(), self.time_index(), self.newest_timestamp()
-        self.active = True
-        self.files.index_pinned(self)
-
     def end_appends(self) -> None:
         """Accept no more appends, and drop what only appends and readers of the end need."""
         self.active = False
@@ -212,22 +206,6 @@ class Segment(BatchFile):
     def ends_at(self, end_offset: int) -> None:
         """Set the offset at which the next segment begins."""
         self.end_offset = end_offset
-
-    def cut(self, size: int, end_offset: int) -> None:
-        """Cut the segment off before the batch at a position and offset. Raises OSError, StorageError."""
-        self.truncate_file(size)
-        index, times = self.offset_index(), self.time_index()
-        self.size = size
-        self.end_offset = end_offset
-        index.truncate(size)
-        times.truncate(end_offset - self.base_offset)
-        self.indexed_position = index.last_position()
-        self.tail_offsets, self.tail_positions = [], []
-        self.full = False
-        if not size:
-            self.first_timestamp = None
-            self.roll_after_timestamp = self.roll_after_clock = NEVER
-        self.know_newest(segment_indexes.find_newest(self, index, times))
 
     def scanned(self, size: int, index: OffsetIndex, times: TimeIndex, newest: Newest) -> None:
         """Take over the result of a scan: `size` bytes are good, with these indexes. Raises OSError."""

@@ -109,10 +109,6 @@ class SegmentFiles:
         self._open.pop(segment, None)
         self._index_bytes -= self._index_sizes.pop(segment, 0)
 
-    def index_pinned(self, segment: HoldsIndexes) -> None:
-        """The segment accepts appends again: keep its indexes."""
-        self._index_bytes -= self._index_sizes.pop(segment, 0)
-
     def index_loaded(self, segment: HoldsIndexes, size: int) -> None:
         """A closed segment has loaded its indexes: drop the oldest ones if memory exceeds the limit."""
         self._index_bytes += size - self._index_sizes.pop(segment, 0)

@@ -136,22 +136,6 @@ def build(batches: BatchFile, interval: int) -> tuple[OffsetIndex, TimeIndex, Ne
     return index, times, Newest(newest, newest_offset)
 
 
-def find_newest(batches: BatchFile, index: OffsetIndex, times: TimeIndex) -> Newest:
-    """Find the newest timestamp from the time index and the batches after its last entry.
-
-    Raises StorageError.
-    """
-    newest, newest_offset, position = NO_TIMESTAMP, batches.base_offset, 0
-    if len(times):
-        newest, newest_offset = times.timestamps[-1], batches.base_offset + times.offsets[-1]
-        entry = index.floor(times.offsets[-1])
-        position = index.positions[entry] if entry >= 0 else 0
-    for _position, fields in walk(batches.open_file(), position, batches.size, verify=False):
-        if fields[8] > newest:
-            newest, newest_offset = fields[8], fields[0] + fields[6]
-    return Newest(newest, newest_offset)
-
-
 def save(
     batches: BatchFile,
     index: OffsetIndex | None,

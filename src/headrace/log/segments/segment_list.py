@@ -116,12 +116,6 @@ class SegmentList:
         """Remove all segments from a number on; call `end_at` next."""
         del self._all[number:], self.bases[number:]
 
-    def drop_last(self) -> None:
-        """Remove the last segment; the one before it accepts appends again. Raises StorageError."""
-        self.drop_from(len(self._all) - 1)
-        self.active = self._all[-1]
-        self.active.begin_appends()
-
     def replace(self, first: int, last: int, segment: Segment) -> list[Segment]:
         """Replace the segments from `first` to before `last`. Return the replaced ones."""
         replaced = self._all[first:last]
