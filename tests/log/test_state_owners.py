@@ -11,7 +11,7 @@ LOG = Path(headrace.log.__file__).parent
 
 # Records inside an owner, and objects that are still being created.
 ALLOWED = {
-    "folder/data_folder.py": {"partitions", "overrides", "broker_overrides", "deleting"},
+    "folder/data_folder.py": {"partitions", "overrides", "deleting"},
     "folder/upkeep.py": {"clean"},
     "producers/producer_state.py": {"epoch", "last_timestamp", "coordinator_epoch"},
     "producers/verification.py": {"epoch", "lowest_sequence"},

@@ -171,7 +171,8 @@ def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
 
 
 def test_the_expiration_can_be_set() -> None:
-    state = ProducerState("events-0", expiration_ms=10)
+    state = ProducerState("events-0")
+    state.expire_after(10)
     state.appended(batch(0), 0, 100)
     assert state.remove_expired(109) == 0
     assert state.remove_expired(110) == 1

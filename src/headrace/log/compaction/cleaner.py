@@ -22,7 +22,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Final
 
 from headrace.log.compaction import segment_writer
@@ -43,7 +42,6 @@ from headrace.wire.errors import WireError
 _log = logging.getLogger(__name__)
 
 AbortedIn = Callable[[PartitionLog, int, int], Sequence[AbortedTransaction]]
-StableOffset = Callable[[PartitionLog], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +68,11 @@ class Cleaner:
         logs: DataFolder,
         settings: CleanerSettings | None = None,
         *,
-        stable_offset: StableOffset = attrgetter("last_stable_offset"),
         aborted_in: AbortedIn = PartitionLog.aborted_between,
     ) -> None:
         """`aborted_in` returns the aborted transactions of a log between two offsets."""
         self._logs: Final = logs
         self.settings = settings or CleanerSettings()
-        self._stable_offset: Final = stable_offset
         self._aborted_in: Final = aborted_in
         self._under_way: CleaningJob | None = None
         self.waits_for_disk = False
@@ -108,7 +104,7 @@ class Cleaner:
             start_offset=log.start_offset,
             active_base=log.segments.active.base_offset,
             end_offset=log.end_offset,
-            limit_offset=min(self._stable_offset(log), log.flushed_offset),
+            limit_offset=min(log.last_stable_offset, log.flushed_offset),
             cleaned_offset=self._logs.cleaned_offset(log),
             now_ms=now_ms,
         )

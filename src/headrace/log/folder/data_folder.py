@@ -20,7 +20,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -135,7 +135,7 @@ class DataFolder:
                     f"The data folder {self.path} contains logs, but no list of topics.",
                     remedy="Restore catalogue.json from a backup, or choose another folder with --data-dir.",
                 )
-            self._save_catalogue()
+            self._save_catalogue(self._catalogue)
         else:
             self._catalogue = catalogue
         self._upkeep.load()
@@ -170,11 +170,16 @@ class DataFolder:
         for topic in self.topics.values():
             yield from topic.partitions
 
-    def _save_catalogue(self) -> None:
+    def _save_catalogue(self, catalogue: Catalogue) -> None:
+        """Replace the catalogue. If this raises StorageError, the old one still holds."""
         try:
-            write_catalogue(self.filesystem, self.path, self._catalogue)
+            write_catalogue(self.filesystem, self.path, catalogue)
         except OSError as error:
             raise StorageError(f"The list of topics cannot be written: {error}.") from error
+        self._catalogue = catalogue
+
+    def _save_entry(self, name: str, entry: TopicEntry) -> None:
+        self._save_catalogue(replace(self._catalogue, topics={**self._catalogue.topics, name: entry}))
 
     # Topics
 
@@ -191,12 +196,7 @@ class DataFolder:
             raise TopicExistsError(f"Topic '{name}' already exists.")
         entry = TopicEntry(id=topic_id or uuid.uuid4(), partitions=partitions, overrides=dict(overrides))
         logs = self._new_logs(name, entry.id, range(partitions), config)
-        self._catalogue.topics[name] = entry
-        try:
-            self._save_catalogue()
-        except StorageError:
-            del self._catalogue.topics[name]
-            raise
+        self._save_entry(name, entry)
         topic = Topic(name=name, id=entry.id, partitions=logs, overrides=entry.overrides)
         self._add(topic)
         return topic
@@ -209,7 +209,7 @@ class DataFolder:
             config=config,
             files=self._files,
             durable=self.durable,
-            owner=self._upkeep,
+            tell_change=self._upkeep.changed,
             now_ms=self._clock(),
             known=known,
             make_folder=None if there else make,
@@ -230,15 +230,9 @@ class DataFolder:
         """Add partitions to a topic, up to `total`. Raises UnknownTopicError, StorageError."""
         topic = self._topic(name)
         entry = self._catalogue.topics[name]
-        before = entry.partitions
         config = topic.partitions[0].config
-        logs = self._new_logs(name, topic.id, range(before, total), config)
-        entry.partitions = total
-        try:
-            self._save_catalogue()
-        except StorageError:
-            entry.partitions = before
-            raise
+        logs = self._new_logs(name, topic.id, range(entry.partitions, total), config)
+        self._save_entry(name, replace(entry, partitions=total))
         topic.partitions += logs
 
     def delete_topic(self, name: str) -> None:
@@ -247,14 +241,9 @@ class DataFolder:
         Raises UnknownTopicError, StorageError.
         """
         topic = self._topic(name)
-        entry = self._catalogue.topics.pop(name)
-        self._catalogue.deleting.add(topic.id)
-        try:
-            self._save_catalogue()
-        except StorageError:
-            self._catalogue.topics[name] = entry
-            self._catalogue.deleting.discard(topic.id)
-            raise
+        topics = {other: entry for other, entry in self._catalogue.topics.items() if other != name}
+        deleting = self._catalogue.deleting | {topic.id}
+        self._save_catalogue(replace(self._catalogue, topics=topics, deleting=deleting))
         del self.topics[name], self.topics_by_id[topic.id]
         now_ms = self._clock()
         for log in topic.partitions:
@@ -267,15 +256,8 @@ class DataFolder:
     def set_overrides(self, name: str, overrides: dict[str, str], config: LogConfig) -> None:
         """Replace a topic's settings. Raises UnknownTopicError, StorageError."""
         topic = self._topic(name)
-        entry = self._catalogue.topics[name]
-        before = entry.overrides
-        entry.overrides = dict(overrides)
-        try:
-            self._save_catalogue()
-        except StorageError:
-            entry.overrides = before
-            raise
-        topic.overrides = entry.overrides
+        self._save_entry(name, replace(self._catalogue.topics[name], overrides=dict(overrides)))
+        topic.overrides = dict(overrides)
         for log in topic.partitions:
             log.configure(config)
 
@@ -294,13 +276,7 @@ class DataFolder:
 
     def set_broker_overrides(self, overrides: dict[str, str]) -> None:
         """Raises StorageError."""
-        before = self._catalogue.broker_overrides
-        self._catalogue.broker_overrides = dict(overrides)
-        try:
-            self._save_catalogue()
-        except StorageError:
-            self._catalogue.broker_overrides = before
-            raise
+        self._save_catalogue(replace(self._catalogue, broker_overrides=dict(overrides)))
 
     def reserve_producer_ids(self, count: int) -> range:
         """Reserve producer ids that were never used before. Raises StorageError."""

@@ -33,7 +33,7 @@ METADATA: Final = "partition.metadata"
 _VERSION: Final = 1
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicEntry:
     """The catalogue's entry for one topic."""
 

@@ -1,7 +1,8 @@
-"""The rarely needed steps of appending: the first append, a full segment, markers of transactions.
+"""The rarely needed steps of appending: the first append, the next segment, markers of transactions.
 
-Byte format: none of its own. Crash behaviour: that of `PartitionLog.append`. Invariant: what fails here
-leaves the log as it was. Who may call: the partition log.
+The rules for when a segment begins are in `segment`; an idle log does not roll. Byte format: none of its own.
+Crash behaviour: that of `PartitionLog.append`, and of `roll`. Invariant: what fails here leaves the log as it
+was. Who may call: the partition log, retention.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.log.errors import BatchTooLargeError, StorageError
-from headrace.log.partition.rolling import roll
+from headrace.log.filesystem import remove_file
 from headrace.wire.record_batch import read_header
 
 if TYPE_CHECKING:
@@ -55,6 +56,37 @@ def make_room(parts: LogParts, size: int, now_ms: int) -> SegmentFile:
         )
     roll(parts, now_ms)
     return parts.segments.active.file or activate(parts)
+
+
+def roll(parts: LogParts, now_ms: int) -> None:
+    """Begin a new segment, unless the last one is empty. If this raises StorageError, nothing has changed.
+
+    The new file is created first: a crash leaves an empty last segment, which is valid, with or without the
+    indexes of the closed one.
+    """
+    segments = parts.segments
+    closing = segments.active
+    if not closing.size:
+        return
+    segment = segments.new(closing.end_offset, now_ms=now_ms)
+    try:
+        if closing.torn:
+            closing.truncate_file(closing.size)
+        try:
+            file = segments.files.open(segment, create=True)
+            segments.filesystem.truncate(file.descriptor, 0)
+            closing.complete_indexes()
+            parts.snapshots.write()
+        except (OSError, StorageError):
+            segment.forget()
+            remove_file(segments.filesystem, segment.log_path)
+            raise
+    except OSError as error:
+        raise StorageError(f"{segments.name} cannot begin a new segment: {error}.") from error
+    segments.append(segment)
+    parts.flush.segment_closed()
+    parts.status.changed()
+    segment.prepare_appends()
 
 
 def prepare_marker(parts: LogParts) -> None:

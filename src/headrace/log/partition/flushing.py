@@ -15,6 +15,7 @@ tickets.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from headrace.log.filesystem import write_fully
@@ -28,51 +29,30 @@ if TYPE_CHECKING:
 _REWRITE_CHUNK: Final = 1 << 20
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FlushTicket:
     """The work of one sync, and the offset before which everything is safe afterwards."""
 
-    __slots__ = (
-        "_directories",
-        "_files",
-        "_paths",
-        "_rewrite",
-        "_state",
-        "position",
-        "segment",
-        "target_offset",
-    )
-
-    def __init__(
-        self,
-        state: FlushState,
-        *,
-        files: list[tuple[SegmentFile, int, int]],
-        paths: list[str],
-        directories: list[str],
-        target_offset: int,
-        segment: Segment,
-        position: int,
-        rewrite: bool,
-    ) -> None:
-        """`files` with the dirty range of each; `paths` of the other files of closed segments."""
-        self._state: Final = state
-        self._files: Final = files
-        self._paths: Final = paths
-        self._directories: Final = directories
-        self._rewrite: Final = rewrite
-        self.target_offset: Final = target_offset
-        self.segment: Final = segment
-        self.position: Final = position
+    state: FlushState
+    files: list[tuple[SegmentFile, int, int]]
+    """With the dirty range of each."""
+    paths: list[str]
+    """Of the other files of closed segments."""
+    directories: list[str]
+    target_offset: int
+    segment: Segment
+    position: int
+    rewrite: bool
 
     def sync(self) -> None:
         """Sync everything; in any thread. If it raises OSError, nothing is known to be safe."""
         filesystem = self.segment.filesystem
         try:
-            for file, start, end in self._files:
-                if self._rewrite:
+            for file, start, end in self.files:
+                if self.rewrite:
                     _write_again(file, start, end)
                 filesystem.fdatasync(file.descriptor)
-            for path in self._paths:
+            for path in self.paths:
                 try:
                     descriptor = filesystem.open(path, write=True)
                 except FileNotFoundError:
@@ -81,13 +61,13 @@ class FlushTicket:
                     filesystem.fdatasync(descriptor)
                 finally:
                     filesystem.close(descriptor)
-            for directory in self._directories:
+            for directory in self.directories:
                 try:
                     filesystem.sync_directory(directory)
                 except FileNotFoundError:
                     continue  # the topic has been deleted
         except OSError:
-            self._state.sync_failed(names_too=bool(self._directories))
+            self.state.sync_failed(names_too=bool(self.directories))
             raise
 
 
@@ -182,7 +162,7 @@ class FlushState:
                 paths.append(snapshot_path(segments.path, segment.end_offset))
         parent = segments.path.rpartition("/")[0]
         ticket = FlushTicket(
-            self,
+            state=self,
             files=files,
             paths=paths,
             directories=[segments.path] * self._new_names + [parent] * self._new_folder,

@@ -12,19 +12,23 @@ For example, epoch 0 from offset 0 on and epoch 3 from offset 120 on:
     0 0
     3 120
 
-Invariants: epochs and start offsets both increase from entry to entry. Nothing here touches a file:
-`to_bytes` and `load` handle its content, and `epoch_file` replaces it as a whole, so a crash leaves the old
-or the new one. Opening a log removes superfluous entries (the log's end or start moved and the file did not)
-with `truncate_from_end` and `truncate_from_start`.
+Invariants: epochs and start offsets both increase from entry to entry. Crash behaviour: the file is replaced
+as a whole; a damaged file counts as missing, and the epochs are found in the batches that recovery looks at.
+Opening a log removes superfluous entries (the log's end or start moved and the file did not).
 
-Who may call: `epoch_file` and recovery, from one thread.
+Who may call: the partition log and its parts, from one thread.
 """
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from typing import Final
 
+from headrace.log.filesystem import FileSystem, read_file, write_atomically
+
+_log = logging.getLogger(__name__)
+EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 VERSION: Final = 0
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
@@ -134,3 +138,47 @@ class LeaderEpochs:
         except ValueError as error:
             self.clear()
             raise CorruptCheckpointError(f"not a leader epoch checkpoint: {error}") from error
+
+
+class EpochFile(LeaderEpochs):
+    """The epochs of one partition with their file; each batch gets the `current` one."""
+
+    __slots__ = ("_filesystem", "_path", "_sync", "current")
+
+    def __init__(self, folder: str, filesystem: FileSystem, *, sync: bool) -> None:
+        super().__init__()
+        self._path: Final = f"{folder}/{EPOCHS_FILE}"
+        self._filesystem: Final = filesystem
+        self._sync: Final = sync
+        self.current = 0
+
+    def read(self) -> None:
+        """Load the file. Raises OSError."""
+        try:
+            self.load(read_file(self._filesystem, self._path))
+        except CorruptCheckpointError as error:
+            _log.warning("ignoring the damaged file %s: %s", self._path, error)
+
+    def write(self) -> None:
+        """Raises OSError."""
+        write_atomically(self._filesystem, self._path, self.to_bytes(), sync=self._sync)
+
+    def resume(self) -> bool:
+        """Continue with the newest epoch. Return False if none is known."""
+        latest = self.latest
+        self.current = latest or 0
+        return latest is not None
+
+    def begin_next(self, start_offset: int, end_offset: int) -> None:
+        """Begin a new epoch at the end of a log with this start and end. Raises OSError."""
+        latest = self.latest
+        self.truncate_from_start(start_offset)
+        self.truncate_from_end(end_offset)
+        self.current = 0 if latest is None else latest + 1
+        self.assign(self.current, end_offset)
+        self.write()
+
+    def start_moved(self, start_offset: int) -> None:
+        """Drop the epochs before the new start of the log. Raises OSError."""
+        if self.truncate_from_start(start_offset):
+            self.write()

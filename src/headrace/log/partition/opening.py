@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.log.errors import StorageError
 from headrace.log.filesystem import remove_file
-from headrace.log.partition.epoch_file import EPOCHS_FILE
-from headrace.log.partition.partition_log import LogOwner, PartitionLog
+from headrace.log.partition.leader_epochs import EPOCHS_FILE
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.partition.parts import LogParts
 from headrace.log.partition.recovery import NOTHING_KNOWN, KnownState, find_end
 from headrace.log.partition.retention import START_FILE, read_start
@@ -38,7 +38,7 @@ def open_log(
     config: LogConfig,
     files: SegmentFiles,
     durable: bool,
-    owner: LogOwner,
+    tell_change: Callable[[PartitionLog], None],
     now_ms: int,
     known: KnownState = NOTHING_KNOWN,
     make_folder: Callable[[], None] | None = None,
@@ -49,7 +49,12 @@ def open_log(
     part of creating a log.
     """
     log = PartitionLog(
-        folder, config=config, files=files, durable=durable, owner=owner, make_folder=make_folder
+        folder,
+        config=config,
+        files=files,
+        durable=durable,
+        tell_change=tell_change,
+        make_folder=make_folder,
     )
     parts = log.parts
     if make_folder is not None:

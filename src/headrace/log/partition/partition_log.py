@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from crc32c import crc32c
 
@@ -34,7 +34,6 @@ from headrace.log.partition import (
     reading,
     record_set,
     retention,
-    rolling,
     segment_swap,
     timestamps,
     written_point,
@@ -60,16 +59,11 @@ if TYPE_CHECKING:
 __all__ = ["Appended", "CommittedRead", "FileRange", "FlushTicket", "PartitionLog", "ReadResult"]
 
 
-class LogOwner(Protocol):
-    """Keeps the checkpoints of logs."""
-
-    def changed(self, log: PartitionLog) -> None:
-        """A log has changed for the first time since its last checkpoint."""
-        ...
-
-
 class PartitionLog:
-    """Created by `opening.open_log`, which also fills its parts."""
+    """Created by `opening.open_log`, which also fills its parts.
+
+    It calls `tell_change` for the first change after each checkpoint.
+    """
 
     __slots__ = ("__weakref__", "_pwrite", "durable", "name", "parts", "path", "segments")
 
@@ -80,7 +74,7 @@ class PartitionLog:
         config: LogConfig,
         files: SegmentFiles,
         durable: bool,
-        owner: LogOwner,
+        tell_change: Callable[[PartitionLog], None],
         make_folder: Callable[[], None] | None = None,
     ) -> None:
         self.parts: Final = LogParts(
@@ -89,7 +83,7 @@ class PartitionLog:
             config,
             durable=durable,
             make_folder=make_folder,
-            tell_change=lambda: owner.changed(self),
+            tell_change=lambda: tell_change(self),
         )
         self.segments: Final = self.parts.segments
         self.path: Final = folder
@@ -235,7 +229,7 @@ class PartitionLog:
         segment.appended(last_offset, timestamp, size, now_ms)
         if producer_id >= 0:
             parts.producers.appended(header, base_offset, timestamp)
-        parts.snapshots.count_batch()
+        parts.snapshots.count(1)
         if not parts.status.dirty:
             parts.status.changed()
         return Appended(base_offset, last_offset, log_append_time, segments.start_offset, False)
@@ -270,7 +264,7 @@ class PartitionLog:
 
     def roll(self, *, now_ms: int = 0) -> None:
         """Begin a new segment, unless the last is empty. If it raises StorageError, nothing has changed."""
-        rolling.roll(self.parts, now_ms)
+        appending.roll(self.parts, now_ms)
 
     # Producers
 

@@ -21,9 +21,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from headrace.log.partition.deleted_files import DeletedFiles
-from headrace.log.partition.epoch_file import EpochFile
 from headrace.log.partition.flushing import FlushState
-from headrace.log.partition.status import LogStatus
+from headrace.log.partition.leader_epochs import EpochFile
 from headrace.log.producers.aborted_transactions import AbortedTransactions
 from headrace.log.producers.producer_state import ProducerState
 from headrace.log.producers.snapshots import ProducerSnapshots
@@ -32,6 +31,37 @@ from headrace.log.segments.segment_list import SegmentList
 if TYPE_CHECKING:
     from headrace.log.config import LogConfig
     from headrace.log.segments.segment_files import SegmentFiles
+
+
+class LogStatus:
+    """The owner of the log is told about the first change after each checkpoint, and about no other."""
+
+    __slots__ = ("_tell", "closed", "dirty", "make_folder")
+
+    def __init__(self, make_folder: Callable[[], None] | None, tell: Callable[[], None]) -> None:
+        # Creates the folder; None if that exists.
+        self.make_folder = make_folder
+        self._tell: Final = tell
+        self.closed = False
+        self.dirty = False
+
+    def changed(self) -> None:
+        """Ask the next checkpoint to include this log."""
+        if not self.dirty:
+            self.dirty = True
+            self._tell()
+
+    def checkpointed(self) -> None:
+        """A checkpoint includes all changes so far."""
+        self.dirty = False
+
+    def close(self) -> None:
+        """Allow no more appends or flushes."""
+        self.closed = True
+
+    def folder_made(self) -> None:
+        """The folder exists, with the files that belong to every log."""
+        self.make_folder = None
 
 
 class LogParts:

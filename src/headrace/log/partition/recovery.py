@@ -180,7 +180,7 @@ def _scan_segment(parts: LogParts, segment: Segment, position: int, expected: in
     if good < segment.size:
         _log.warning("cutting the last %d bytes off %s", segment.size - good, segment.log_path)
     segment.scanned(good, index, times, Newest(newest, newest_offset))
-    parts.snapshots.count_batches(batches)
+    parts.snapshots.count(batches)
     return expected
 
 

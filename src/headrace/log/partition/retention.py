@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.log.errors import OffsetOutOfRangeError, StorageError
 from headrace.log.filesystem import FileSystem, read_file, write_atomically
-from headrace.log.partition.rolling import roll
+from headrace.log.partition.appending import roll
 
 if TYPE_CHECKING:
     from headrace.log.partition.parts import LogParts

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.log.errors import StorageError
 from headrace.log.segments.batch_walk import Fields, header_of, walk
 from headrace.log.segments.segment import Segment
-from headrace.log.segments.segment_indexes import NO_TIMESTAMP
+from headrace.log.segments.segment_indexes import NO_TIMESTAMP, is_right
 from headrace.wire.errors import CorruptBatchError
 from headrace.wire.record_batch import LOG_APPEND_TIME, LOG_OVERHEAD
 from headrace.wire.records import read_records
@@ -24,7 +24,7 @@ Found = tuple[int, int, int]
 
 
 def first_at_or_after(parts: LogParts, timestamp: int) -> Found | None:
-    """Timestamp, offset and leader epoch of the first record at or after a time. Raises StorageError."""
+    """See `PartitionLog.offset_for_timestamp`."""
     for segment in parts.segments:
         if segment.size and segment.newest_timestamp() >= timestamp:
             found = _search(segment, timestamp, parts.segments.start_offset)
@@ -34,10 +34,7 @@ def first_at_or_after(parts: LogParts, timestamp: int) -> Found | None:
 
 
 def newest(parts: LogParts) -> Found | None:
-    """Timestamp, offset and leader epoch of the first record with the newest timestamp.
-
-    Raises StorageError.
-    """
+    """See `PartitionLog.offset_of_max_timestamp`."""
     start, limit = parts.segments.start_offset, parts.flush.high_water_mark
     best: Found | None = None
     for segment in parts.segments:
@@ -89,7 +86,7 @@ def _position_before(segment: Segment, timestamp: int, start: int) -> int:
         if entry < 0:
             place = segment.locate(max(start, segment.base_offset))
             return 0 if place is None else place.position
-        if segment.time_entry_is_right(entry):
+        if is_right(segment, segment.offset_index(), times, entry):
             place = segment.locate(segment.base_offset + times.offsets[entry])
             if place is not None:
                 return place.position

@@ -73,9 +73,9 @@ class ProducerState:
 
     __slots__ = ("_producers", "_unsynced", "expiration_ms", "ongoing", "partition", "verifications")
 
-    def __init__(self, partition: str = "", *, expiration_ms: int = EXPIRATION_MS) -> None:
+    def __init__(self, partition: str = "") -> None:
         self.partition = partition
-        self.expiration_ms = expiration_ms
+        self.expiration_ms = EXPIRATION_MS
         self.verifications: Final = Verifications()
         # First offset of the open transaction of each producer.
         self.ongoing: dict[int, int] = {}
@@ -301,12 +301,11 @@ class ProducerState:
         self.verifications.remove_older(oldest)
         return len(expired)
 
-    def clear(self, end_offset: int = 0) -> None:
-        """Forget everything except unsynced ends of transactions before `end_offset`."""
+    def clear(self) -> None:
         self._producers.clear()
         self.ongoing.clear()
         self.verifications.clear()
-        self._unsynced = [known for known in self._unsynced if known[1] < end_offset]
+        self._unsynced.clear()
 
     def snapshot(self) -> bytes:
         """The content of a snapshot file for the current state."""

@@ -47,20 +47,12 @@ class ProducerSnapshots:
         self._segments_joined = False
         self.batches_since = 0
 
-    @property
-    def offsets(self) -> tuple[int, ...]:
-        return tuple(self._offsets)
-
     def found(self, offsets: Iterable[int]) -> None:
         """Set the offsets of the snapshots in the folder."""
         self._offsets = sorted(offsets)
 
-    def count_batch(self) -> None:
-        """Count a batch that was appended."""
-        self.batches_since += 1
-
-    def count_batches(self, batches: int) -> None:
-        """Count batches that recovery found after the newest snapshot."""
+    def count(self, batches: int) -> None:
+        """Count batches that were appended, or that recovery found after the newest snapshot."""
         self.batches_since += batches
 
     def segments_joined(self) -> None:
@@ -101,7 +93,7 @@ class ProducerSnapshots:
         if base_offset in self._offsets[:-1]:
             self._remove(base_offset)
 
-    def restore(self, end_offset: int, now_ms: int | None) -> None:
+    def restore(self, end_offset: int, now_ms: int) -> None:
         """Restore the state before `end_offset` from a snapshot and the batches after it.
 
         Snapshots after `end_offset` belong to batches that are gone, and are removed. So are those before the
@@ -111,7 +103,7 @@ class ProducerSnapshots:
         first = self._segments.bases[0]
         for offset in [offset for offset in self._offsets if not first <= offset <= end_offset]:
             self._remove(offset)
-        self._producers.clear(end_offset)
+        self._producers.clear()
         offset = self._segments.start_offset
         for candidate in reversed(self._offsets):
             if self._load(candidate, self._producers, now_ms):

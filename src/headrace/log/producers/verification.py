@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 from headrace.log.errors import OutOfOrderSequenceError
 from headrace.wire.control_batches import EndMarker
 
-LEGACY: Final = 0
 EPOCH_BUMP: Final = 2
 """The first version of the transaction protocol in which every transaction has its own epoch."""
 

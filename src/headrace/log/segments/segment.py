@@ -295,10 +295,6 @@ class Segment(BatchFile):
             # They are in memory; a restart that needs them rebuilds them again.
             _log.warning("the indexes of %s cannot be written: %s", self.log_path, error)
 
-    def time_entry_is_right(self, entry: int) -> bool:
-        """Whether an entry of the time index agrees with its batch. Raises StorageError."""
-        return segment_indexes.is_right(self, self.offset_index(), self.time_index(), entry)
-
     def _take_indexes(self, index: OffsetIndex, times: TimeIndex) -> None:
         self.index, self.times = index, times
         self.indexed_position = index.last_position()
