@@ -51,9 +51,5 @@ class LogConfig:
     def delete(self) -> bool:
         return "delete" in self.cleanup_policy
 
-    @property
-    def log_append_time(self) -> bool:
-        return self.timestamp_type == "LogAppendTime"
-
 
 DEFAULT_CONFIG: Final = LogConfig()

@@ -81,16 +81,8 @@ class OutOfOrderSequenceError(ProducerError):
     """A sequence number that does not follow the producer's last one."""
 
 
-class DuplicateSequenceError(ProducerError):
-    """A batch that was written so long ago that its offsets are no longer known."""
-
-
 class InvalidProducerEpochError(ProducerError):
     """A producer epoch lower than the newest one seen: another instance has taken over."""
-
-
-class UnknownProducerIdError(ProducerError):
-    """The log has no state for this producer where it needs some."""
 
 
 class InvalidTransactionStateError(ProducerError):

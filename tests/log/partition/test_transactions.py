@@ -342,6 +342,6 @@ def test_markers_on_topics_of_all_kinds(tmp_path: Path, config: LogConfig) -> No
         assert data.ranges is not None
         header = scan(data.ranges.read())[0]
         assert (header.control, header.compression, header.max_timestamp) == (True, 0, NOW + 5)
-        assert header.log_append_time == config.log_append_time
+        assert header.log_append_time == (config.timestamp_type == "LogAppendTime")
         assert header == read_header(data.ranges.read())
         assert values(log) == [b"x"]

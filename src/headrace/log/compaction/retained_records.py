@@ -100,33 +100,23 @@ def dirty_part(
     first_dirty = start_offset
     if cleaned_offset is not None and start_offset <= cleaned_offset <= end_offset:
         first_dirty = cleaned_offset
+    # Where each closed segment ends.
+    ends = [*(segment.base_offset for segment in closed[1:]), active_base][: len(closed)]
+    dirty = [segment for segment, end in zip(closed, ends, strict=True) if end > first_dirty]
     limit = min(limit_offset, active_base)
-    overdue = False
-    for number, segment in enumerate(closed):
-        if _end_of(closed, number, active_base) <= first_dirty:
-            continue
+    for segment in dirty:
         if config.min_compaction_lag_ms > 0 and (
             segment.newest_timestamp > now_ms - config.min_compaction_lag_ms
         ):
             limit = min(limit, segment.base_offset)
             break
-    for number, segment in enumerate(closed):
-        if _end_of(closed, number, active_base) > first_dirty and (
-            0 < segment.first_timestamp < now_ms - config.max_compaction_lag_ms
-        ):
-            overdue = config.max_compaction_lag_ms < FOREVER
-    # A round ends at the beginning of a segment: the segment that contains the limit is not touched.
-    end = start_offset
-    for number in range(len(closed)):
-        following = _end_of(closed, number, active_base)
-        if following <= limit:
-            end = following
-    clean_bytes = sum(segment.size for segment in closed if segment.base_offset < first_dirty)
-    dirty_bytes = sum(
-        segment.size
-        for number, segment in enumerate(closed)
-        if segment.base_offset < end and _end_of(closed, number, active_base) > first_dirty
+    overdue = config.max_compaction_lag_ms < FOREVER and any(
+        0 < segment.first_timestamp < now_ms - config.max_compaction_lag_ms for segment in dirty
     )
+    # A round ends at the beginning of a segment: the segment that contains the limit is not touched.
+    end = max([end for end in ends if end <= limit], default=start_offset)
+    clean_bytes = sum(segment.size for segment in closed if segment.base_offset < first_dirty)
+    dirty_bytes = sum(segment.size for segment in dirty if segment.base_offset < end)
     if end <= first_dirty:
         end, dirty_bytes = first_dirty, 0
     return DirtyPart(
@@ -136,10 +126,6 @@ def dirty_part(
         dirty_bytes=dirty_bytes,
         overdue=overdue,
     )
-
-
-def _end_of(closed: Sequence[ClosedSegment], number: int, active_base: int) -> int:
-    return closed[number + 1].base_offset if number + 1 < len(closed) else active_base
 
 
 class SegmentSizes(NamedTuple):

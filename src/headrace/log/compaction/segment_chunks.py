@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from headrace.log.compaction.cleaning_task import Pace
 from headrace.log.filesystem import FileSystem
 from headrace.log.segments.batch_walk import Fields
+from headrace.log.segments.segment_files import SegmentFile
 from headrace.wire.errors import CorruptBatchError
 from headrace.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, SMALLEST_LENGTH
 
@@ -53,64 +54,55 @@ class SegmentChunks:
     def path(self, base_offset: int) -> str:
         return f"{self._folder}/{base_offset:020d}.log"
 
+    def _open(self, base_offset: int) -> SegmentFile:
+        return SegmentFile(self._filesystem, self.path(base_offset), write=False)
+
     def forwards(self, base_offset: int, size: int) -> Iterator[Chunk]:
         """The whole segment, from its beginning."""
         if not size:
             return
-        filesystem = self._filesystem
-        descriptor = filesystem.open(self.path(base_offset))
-        try:
-            position, wanted, expected = 0, _READ, base_offset
-            while position < size:
-                data = filesystem.pread(descriptor, min(wanted, size - position), position)
-                batches, end, missing = _batches(data, position, expected)
-                if not batches and (len(data) == size - position or missing <= len(data)):
-                    raise CorruptBatchError(f"no whole batch at byte {position} of segment {base_offset}")
-                if batches:
-                    expected = batches[-1][1][0] + batches[-1][1][6] + 1
-                wanted = max(_READ, missing)
-                position += end
-                self._passed(end)
-                yield Chunk(data, batches)
-        finally:
-            filesystem.close(descriptor)
+        file = self._open(base_offset)
+        position, wanted, expected = 0, _READ, base_offset
+        while position < size:
+            data = file.pread(min(wanted, size - position), position)
+            batches, end, missing = _batches(data, position, expected)
+            if not batches and (len(data) == size - position or missing <= len(data)):
+                raise CorruptBatchError(f"no whole batch at byte {position} of segment {base_offset}")
+            if batches:
+                expected = batches[-1][1][0] + batches[-1][1][6] + 1
+            wanted = max(_READ, missing)
+            position += end
+            self._passed(end)
+            yield Chunk(data, batches)
 
     def beginning(self, base_offset: int, size: int) -> Iterator[bytes]:
         """The first bytes of a segment, unparsed."""
-        filesystem = self._filesystem
-        descriptor = filesystem.open(self.path(base_offset))
-        try:
-            position = 0
-            while position < size:
-                data = filesystem.pread(descriptor, min(_READ, size - position), position)
-                if not data:
-                    raise CorruptBatchError(f"segment {base_offset} ends at byte {position}, before {size}")
-                position += len(data)
-                self._passed(len(data))
-                yield data
-        finally:
-            filesystem.close(descriptor)
+        file = self._open(base_offset)
+        position = 0
+        while position < size:
+            data = file.pread(min(_READ, size - position), position)
+            if not data:
+                raise CorruptBatchError(f"segment {base_offset} ends at byte {position}, before {size}")
+            position += len(data)
+            self._passed(len(data))
+            yield data
 
     def headers(self, base_offset: int, size: int) -> Iterator[tuple[int, Fields]]:
         """The position of each batch in the file, and its header."""
-        filesystem = self._filesystem
-        descriptor = filesystem.open(self.path(base_offset))
-        try:
-            position, expected = 0, base_offset
-            while position < size:
-                data = filesystem.pread(descriptor, min(_HEADERS_READ, size - position), position)
-                self._passed(len(data))
-                at = 0
-                while at + HEADER_SIZE <= len(data):
-                    fields = _header(data, at, position, expected)
-                    yield position + at, fields
-                    expected = fields[0] + fields[6] + 1
-                    at += fields[1] + LOG_OVERHEAD
-                if not at or position + at > size:
-                    raise CorruptBatchError(f"no whole batch at the end of segment {base_offset}")
-                position += at
-        finally:
-            filesystem.close(descriptor)
+        file = self._open(base_offset)
+        position, expected = 0, base_offset
+        while position < size:
+            data = file.pread(min(_HEADERS_READ, size - position), position)
+            self._passed(len(data))
+            at = 0
+            while at + HEADER_SIZE <= len(data):
+                fields = _header(data, at, position, expected)
+                yield position + at, fields
+                expected = fields[0] + fields[6] + 1
+                at += fields[1] + LOG_OVERHEAD
+            if not at or position + at > size:
+                raise CorruptBatchError(f"no whole batch at the end of segment {base_offset}")
+            position += at
 
     def extents(self, base_offset: int, size: int, look: Callable[[int, Fields], bool]) -> list[Extent]:
         """Parts of a segment, each to be read at once, with the batches for which `look` returns True.
@@ -137,26 +129,18 @@ class SegmentChunks:
         """Read these parts, beginning with the last; within each the batches are in order."""
         if not extents:
             return
-        filesystem = self._filesystem
-        descriptor = filesystem.open(self.path(base_offset))
-        try:
-            for start, end in reversed(extents):
-                data = filesystem.pread(descriptor, end - start, start)
-                batches, size, _ = _batches(data, start, base_offset)
-                if size != end - start:
-                    raise CorruptBatchError(f"segment {base_offset} is not what it was")
-                self._passed(size)
-                yield Chunk(data, batches)
-        finally:
-            filesystem.close(descriptor)
+        file = self._open(base_offset)
+        for start, end in reversed(extents):
+            data = file.pread(end - start, start)
+            batches, size, _ = _batches(data, start, base_offset)
+            if size != end - start:
+                raise CorruptBatchError(f"segment {base_offset} is not what it was")
+            self._passed(size)
+            yield Chunk(data, batches)
 
     def read_batch(self, base_offset: int, position: int, fields: Fields) -> bytes:
         """One batch of a segment."""
-        descriptor = self._filesystem.open(self.path(base_offset))
-        try:
-            return self._filesystem.pread(descriptor, fields[1] + LOG_OVERHEAD, position)
-        finally:
-            self._filesystem.close(descriptor)
+        return self._open(base_offset).pread(fields[1] + LOG_OVERHEAD, position)
 
     def _passed(self, size: int) -> None:
         self.bytes_read += size

@@ -79,17 +79,8 @@ def write_written_points(
         filesystem.sync_directory(folder)
 
 
-def read_recovery_points(filesystem: FileSystem, folder: str) -> dict[str, int]:
-    """Flushed offsets by folder name; empty if the file is missing or damaged."""
-    return _read_offsets(filesystem, folder, RECOVERY_POINTS)
-
-
-def read_cleaned_offsets(filesystem: FileSystem, folder: str) -> dict[str, int]:
-    """Like `read_recovery_points`. A missing entry costs a round of cleaning."""
-    return _read_offsets(filesystem, folder, CLEANED_OFFSETS)
-
-
-def _read_offsets(filesystem: FileSystem, folder: str, name: str) -> dict[str, int]:
+def read_offsets(filesystem: FileSystem, folder: str, name: str) -> dict[str, int]:
+    """Offsets by folder name, from a file in Kafka's format; empty if the file is missing or damaged."""
     try:
         lines = read_file(filesystem, f"{folder}/{name}").decode().splitlines()
         if int(lines[0]) != _KAFKA_VERSION or int(lines[1]) != len(lines) - 2:

@@ -70,10 +70,6 @@ def _wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _default_config(_overrides: Mapping[str, str]) -> LogConfig:
-    return DEFAULT_CONFIG
-
-
 class DataFolder:
     """Created by `open`; `close` it, or use it in a `with` statement."""
 
@@ -100,7 +96,7 @@ class DataFolder:
         cls,
         path: Path | str,
         *,
-        config_of: Callable[[Mapping[str, str]], LogConfig] = _default_config,
+        config_of: Callable[[Mapping[str, str]], LogConfig] = lambda _overrides: DEFAULT_CONFIG,
         durable: bool = False,
         filesystem: FileSystem | None = None,
         clock: Callable[[], int] = _wall_clock_ms,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.log.errors import StorageError
 from headrace.log.filesystem import FileSystem
 from headrace.log.folder import checkpoints
-from headrace.log.folder.checkpoints import WrittenPoints
+from headrace.log.folder.checkpoints import WrittenPoints, read_offsets
 from headrace.log.partition.flushing import FlushTicket
 from headrace.log.partition.recovery import KnownState
 
@@ -59,8 +59,8 @@ class Upkeep:
         if not (self._clean or self._same_boot):
             written.points.clear()
         self._written = WrittenPoints(boot=boot, points=written.points)
-        self._recovery_points = checkpoints.read_recovery_points(self._filesystem, self._path)
-        self._cleaned_offsets = checkpoints.read_cleaned_offsets(self._filesystem, self._path)
+        self._recovery_points = read_offsets(self._filesystem, self._path, checkpoints.RECOVERY_POINTS)
+        self._cleaned_offsets = read_offsets(self._filesystem, self._path, checkpoints.CLEANED_OFFSETS)
         if self._clean or not self._same_boot:
             checkpoints.write_written_points(self._filesystem, self._path, self._written, sync=self._clean)
 

@@ -381,7 +381,9 @@ class PartitionLog:
     @property
     def has_unsaved(self) -> bool:
         """Whether `save` would write anything."""
-        return self.parts.status.dirty or written_point.has_unsaved(self.parts)
+        parts = self.parts
+        loaded = parts.segments.active.index is not None
+        return parts.status.dirty or loaded or parts.snapshots.batches_since > 0
 
     def save(self) -> None:
         """Write what is only in memory, so that a start need not read any batches. Raises OSError."""

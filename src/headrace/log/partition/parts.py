@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class LogStatus:
-    """The owner of the log is told about the first change after each checkpoint, and about no other."""
+    """Calls `tell` for the first change after each checkpoint, and for no other."""
 
     __slots__ = ("_tell", "closed", "dirty", "make_folder")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.log.errors import StorageError
 from headrace.log.partition.written_point import Point
-from headrace.log.producers.replay import replay_batch
+from headrace.log.producers.snapshots import replay_batch
 from headrace.log.segments.batch_walk import header_of, walk
 from headrace.log.segments.offset_index import OffsetIndex
 from headrace.log.segments.segment_indexes import NO_TIMESTAMP, Newest

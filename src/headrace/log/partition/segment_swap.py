@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from headrace.log.errors import StorageError
 from headrace.log.segments import swap_files
 from headrace.log.segments.segment_indexes import Newest
-from headrace.log.segments.swap_files import SWAP, CleanedSegment
+from headrace.log.segments.swap_files import CLEANED, SWAP, CleanedSegment
 
 if TYPE_CHECKING:
     from headrace.log.partition.parts import LogParts
@@ -51,7 +51,7 @@ def _replace(parts: LogParts, cleaned: CleanedSegment, now_ms: int) -> None:
     if parts.status.closed or bases != cleaned.bases or last >= len(segments):
         raise ReplacedMeanwhileError(f"segments of {segments.name} changed while they were cleaned.")
     try:
-        swap_files.begin_swap(segments.filesystem, segments.path, base_offset)
+        swap_files.rename_all(segments.filesystem, segments.path, base_offset, CLEANED, SWAP)
     except OSError as error:
         raise StorageError(f"segments of {segments.name} cannot be replaced: {error}.") from error
     segment = segments.new(base_offset, now_ms=now_ms, size=cleaned.size)
@@ -84,7 +84,7 @@ def _mark_deleted(parts: LogParts, replaced: list[Segment], now_ms: int) -> bool
 def _finish(segment: Segment) -> None:
     """Give the files their final names; if that fails, the next start does it."""
     try:
-        swap_files.finish_swap(segment.filesystem, segment.folder, segment.base_offset)
+        swap_files.rename_all(segment.filesystem, segment.folder, segment.base_offset, SWAP, "")
     except OSError as error:
         _log.warning("%s cannot be renamed: %s", segment.log_path, error)
     else:

@@ -27,11 +27,6 @@ class Point(NamedTuple):
     """The number of known producers: without any, there is no snapshot to load."""
 
 
-def has_unsaved(parts: LogParts) -> bool:
-    """Whether `save` would write anything."""
-    return parts.segments.active.index is not None or parts.snapshots.batches_since > 0
-
-
 def save(parts: LogParts) -> None:
     """Write what is only in memory, so that a start need not read any batches. Raises OSError."""
     if parts.segments.active.index is not None:

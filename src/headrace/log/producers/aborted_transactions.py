@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Final
 from headrace.log.errors import StorageError
 from headrace.log.filesystem import read_file
 from headrace.log.producers.producer_state import ProducerState
-from headrace.log.producers.replay import replay_all, replay_batch
+from headrace.log.producers.snapshots import ProducerSnapshots, replay_all, replay_batch
 from headrace.log.segments.batch_walk import walk
 from headrace.log.segments.offset_index import CorruptIndexError
 from headrace.log.segments.segment import NEVER, Segment
 from headrace.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 
 if TYPE_CHECKING:
-    from headrace.log.producers.snapshots import ProducerSnapshots
     from headrace.log.segments.segment_list import SegmentList
 
 _log = logging.getLogger(__name__)

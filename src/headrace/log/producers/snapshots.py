@@ -1,4 +1,4 @@
-"""Snapshot files of the producer state: writing them, removing them, and restoring the state from them.
+"""Snapshot files of the producer state, and restoring the state from them and from the batches after them.
 
 Byte format of `<offset>.snapshot`: `producer_snapshot`, with the state after all batches before `offset`. One
 is written at the beginning of each segment, one when the log is closed, and one from time to time in between,
@@ -7,7 +7,7 @@ so that a start after a crash has few batches to replay.
 Owns the list of these files and the number of batches since the newest. Invariants: besides the newest, only
 snapshots at the beginning of a segment are kept. Crash behaviour: a snapshot is a shortcut; if one is missing
 or damaged, the one before it is used, or else the whole log is replayed. Who may call: the partition log and
-its parts.
+its parts. Of the records, only markers of transactions are read.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from headrace.log.errors import StorageError
 from headrace.log.filesystem import read_file, remove_file, write_atomically
 from headrace.log.producers.producer_snapshot import CorruptSnapshotError
-from headrace.log.producers.replay import replay_all
+from headrace.log.segments.batch_walk import Fields, header_of, walk
+from headrace.wire.control_batches import read_end_marker
+from headrace.wire.errors import WireError
+from headrace.wire.record_batch import CONTROL, LOG_OVERHEAD
 
 if TYPE_CHECKING:
-    from headrace.log.producers.producer_state import ProducerState
+    from headrace.log.producers.producer_state import Ended, ProducerState
+    from headrace.log.segments.segment import Segment
     from headrace.log.segments.segment_list import SegmentList
 
 _log = logging.getLogger(__name__)
@@ -31,6 +36,42 @@ _BATCHES_PER_SNAPSHOT: Final = 1000
 
 def snapshot_path(folder: str, offset: int) -> str:
     return f"{folder}/{offset:020d}.snapshot"
+
+
+def replay_batch(producers: ProducerState, segment: Segment, position: int, fields: Fields) -> Ended | None:
+    """Replay one batch of a producer. Return the transaction that it ends, if any. Raises StorageError."""
+    header = header_of(fields)
+    if not fields[5] & CONTROL:
+        producers.appended(header, fields[0], fields[8])
+        return None
+    batch = segment.read(segment.open_file(), fields[1] + LOG_OVERHEAD, position)
+    try:
+        marker = read_end_marker(batch, header)
+    except WireError as error:
+        raise StorageError(f"{segment.log_path} is damaged at byte {position}: {error}") from error
+    return None if marker is None else producers.ended(header, marker, fields[0], fields[8])
+
+
+def replay_all(segments: SegmentList, producers: ProducerState, offset: int, end_offset: int) -> int:
+    """Replay all batches from the one with `offset` to before `end_offset`. Return how many there were.
+
+    Raises StorageError.
+    """
+    batches = 0
+    for number in range(max(0, segments.number_of(offset)), len(segments)):
+        segment = segments[number]
+        if segment.base_offset >= end_offset:
+            break
+        place = segment.locate(max(offset, segment.base_offset)) if segment.size else None
+        if place is None:
+            continue
+        for position, fields in walk(segment.open_file(), place.position, segment.size, verify=False):
+            if fields[0] >= end_offset:
+                return batches
+            batches += 1
+            if fields[9] >= 0:
+                replay_batch(producers, segment, position, fields)
+    return batches
 
 
 class ProducerSnapshots:

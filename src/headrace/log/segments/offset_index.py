@@ -56,18 +56,15 @@ class OffsetIndex:
         """Where the last indexed batch begins; 0 if there is none."""
         return self.positions[-1] if self.positions else 0
 
-    def keep(self, entries: int) -> None:
-        """Drop all entries from a number on."""
+    def truncate(self, size: int) -> None:
+        """Drop the entries of batches that begin at or after a position."""
+        entries = bisect_right(self.positions, size - 1)
         if entries < len(self.offsets):
             del self.offsets[entries:]
             del self.positions[entries:]
             if entries < self.saved:
                 self.saved = entries
                 self.file_longer = True
-
-    def truncate(self, size: int) -> None:
-        """Drop the entries of batches that begin at or after a position."""
-        self.keep(bisect_right(self.positions, size - 1))
 
     def mark_saved(self) -> None:
         """Record that the file now contains all entries and nothing else."""

@@ -81,9 +81,9 @@ class HoldsIndexes(HoldsFile, Protocol):
 class SegmentFiles:
     """The segments with open files, oldest first; those used since the last check get a second chance."""
 
-    def __init__(self, filesystem: FileSystem, limit: int | None = None) -> None:
+    def __init__(self, filesystem: FileSystem) -> None:
         self.filesystem: Final = filesystem
-        self.limit = limit or default_limit()
+        self.limit = default_limit()
         self._open: OrderedDict[HoldsFile, None] = OrderedDict()
         self._index_sizes: OrderedDict[HoldsIndexes, int] = OrderedDict()
         self._index_bytes = 0

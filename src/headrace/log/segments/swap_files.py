@@ -49,17 +49,9 @@ class CleanedSegment:
     """Whether it has a transaction index."""
 
 
-def begin_swap(filesystem: FileSystem, folder: str, base_offset: int) -> None:
-    """Step 1. Raises OSError."""
-    _rename_all(filesystem, f"{folder}/{base_offset:020d}", CLEANED, SWAP)
-
-
-def finish_swap(filesystem: FileSystem, folder: str, base_offset: int) -> None:
-    """Step 3. Raises OSError."""
-    _rename_all(filesystem, f"{folder}/{base_offset:020d}", SWAP, "")
-
-
-def _rename_all(filesystem: FileSystem, stem: str, source: str, target: str) -> None:
+def rename_all(filesystem: FileSystem, folder: str, base_offset: int, source: str, target: str) -> None:
+    """Give the files of a segment another suffix: step 1, or with `target` empty, step 3. Raises OSError."""
+    stem = f"{folder}/{base_offset:020d}"
     for kind in _IN_ORDER:
         try:
             filesystem.rename(f"{stem}.{kind}{source}", f"{stem}.{kind}{target}")

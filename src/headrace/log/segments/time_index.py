@@ -55,18 +55,15 @@ class TimeIndex:
         """The number of the last entry that is not newer than a timestamp; -1 if there is none."""
         return bisect_right(self.timestamps, timestamp) - 1
 
-    def keep(self, entries: int) -> None:
-        """Drop all entries from a number on."""
+    def truncate(self, relative_offset: int) -> None:
+        """Drop the entries of batches that end at or after an offset."""
+        entries = bisect_left(self.offsets, relative_offset)
         if entries < len(self.timestamps):
             del self.timestamps[entries:]
             del self.offsets[entries:]
             if entries < self.saved:
                 self.saved = entries
                 self.file_longer = True
-
-    def truncate(self, relative_offset: int) -> None:
-        """Drop the entries of batches that end at or after an offset."""
-        self.keep(bisect_left(self.offsets, relative_offset))
 
     def mark_saved(self) -> None:
         """Record that the file now contains all entries and nothing else."""
