@@ -29,6 +29,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("untimed")
 
 _RUN_SPARK = ("tests/acceptance/", "tests/end_to_end/", "tests/pipeline/")
+_WAIT = ("tests/engines/", "tests/conformance/", "tests/load/", "tests/broker/test_")
 _STATEMENT_CASES = "tests/pipeline/test_statement_cases.py::"
 # Tests give Spark little data and end it soon: the JVM's second compiler would take a third of the processor
 # time and never pay for itself.
@@ -62,12 +63,16 @@ class _FilesAndSpark(LoadScopeScheduling):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest comes first; the statement cases come last, where they fill up both processes."""
-    items.sort(key=lambda item: (_is_case(item), not item.nodeid.startswith(_RUN_SPARK)))
+    """Begin with Spark, then the files that mostly wait; the statement cases fill up the end."""
+    items.sort(key=_turn)
 
 
-def _is_case(item: pytest.Item) -> bool:
-    return item.nodeid.startswith(_STATEMENT_CASES)
+def _turn(item: pytest.Item) -> int:
+    if item.nodeid.startswith(_STATEMENT_CASES):
+        return 3
+    if item.nodeid.startswith(_RUN_SPARK):
+        return 0
+    return 1 if item.nodeid.startswith(_WAIT) else 2
 
 
 @pytest.fixture(scope="session")

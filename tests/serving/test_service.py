@@ -20,6 +20,7 @@ from headrace.pipeline.catalogue.records import decode
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.formats import avro_types
 from headrace.pipeline.serving.errors import StatementFailedError
+from headrace.pipeline.serving.pull_queries import PullAnswer
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
 from headrace.pipeline.serving.service import StatementService
 from headrace.pipeline.serving.session import Session
@@ -170,6 +171,28 @@ def test_rows_are_written_in_the_formats_of_the_source(
     assert second[2] == 1234
     assert json.loads(second[1] or b"")["B"] is False
     assert (third[0], json.loads(third[1] or b"")["D"]) == (None, -2.00)
+
+
+def test_pull_queries_of_a_stream_go_by_its_timestamp_column(
+    service: StatementService, topic_name: str
+) -> None:
+    run(
+        service,
+        f"""CREATE STREAM s (k VARCHAR KEY, day VARCHAR)
+            WITH (KAFKA_TOPIC='{topic_name}', VALUE_FORMAT='JSON', PARTITIONS=1);
+        CREATE STREAM dated (k VARCHAR KEY, day VARCHAR) WITH (KAFKA_TOPIC='{topic_name}',
+            VALUE_FORMAT='JSON', TIMESTAMP='day', TIMESTAMP_FORMAT='yyyy-MM-dd');
+        INSERT INTO s (k, day, ROWTIME) VALUES ('a', '1970-01-03', 5);
+        INSERT INTO s (k, day, ROWTIME) VALUES ('b', 'tomorrow', 6);
+        INSERT INTO s (k, day, ROWTIME) VALUES ('c', '1969-12-31', 7);""",
+    )
+    plain = service.begin("SELECT k, ROWTIME AS t FROM s;", Session())
+    dated = service.begin("SELECT k, ROWTIME AS t FROM dated;", Session())
+    assert isinstance(plain, PullAnswer)
+    assert isinstance(dated, PullAnswer)
+    assert plain.rows == (("a", 5), ("b", 6), ("c", 7))
+    # As for persistent queries: a record without a time is no row.
+    assert dated.rows == (("a", 2 * 86_400_000),)
 
 
 @pytest.mark.parametrize(

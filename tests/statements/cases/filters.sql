@@ -80,6 +80,7 @@ CREATE STREAM DIFFERENT AS SELECT ID, A, B FROM S WHERE A IS DISTINCT FROM B;
 "4" | {"A": 2, "B": 1}
 ----
 -- a filter on the key, and records without a value never pass one
+-- long
 CREATE STREAM S (ID INT KEY, A INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM KEPT AS SELECT * FROM S WHERE ID > 1;
 <<< numbers
@@ -93,6 +94,7 @@ null | {"a": 4}
 4 | {"A": 5}
 ----
 -- timestamps and dates are compared with texts
+-- long
 CREATE STREAM S (ID VARCHAR KEY, T TIMESTAMP, D DATE) WITH (KAFKA_TOPIC='times', VALUE_FORMAT='JSON');
 CREATE STREAM KEPT AS SELECT ID, T, D FROM S WHERE T >= '2021-04-04T00:00:00' AND D < '2021-05-01';
 <<< times
@@ -103,6 +105,7 @@ CREATE STREAM KEPT AS SELECT ID, T, D FROM S WHERE T >= '2021-04-04T00:00:00' AN
 "1" | {"T": 1617494400000, "D": 18721}
 ----
 -- ROWTIME is compared with a moment
+-- long
 CREATE STREAM S (ID VARCHAR KEY, A INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM LATER AS SELECT ID, A FROM S WHERE ROWTIME >= '1970-01-01T00:00:02';
 <<< numbers
@@ -112,6 +115,7 @@ CREATE STREAM LATER AS SELECT ID, A FROM S WHERE ROWTIME >= '1970-01-01T00:00:02
 "2" | {"A": 2} | @2000
 ----
 -- conditions on fields of structs, arrays and maps
+-- long
 CREATE STREAM S (ID VARCHAR KEY, P STRUCT<N INT>, L ARRAY<INT>, M MAP<VARCHAR, INT>) WITH (KAFKA_TOPIC='nested', VALUE_FORMAT='JSON');
 CREATE STREAM KEPT AS SELECT ID, P->N AS N FROM S WHERE P->N = 1 AND L[1] = 1 AND M['x'] = 1;
 <<< nested
@@ -125,6 +129,7 @@ CREATE STREAM KEPT AS SELECT ID, P->N AS N FROM S WHERE P->N = 1 AND L[1] = 1 AN
 "5" | {"N": 1}
 ----
 -- CASE in a condition
+-- long
 CREATE STREAM S (ID VARCHAR KEY, A INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM KEPT AS SELECT ID, A FROM S WHERE CASE WHEN A < 10 THEN 'small' WHEN A < 100 THEN 'big' END = 'big';
 <<< numbers
@@ -135,6 +140,7 @@ CREATE STREAM KEPT AS SELECT ID, A FROM S WHERE CASE WHEN A < 10 THEN 'small' WH
 "2" | {"A": 50}
 ----
 -- LIKE takes no regular expressions, and lines do not end it
+-- long
 CREATE STREAM S (ID VARCHAR KEY, T VARCHAR) WITH (KAFKA_TOPIC='texts', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, T FROM S WHERE T LIKE 'a.c%';
 <<< texts

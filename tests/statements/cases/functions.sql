@@ -42,6 +42,7 @@ CREATE STREAM R AS SELECT ID, REGEXP_EXTRACT('[0-9]+', T) AS FIRST, REGEXP_EXTRA
 "2" | {"FIRST": null, "GRP": null, "EVERY": [], "R": "none"}
 ----
 -- parts of a text are masked
+-- long
 CREATE STREAM S (ID VARCHAR KEY, T VARCHAR) WITH (KAFKA_TOPIC='texts', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, MASK(T) AS WHOLE, MASK(T, '*', NULL, '1', NULL) AS SOME, MASK_KEEP_LEFT(T, 2) AS KL, MASK_KEEP_RIGHT(T, 2) AS KR, MASK_LEFT(T, 2) AS ML, MASK_RIGHT(T, 2) AS MR FROM S;
 <<< texts
@@ -50,6 +51,7 @@ CREATE STREAM R AS SELECT ID, MASK(T) AS WHOLE, MASK(T, '*', NULL, '1', NULL) AS
 "1" | {"WHOLE": "Xx-Xxxx--nnn", "SOME": "*y *est $111", "KL": "My-Xxxx--nnn", "KR": "Xx-Xxxx--n23", "ML": "Xx Test $123", "MR": "My Test $1nn"}
 ----
 -- numbers: rounding
+-- long
 CREATE STREAM S (ID VARCHAR KEY, D DOUBLE, N DECIMAL(6,3)) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, ROUND(D) AS R0, ROUND(D, 1) AS R1, CEIL(D) AS C, FLOOR(D) AS F, ABS(D) AS A, SIGN(D) AS S, ROUND(N, 1) AS RN, TRUNC(D) AS T0 FROM S;
 <<< numbers
@@ -60,6 +62,7 @@ CREATE STREAM R AS SELECT ID, ROUND(D) AS R0, ROUND(D, 1) AS R1, CEIL(D) AS C, F
 "2" | {"R0": -1, "R1": -1.5, "C": -1.0, "F": -2.0, "A": 1.5, "S": -1, "RN": -1.2, "T0": -1}
 ----
 -- numbers: powers, roots and angles
+-- long
 CREATE STREAM S (ID VARCHAR KEY, D DOUBLE) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, SQRT(D) AS Q, POWER(D, 2) AS P, CBRT(8.0) AS C, EXP(0) AS E, LN(1) AS L, SIN(0) AS S, DEGREES(PI()) AS DEG, GREATEST(D, 3, 2) AS G, LEAST(D, 3, 2) AS LE FROM S;
 <<< numbers
@@ -68,6 +71,7 @@ CREATE STREAM R AS SELECT ID, SQRT(D) AS Q, POWER(D, 2) AS P, CBRT(8.0) AS C, EX
 "1" | {"Q": 2.0, "P": 16.0, "C": 2.0, "E": 1.0, "L": 0.0, "S": 0.0, "DEG": 180.0, "G": 4.0, "LE": 2.0}
 ----
 -- dates and times are read from texts and written as texts
+-- long
 CREATE STREAM S (ID VARCHAR KEY, T VARCHAR) WITH (KAFKA_TOPIC='times', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, PARSE_TIMESTAMP(T, 'yyyy-MM-dd HH:mm:ss') AS TS, FORMAT_TIMESTAMP(PARSE_TIMESTAMP(T, 'yyyy-MM-dd HH:mm:ss'), 'dd.MM.yyyy HH:mm') AS AS_TEXT, STRINGTOTIMESTAMP(T, 'yyyy-MM-dd HH:mm:ss') AS MS, PARSE_DATE(SUBSTRING(T, 1, 10), 'yyyy-MM-dd') AS DAY FROM S;
 <<< times
@@ -78,6 +82,7 @@ CREATE STREAM R AS SELECT ID, PARSE_TIMESTAMP(T, 'yyyy-MM-dd HH:mm:ss') AS TS, F
 "2" | {"TS": null, "AS_TEXT": null, "MS": null, "DAY": null}
 ----
 -- times are moved and turned into each other
+-- long
 CREATE STREAM S (ID VARCHAR KEY, T TIMESTAMP, D DATE, C TIME) WITH (KAFKA_TOPIC='times', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, TIMESTAMPADD(HOURS, 2, T) AS LATER, TIMESTAMPSUB(DAYS, 1, T) AS EARLIER, DATEADD(DAYS, 5, D) AS D5, DATESUB(DAYS, 1, D) AS D1, TIMEADD(HOURS, 1, C) AS C1, TIMESUB(MINUTES, 1, C) AS C2, UNIX_TIMESTAMP(T) AS MS, FROM_UNIXTIME(1000) AS U, UNIX_DATE(D) AS UD, FROM_DAYS(10) AS FD FROM S;
 <<< times
@@ -86,6 +91,7 @@ CREATE STREAM R AS SELECT ID, TIMESTAMPADD(HOURS, 2, T) AS LATER, TIMESTAMPSUB(D
 "1" | {"LATER": 1617505323000, "EARLIER": 1617411723000, "D5": 18726, "D1": 18720, "C1": 0, "C2": 82740000, "MS": 1617498123000, "U": 1000, "UD": 18721, "FD": 10}
 ----
 -- time zones
+-- long
 CREATE STREAM S (ID VARCHAR KEY, T TIMESTAMP) WITH (KAFKA_TOPIC='times', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, CONVERT_TZ(T, 'UTC', 'Europe/Zurich') AS Z, FORMAT_TIMESTAMP(T, 'HH:mm', 'America/New_York') AS NY, TIMESTAMPTOSTRING(UNIX_TIMESTAMP(T), 'yyyy-MM-dd HH:mm:ss', 'UTC') AS U FROM S;
 <<< times
@@ -94,6 +100,7 @@ CREATE STREAM R AS SELECT ID, CONVERT_TZ(T, 'UTC', 'Europe/Zurich') AS Z, FORMAT
 "1" | {"Z": 1617505323000, "NY": "21:02", "U": "2021-04-04 01:02:03"}
 ----
 -- JSON inside of texts
+-- long
 CREATE STREAM S (ID VARCHAR KEY, J VARCHAR) WITH (KAFKA_TOPIC='texts', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, EXTRACTJSONFIELD(J, '$.a.b') AS F, EXTRACTJSONFIELD(J, '$.l[1]') AS E, IS_JSON_STRING(J) AS V, JSON_KEYS(J) AS K, JSON_ARRAY_LENGTH(EXTRACTJSONFIELD(J, '$.l')) AS N, JSON_ARRAY_CONTAINS(EXTRACTJSONFIELD(J, '$.l'), 2) AS HAS FROM S;
 <<< texts
@@ -104,6 +111,7 @@ CREATE STREAM R AS SELECT ID, EXTRACTJSONFIELD(J, '$.a.b') AS F, EXTRACTJSONFIEL
 "2" | {"F": null, "E": null, "V": false, "K": null, "N": null, "HAS": null}
 ----
 -- values become JSON texts
+-- long
 CREATE STREAM S (ID VARCHAR KEY, A INT, L ARRAY<INT>, P STRUCT<X INT, Y VARCHAR>) WITH (KAFKA_TOPIC='values', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, TO_JSON_STRING(A) AS A, TO_JSON_STRING(L) AS L, TO_JSON_STRING(P) AS P, JSON_RECORDS('{"x": 1, "y": [2]}') AS J, JSON_CONCAT('{"x":1}', '{"y":2}') AS C FROM S;
 <<< values
@@ -112,6 +120,7 @@ CREATE STREAM R AS SELECT ID, TO_JSON_STRING(A) AS A, TO_JSON_STRING(L) AS L, TO
 "1" | {"A": "1", "L": "[1,null]", "P": "{\"X\":1,\"Y\":\"z\"}", "J": {"x": "1", "y": "[2]"}, "C": "{\"x\":1,\"y\":2}"}
 ----
 -- arrays
+-- long
 CREATE STREAM S (ID VARCHAR KEY, L ARRAY<INT>) WITH (KAFKA_TOPIC='lists', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, ARRAY_LENGTH(L) AS N, ARRAY_MAX(L) AS MAX, ARRAY_MIN(L) AS MIN, ARRAY_SORT(L) AS S, ARRAY_SORT(L, 'DESC') AS D, ARRAY_DISTINCT(L) AS U, ARRAY_CONTAINS(L, 3) AS HAS, ARRAY_REMOVE(L, 3) AS REST, ARRAY_JOIN(L, '+') AS T, SLICE(L, 2, 3) AS PART FROM S;
 <<< lists
@@ -122,6 +131,7 @@ CREATE STREAM R AS SELECT ID, ARRAY_LENGTH(L) AS N, ARRAY_MAX(L) AS MAX, ARRAY_M
 "2" | {"N": null, "MAX": null, "MIN": null, "S": null, "D": null, "U": null, "HAS": false, "REST": null, "T": null, "PART": null}
 ----
 -- sets of arrays
+-- long
 CREATE STREAM S (ID VARCHAR KEY, A ARRAY<INT>, B ARRAY<INT>) WITH (KAFKA_TOPIC='lists', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, ARRAY_UNION(A, B) AS U, ARRAY_INTERSECT(A, B) AS I, ARRAY_EXCEPT(A, B) AS E, ARRAY_CONCAT(A, B) AS C, GENERATE_SERIES(1, 7, 3) AS G FROM S;
 <<< lists
@@ -130,6 +140,7 @@ CREATE STREAM R AS SELECT ID, ARRAY_UNION(A, B) AS U, ARRAY_INTERSECT(A, B) AS I
 "1" | {"U": [1, 2, 3], "I": [2], "E": [1], "C": [1, 2, 2, 2, 3], "G": [1, 4, 7]}
 ----
 -- maps
+-- long
 CREATE STREAM S (ID VARCHAR KEY, A MAP<VARCHAR, INT>, B MAP<VARCHAR, INT>) WITH (KAFKA_TOPIC='maps', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, ARRAY_SORT(MAP_KEYS(A)) AS K, ARRAY_SORT(MAP_VALUES(A)) AS V, MAP_UNION(A, B) AS U, AS_MAP(ARRAY['p', 'q'], ARRAY[1, 2]) AS M, ENTRIES(A, true) AS E FROM S;
 <<< maps
@@ -138,6 +149,7 @@ CREATE STREAM R AS SELECT ID, ARRAY_SORT(MAP_KEYS(A)) AS K, ARRAY_SORT(MAP_VALUE
 "1" | {"K": ["x", "y"], "V": [1, 2], "U": {"x": 5, "y": 2}, "M": {"p": 1, "q": 2}, "E": [{"K": "x", "V": 1}, {"K": "y", "V": 2}]}
 ----
 -- lambdas over arrays and maps
+-- long
 CREATE STREAM S (ID VARCHAR KEY, L ARRAY<INT>, M MAP<VARCHAR, INT>) WITH (KAFKA_TOPIC='lists', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, TRANSFORM(L, x => x * 2) AS T, FILTER(L, x => x > 1) AS F, REDUCE(L, 10, (s, x) => s + x) AS S, TRANSFORM(M, (k, v) => UCASE(k), (k, v) => v + 1) AS TM, FILTER(M, (k, v) => v > 1) AS FM, REDUCE(M, 0, (s, k, v) => s + v) AS SM FROM S;
 <<< lists
@@ -148,6 +160,7 @@ CREATE STREAM R AS SELECT ID, TRANSFORM(L, x => x * 2) AS T, FILTER(L, x => x > 
 "2" | {"T": null, "F": null, "S": 10, "TM": null, "FM": null, "SM": 0}
 ----
 -- nulls are replaced
+-- long
 CREATE STREAM S (ID VARCHAR KEY, A INT, B INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, COALESCE(A, B, 0) AS C, IFNULL(A, -1) AS I, NULLIF(A, B) AS N, ELT(A, 'x', 'y') AS E, FIELD('y', 'x', 'y') AS F FROM S;
 <<< numbers
@@ -160,6 +173,7 @@ CREATE STREAM R AS SELECT ID, COALESCE(A, B, 0) AS C, IFNULL(A, -1) AS I, NULLIF
 "3" | {"C": 3, "I": 3, "N": 3, "E": null, "F": 2}
 ----
 -- parts of addresses in the web
+-- long
 CREATE STREAM S (ID VARCHAR KEY, U VARCHAR) WITH (KAFKA_TOPIC='texts', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, URL_EXTRACT_PROTOCOL(U) AS P, URL_EXTRACT_HOST(U) AS H, URL_EXTRACT_PORT(U) AS PORT, URL_EXTRACT_PATH(U) AS PATH, URL_EXTRACT_QUERY(U) AS Q, URL_EXTRACT_PARAMETER(U, 'b') AS B, URL_EXTRACT_FRAGMENT(U) AS F, URL_DECODE_PARAM('a%20b') AS D, URL_ENCODE_PARAM('a b') AS E FROM S;
 <<< texts
@@ -170,6 +184,7 @@ CREATE STREAM R AS SELECT ID, URL_EXTRACT_PROTOCOL(U) AS P, URL_EXTRACT_HOST(U) 
 "2" | {"P": null, "H": null, "PORT": null, "PATH": null, "Q": null, "B": null, "F": null, "D": "a b", "E": "a+b"}
 ----
 -- bytes and their encodings
+-- long
 CREATE STREAM S (ID VARCHAR KEY, T VARCHAR) WITH (KAFKA_TOPIC='texts', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, TO_BYTES(T, 'utf8') AS B, FROM_BYTES(TO_BYTES(T, 'utf8'), 'hex') AS H, FROM_BYTES(TO_BYTES(T, 'utf8'), 'base64') AS B64, ENCODE(T, 'utf8', 'hex') AS E, CHR(65) AS C FROM S;
 <<< texts
@@ -178,6 +193,7 @@ CREATE STREAM R AS SELECT ID, TO_BYTES(T, 'utf8') AS B, FROM_BYTES(TO_BYTES(T, '
 "1" | {"B": "SGk=", "H": "4869", "B64": "SGk=", "E": "4869", "C": "A"}
 ----
 -- distances on the globe
+-- long
 CREATE STREAM S (ID VARCHAR KEY, LAT DOUBLE, LON DOUBLE) WITH (KAFKA_TOPIC='places', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, ROUND(GEO_DISTANCE(LAT, LON, 37.4439, -122.1663)) AS KM, ROUND(GEO_DISTANCE(LAT, LON, 37.4439, -122.1663, 'MI')) AS MILES FROM S;
 <<< places
@@ -186,6 +202,7 @@ CREATE STREAM R AS SELECT ID, ROUND(GEO_DISTANCE(LAT, LON, 37.4439, -122.1663)) 
 "1" | {"KM": 8635, "MILES": 5366}
 ----
 -- lambdas see the columns around them, and each other
+-- long
 CREATE STREAM S (ID VARCHAR KEY, A INT, L ARRAY<ARRAY<INT>>) WITH (KAFKA_TOPIC='lists', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, TRANSFORM(L, x => TRANSFORM(x, y => y + A)) AS T, TRANSFORM(L, x => REDUCE(x, A, (s, y) => s + y)) AS SUMS FROM S;
 <<< lists
@@ -194,6 +211,7 @@ CREATE STREAM R AS SELECT ID, TRANSFORM(L, x => TRANSFORM(x, y => y + A)) AS T, 
 "a" | {"T": [[11, 12], []], "SUMS": [13, 10]}
 ----
 -- a key that holds no letters, and texts of other scripts
+-- long
 CREATE STREAM S (ID VARCHAR KEY, T VARCHAR) WITH (KAFKA_TOPIC='texts', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, LEN(T) AS N, UCASE(T) AS T FROM S;
 <<< texts

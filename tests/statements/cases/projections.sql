@@ -49,6 +49,7 @@ CREATE STREAM SUMS AS SELECT ID, A + B, A * B, 'x' FROM S;
 "k" | {"KSQL_COL_0": 5, "KSQL_COL_1": 6, "KSQL_COL_2": "x"}
 ----
 -- names in backticks keep their case
+-- long
 CREATE STREAM S (`id` VARCHAR KEY, `firstName` VARCHAR) WITH (KAFKA_TOPIC='people', VALUE_FORMAT='JSON');
 CREATE STREAM QUOTED AS SELECT `id`, `firstName` AS `first-name`, LEN(`firstName`) AS LETTERS FROM S;
 <<< people
@@ -57,6 +58,7 @@ CREATE STREAM QUOTED AS SELECT `id`, `firstName` AS `first-name`, LEN(`firstName
 "a" | {"first-name": "Ann", "LETTERS": 3}
 ----
 -- a star and more beside it
+-- long
 CREATE STREAM S (ID VARCHAR KEY, A INT, B INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM MORE AS SELECT *, A + B AS SUM FROM S;
 <<< numbers
@@ -65,6 +67,7 @@ CREATE STREAM MORE AS SELECT *, A + B AS SUM FROM S;
 "k" | {"A": 2, "B": 3, "SUM": 5}
 ----
 -- structs are taken apart and made
+-- long
 -- real-time
 CREATE STREAM S (ID VARCHAR KEY, ADDRESS STRUCT<CITY VARCHAR, PLACE STRUCT<LAT DOUBLE, LON DOUBLE>>) WITH (KAFKA_TOPIC='places', VALUE_FORMAT='JSON');
 CREATE STREAM FLAT AS SELECT ID, ADDRESS->CITY AS CITY, ADDRESS->PLACE->LAT AS LAT, STRUCT(C := ADDRESS->CITY, N := 1) AS MADE FROM S;
@@ -78,6 +81,7 @@ CREATE STREAM FLAT AS SELECT ID, ADDRESS->CITY AS CITY, ADDRESS->PLACE->LAT AS L
 "c" | {"CITY": null, "LAT": null, "MADE": {"C": null, "N": 1}}
 ----
 -- all fields of a struct by ->*
+-- long
 CREATE STREAM S (ID VARCHAR KEY, ADDRESS STRUCT<CITY VARCHAR, ZIP INT>) WITH (KAFKA_TOPIC='places', VALUE_FORMAT='JSON');
 CREATE STREAM FLAT AS SELECT ID, ADDRESS->* FROM S;
 <<< places
@@ -86,6 +90,7 @@ CREATE STREAM FLAT AS SELECT ID, ADDRESS->* FROM S;
 "a" | {"CITY": "Bern", "ZIP": 3000}
 ----
 -- arrays and maps are made
+-- long
 CREATE STREAM S (ID VARCHAR KEY, A INT, B INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM MADE AS SELECT ID, ARRAY[A, B, 3] AS ITEMS, MAP('a' := A, 'b' := B) AS BY_NAME FROM S;
 <<< numbers
@@ -94,6 +99,7 @@ CREATE STREAM MADE AS SELECT ID, ARRAY[A, B, 3] AS ITEMS, MAP('a' := A, 'b' := B
 "k" | {"ITEMS": [1, null, 3], "BY_NAME": {"a": 1, "b": null}}
 ----
 -- a type of its own name
+-- long
 CREATE TYPE ADDRESS AS STRUCT<CITY VARCHAR, ZIP INT>;
 CREATE STREAM S (ID VARCHAR KEY, HOME ADDRESS, OTHERS ARRAY<ADDRESS>) WITH (KAFKA_TOPIC='places', VALUE_FORMAT='JSON');
 CREATE STREAM CITIES AS SELECT ID, HOME->CITY AS HOME, OTHERS[1]->CITY AS OTHER FROM S;
@@ -105,6 +111,7 @@ CREATE STREAM CITIES AS SELECT ID, HOME->CITY AS HOME, OTHERS[1]->CITY AS OTHER 
 "b" | {"HOME": "Rome", "OTHER": null}
 ----
 -- one query feeds the next, with keys and times
+-- long
 CREATE STREAM S (ID VARCHAR KEY, A INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM TWICE AS SELECT ID, A * 2 AS A FROM S;
 CREATE STREAM FOUR_TIMES AS SELECT ID, A * 2 AS A FROM TWICE WHERE A > 2;

@@ -25,6 +25,7 @@ from headrace.pipeline.expressions.values import ValueProblemError, coerced
 from headrace.pipeline.formats import Schemas, Serializer
 from headrace.pipeline.plan import Aggregate, Explode, Filter, Project, Read, Step, reads_of
 from headrace.pipeline.rules.planning import plan_query
+from headrace.pipeline.serving.row_times import row_time
 from headrace.pipeline.serving.table_views import HEADERS, TableViews, row_position
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expressions import (
@@ -106,9 +107,11 @@ class PullQueries:
                     raise log_late(self.cluster.bootstrap, f"read topic `{source.topic}`", self.timeout)
                 try:
                     row = {**serializer.read_key(record.key()), **serializer.read_value(record.value())}
+                    time_of_row = row_time(source, row, record)
                 except ValueProblemError:
                     continue
-                yield {**row, **row_position(record), _NO_VALUE: record.value() is None}
+                position = {**row_position(record), "ROWTIME": time_of_row}
+                yield {**row, **position, _NO_VALUE: record.value() is None}
         finally:
             reader.close()
 
