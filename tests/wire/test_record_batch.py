@@ -85,7 +85,6 @@ def test_a_batch_that_was_cut_off_is_corrupt(cut: int) -> None:
     whole = batch()
     with pytest.raises(CorruptBatchError):
         record_batch.scan(whole + whole[:cut])
-    assert len(list(record_batch.headers_in(whole + whole[:cut]))) == 1
 
 
 def test_several_batches_are_found_where_they_are() -> None:

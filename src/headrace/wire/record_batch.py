@@ -16,7 +16,6 @@ patching the buffer does not change it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -145,17 +144,6 @@ def scan(buffer: Buffer) -> list[BatchHeader]:
         headers.append(header)
         position += header.size
     return headers
-
-
-def headers_in(buffer: Buffer) -> Iterator[BatchHeader]:
-    """The headers of whole batches, unchecked; a truncated batch at the end is left out."""
-    position = 0
-    while position + HEADER_SIZE <= len(buffer):
-        header = read_header(buffer, position)
-        if position + header.size > len(buffer):
-            return
-        yield header
-        position += header.size
 
 
 def assign(buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> None:
