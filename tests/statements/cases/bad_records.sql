@@ -68,6 +68,7 @@ CREATE STREAM COPY AS SELECT * FROM S;
 ~4 | ~1,x | Column B of the value is not of type INTEGER: x.
 ----
 -- bytes that are no AVRO
+-- long
 CREATE STREAM S (ID VARCHAR KEY, N INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='AVRO');
 CREATE STREAM COPY WITH (VALUE_FORMAT='JSON') AS SELECT * FROM S;
 <<< numbers
@@ -81,6 +82,7 @@ CREATE STREAM COPY WITH (VALUE_FORMAT='JSON') AS SELECT * FROM S;
 ~b | ~no avro | The value is not in Confluent's wire format: it has no zero byte and schema id in front.
 ----
 -- an aggregation leaves bad records out and reports them
+-- long
 CREATE STREAM S (ID VARCHAR KEY, N INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE TABLE SUMS AS SELECT ID, SUM(N) AS TOTAL FROM S GROUP BY ID;
 <<< numbers
@@ -93,6 +95,7 @@ CREATE TABLE SUMS AS SELECT ID, SUM(N) AS TOTAL FROM S GROUP BY ID;
 ~a | ~oops | The value is not a JSON object.
 ----
 -- both sides of a join report their bad records
+-- long
 CREATE STREAM L (ID VARCHAR KEY, V INT) WITH (KAFKA_TOPIC='left', VALUE_FORMAT='JSON');
 CREATE STREAM R (ID VARCHAR KEY, V INT) WITH (KAFKA_TOPIC='right', VALUE_FORMAT='JSON');
 CREATE STREAM J AS SELECT L.ID AS ID, L.V AS LV, R.V AS RV FROM L JOIN R WITHIN 10 SECONDS GRACE PERIOD 1 SECOND ON L.ID = R.ID;
@@ -109,6 +112,7 @@ CREATE STREAM J AS SELECT L.ID AS ID, L.V AS LV, R.V AS RV FROM L JOIN R WITHIN 
 ~b | ~bad right | The value is not a JSON object.
 ----
 -- a bad record of a table changes nothing in it
+-- long
 CREATE TABLE T (ID VARCHAR PRIMARY KEY, N INT) WITH (KAFKA_TOPIC='table', VALUE_FORMAT='JSON');
 CREATE TABLE COPY AS SELECT ID, N FROM T;
 <<< table

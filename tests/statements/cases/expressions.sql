@@ -31,6 +31,7 @@ CREATE STREAM R AS SELECT ID, A + '-' + B AS T, CONCAT(A, '-', B) AS C FROM S;
 "2" | {"T": null, "C": "x-"}
 ----
 -- CASE with and without an operand and an ELSE
+-- long
 CREATE STREAM S (ID VARCHAR KEY, A INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, CASE WHEN A < 0 THEN 'minus' WHEN A = 0 THEN 'nought' ELSE 'plus' END AS SIGN, CASE WHEN A = 1 THEN 1.5 WHEN A = 2 THEN 2.5 END AS N FROM S;
 <<< numbers
@@ -45,6 +46,7 @@ CREATE STREAM R AS SELECT ID, CASE WHEN A < 0 THEN 'minus' WHEN A = 0 THEN 'noug
 "4" | {"SIGN": "plus", "N": null}
 ----
 -- casts of texts: null where a text is none of the type
+-- long
 CREATE STREAM S (ID VARCHAR KEY, T VARCHAR) WITH (KAFKA_TOPIC='texts', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, CAST(T AS INT) AS I, CAST(T AS BIGINT) AS L, CAST(T AS DOUBLE) AS D, CAST(T AS BOOLEAN) AS B, CAST(T AS DECIMAL(4,1)) AS N FROM S;
 <<< texts

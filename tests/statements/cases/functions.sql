@@ -20,6 +20,7 @@ CREATE STREAM R AS SELECT ID, LPAD(T, 5, 'xy') AS L, RPAD(T, 5, '.') AS R, LPAD(
 "1" | {"L": "xabca", "R": "abca.", "CUT": "ab", "REPLACED": "obco", "FOUND": 1, "FROM_END": 4, "LACKING": 0}
 ----
 -- texts: put together and taken apart
+-- long
 CREATE STREAM S (ID VARCHAR KEY, T VARCHAR) WITH (KAFKA_TOPIC='texts', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, SPLIT(T, ',') AS PARTS, CONCAT_WS('-', T, 'x') AS JOINED, SPLIT_TO_MAP(T, ',', ':') AS BY_NAME, REGEXP_SPLIT_TO_ARRAY(T, '[,:]') AS ALL_PARTS FROM S;
 <<< texts
@@ -32,6 +33,7 @@ CREATE STREAM R AS SELECT ID, SPLIT(T, ',') AS PARTS, CONCAT_WS('-', T, 'x') AS 
 "3" | {"PARTS": null, "JOINED": "x", "BY_NAME": null, "ALL_PARTS": null}
 ----
 -- regular expressions
+-- long
 CREATE STREAM S (ID VARCHAR KEY, T VARCHAR) WITH (KAFKA_TOPIC='texts', VALUE_FORMAT='JSON');
 CREATE STREAM R AS SELECT ID, REGEXP_EXTRACT('[0-9]+', T) AS FIRST, REGEXP_EXTRACT('([a-z]+)-([0-9]+)', T, 2) AS GRP, REGEXP_EXTRACT_ALL('[0-9]+', T) AS EVERY, REGEXP_REPLACE(T, '[0-9]+', '#') AS R FROM S;
 <<< texts

@@ -20,6 +20,7 @@ CREATE STREAM COPY AS SELECT ID, TRANSFORM(H, x => x->KEY + '=' + FROM_BYTES(x->
 "b" | {"HEADS": []}
 ----
 -- records are filtered and partitioned by a header
+-- long
 CREATE STREAM S (ID VARCHAR KEY, N INT, H BYTES HEADER('kind')) WITH (KAFKA_TOPIC='events', VALUE_FORMAT='JSON');
 CREATE STREAM KEPT AS SELECT FROM_BYTES(H, 'utf8') AS KIND, N FROM S WHERE FROM_BYTES(H, 'utf8') <> 'noise' PARTITION BY FROM_BYTES(H, 'utf8');
 <<< events
