@@ -102,6 +102,7 @@ def test_groups_that_are_not_built(tool: Callable[..., Finished], engine: Engine
         assert "UnsupportedVersionException" in described.output + described.errors, described
 
 
+@pytest.mark.long
 def test_a_share_consumer(
     tool: Callable[..., Finished], new_topic: Callable[..., str], engine: Engine
 ) -> None:
