@@ -32,7 +32,7 @@ demo: setup ## Start everything, send events, show them arriving; SECONDS=60 sto
 	@$(BIN)/headrace demo $(if $(SECONDS),--seconds $(SECONDS))
 
 test: setup-kafka lint ## Run the tests that every change must pass
-	$(BIN)/pytest -m "not long" --numprocesses 2 --no-loadscope-reorder
+	$(BIN)/pytest -m "not long" --numprocesses 3 --no-loadscope-reorder
 
 test-statements: setup ## Run all tests of the statement language: rules, functions, every case on Spark
 	$(BIN)/pytest -m "" --numprocesses 2 tests/statements tests/serving tests/pipeline
