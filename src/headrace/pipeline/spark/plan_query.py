@@ -27,10 +27,11 @@ from headrace.core.settings import Settings
 from headrace.pipeline.plan import QueryPlan
 from headrace.pipeline.rules.modes import Mode, mode_of
 from headrace.pipeline.spark.inputs import TopicInputs
+from headrace.pipeline.spark.lake_query import BatchListener
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.query_schemas import QuerySchemas, SchemaRegistry
 from headrace.pipeline.spark.running_query import RunningQuery
-from headrace.pipeline.spark.starting import BatchListener, Start
+from headrace.pipeline.spark.starting import Start
 from headrace.pipeline.spark.steps.notes import EARLIEST
 from headrace.pipeline.spark.steps.refusals import refuse_what_spark_cannot
 

@@ -5,9 +5,6 @@ Rows go to the sink's topic, continuously or in batches, or to a table of the la
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -16,13 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.client.message_sizes import derived_message_bytes
-from headrace.lake.layout import TableLayout
-from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.plan import Read, reads_of, steps_of
 from headrace.pipeline.rules.modes import MICRO_BATCH, REAL_TIME
 from headrace.pipeline.spark.inputs import TableBatch, TopicInputs, has_bad_records
-from headrace.pipeline.spark.lake_rows import lake_rows
-from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
+from headrace.pipeline.spark.lake_query import BatchListener, start_into_lake
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.query_schemas import QuerySchemas
 from headrace.pipeline.spark.running_query import RunningQuery, together
@@ -32,12 +26,6 @@ from headrace.pipeline.spark.steps.refusals import output_mode
 from headrace.pipeline.spark.steps.rows import Rows
 from headrace.pipeline.spark.steps.sink import PRODUCER, dead_letters, sink_records
 from headrace.pipeline.spark.steps.table_aggregating import aggregated_table
-from headrace.pipeline.spark.writer_lock import hold_writer_lock
-
-logger = logging.getLogger(__name__)
-
-# Called after each batch of the lake, with its number and its result.
-BatchListener = Callable[[int, WrittenBatch], None]
 
 
 class Start:
@@ -61,8 +49,12 @@ class Start:
     def run(self) -> RunningQuery:
         handles: list[StreamingQuery] = []
         try:
-            if self._plan.lake_table is not None:
-                handles.append(self._into_lake(self._plan.lake_table))
+            table = self._plan.lake_table
+            if table is not None:
+                handle, self._between_batches = start_into_lake(
+                    self._query, self._inputs, table, on_batch=self._on_batch
+                )
+                handles.append(handle)
             else:
                 self._into_topics(handles)
         except BaseException:
@@ -70,8 +62,8 @@ class Start:
                 handle.stop()
             raise
         mode = self._inputs.mode
-        handle = together((*handles, *self._inputs.refreshers))
-        return RunningQuery(handle, mode.name, self._between_batches, mode_reason=mode.reason)
+        running = together((*handles, *self._inputs.refreshers))
+        return RunningQuery(running, mode.name, self._between_batches, mode_reason=mode.reason)
 
     def _into_topics(self, handles: list[StreamingQuery]) -> None:
         """The query itself, and one for each source whose dead letters it does not write itself."""
@@ -127,47 +119,12 @@ class Start:
         records = self._inputs.records(self._inputs.topics[table.source.topic], EARLIEST)
         return self._in_batches(records, write)
 
-    def _into_lake(self, table: TableLayout) -> StreamingQuery:
-        (read,) = reads_of(self._plan.root)
-        topic = self._inputs.topics[read.source.topic]
-        session = self._inputs.session
-        hold_writer_lock(session, table.path.parent / f".{table.name}.writer")
-        writer = DeltaLakeWriter(
-            session,
-            table,
-            query=self._query.name,
-            topic=topic,
-            dead_letter_topic=self._query.dead_letter_topics[topic.name],
-            settings=self._settings,
-        )
-        # Held while a batch is written, so that stopping the query never interrupts a commit.
-        self._between_batches = in_batch = threading.Lock()
-
-        def write(batch: DataFrame, batch_id: int) -> None:
-            began = time.monotonic()
-            with in_batch:
-                written = writer.write(batch)
-            logger.info(
-                "lake batch %d: %d rows, %d repeated, %d dead letters in %d ms",
-                batch_id,
-                written.rows,
-                written.repeated,
-                written.dead_letters,
-                (time.monotonic() - began) * 1000,
-            )
-            self._on_batch(batch_id, written)
-
-        rows = lake_rows(built(self._plan.root, self._inputs), table, topic=topic)
-        return self._in_batches(rows, write, interval_ms=self._settings.lake_interval_ms)
-
-    def _in_batches(
-        self, frame: DataFrame, write: Callable[[DataFrame, int], None], *, interval_ms: int = 0
-    ) -> StreamingQuery:
+    def _in_batches(self, frame: DataFrame, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
         return (
             frame.writeStream.queryName(self._query.name)
             .foreachBatch(write)
             .option("checkpointLocation", str(self._inputs.checkpoint))
-            .trigger(processingTime=f"{interval_ms} milliseconds")
+            .trigger(processingTime="0 seconds")
             .start()
         )
 
