@@ -27,11 +27,18 @@ def open_admin(bootstrap: str, *, most_reconnect_ms: int = _RECONNECT_MS) -> Adm
     return AdminClient(_common(bootstrap) | {"reconnect.backoff.max.ms": most_reconnect_ms}, logger=_log)
 
 
-def open_consumer(bootstrap: str, *, fetch_wait_ms: int, on_error: ErrorListener | None = None) -> Consumer:
+def open_consumer(
+    bootstrap: str,
+    *,
+    fetch_wait_ms: int,
+    on_error: ErrorListener | None = None,
+    only_committed: bool = True,
+) -> Consumer:
     """A consumer for partitions assigned by hand. It joins no group and commits nothing.
 
     The broker holds a fetch for at most `fetch_wait_ms` while there is nothing to read. `on_error` is called
-    inside a poll when a connection is lost; librdkafka reconnects by itself.
+    inside a poll when a connection is lost; librdkafka reconnects by itself. Unless `only_committed`, it also
+    reads records of transactions that are open or were aborted, and whatever lies behind an open one.
     """
     configuration = _common(bootstrap) | {
         # Required by the client. Without subscriptions and commits no such group comes into being.
@@ -39,7 +46,7 @@ def open_consumer(bootstrap: str, *, fetch_wait_ms: int, on_error: ErrorListener
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "allow.auto.create.topics": False,
-        "isolation.level": "read_committed",
+        "isolation.level": "read_committed" if only_committed else "read_uncommitted",
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
         "fetch.wait.max.ms": fetch_wait_ms,

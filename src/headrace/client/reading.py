@@ -1,6 +1,7 @@
 """Reads partitions from a place on, without a group and without commits: reading changes nothing.
 
-Records of transactions that were not committed are not seen. A reader belongs to one thread.
+Records of transactions that were not committed are not seen, unless asked for. A reader belongs to one
+thread.
 """
 
 from __future__ import annotations
@@ -30,10 +31,17 @@ class PartitionReader:
     """Reads partitions of any topics. What it gives are raw messages: records, ends of partitions, errors."""
 
     def __init__(
-        self, bootstrap: str, *, fetch_wait_ms: int = FETCH_WAIT_MS, on_error: ErrorListener | None = None
+        self,
+        bootstrap: str,
+        *,
+        fetch_wait_ms: int = FETCH_WAIT_MS,
+        on_error: ErrorListener | None = None,
+        only_committed: bool = True,
     ) -> None:
         """`on_error` is called inside `poll` when a connection is lost; the reader reconnects by itself."""
-        self._consumer = open_consumer(bootstrap, fetch_wait_ms=fetch_wait_ms, on_error=on_error)
+        self._consumer = open_consumer(
+            bootstrap, fetch_wait_ms=fetch_wait_ms, on_error=on_error, only_committed=only_committed
+        )
 
     def assign(self, starts: Mapping[Partition, int]) -> None:
         """Read these partitions, and no others, each from its offset on."""

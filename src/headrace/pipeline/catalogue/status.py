@@ -28,6 +28,21 @@ QueryState = Literal["WAITING", "RUNNING", "FAILED", "STOPPED"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Offsets of a source that expired before the query read them, from `first` up to, but without, `end`.
+
+    `at` is when the query noticed, in milliseconds.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    first: int
+    end: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStatus:
     """The status of one query; for the lake query, also its newest batch."""
 
@@ -43,6 +58,8 @@ class QueryStatus:
     mode_reason: str = ""
     # Task slots that it holds permanently.
     slots: int = 0
+    # Its newest gaps, the newest last.
+    gaps: tuple[Gap, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

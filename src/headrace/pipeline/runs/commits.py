@@ -1,0 +1,107 @@
+"""Commits: how far a query has read its sources, and where its sinks ended at that time.
+
+A commit says of its query:
+
+- everything derived from before `positions` is in the sinks, below `sinks_to`;
+- everything derived from `positions` on lies at or above `sinks_from`.
+
+So `sinks_from` must be asked of the log before the batch that ends at `positions` has finished, and
+`sinks_to` afterwards (`recording.py` keeps that order). If a sink still has its record before `sinks_to`, it
+has lost nothing that the commit counts on; what else the query has written lies from `sinks_from` on.
+
+A `History` holds some commits of a query, newest last: the newest ones in full, older ones further and
+further apart, for sinks that lose their newest records in a power failure. Frozen values; offsets are by
+topic id and partition.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from headrace.pipeline.catalogue.status import Gap
+
+# Topic id → partition → offset.
+Offsets = Mapping[str, Mapping[int, int]]
+
+_MOST_COMMITS: Final = 30
+# The newest commits, of which none is dropped.
+_DENSE: Final = 10
+_MOST_GAPS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """`at` in milliseconds. `batch` and `checkpoint` are for queries whose state is in a checkpoint."""
+
+    at: int
+    positions: dict[str, dict[int, int]]
+    sinks_from: dict[str, dict[int, int]]
+    sinks_to: dict[str, dict[int, int]]
+    batch: int = -1
+    checkpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """`start` is where the query began, if its statement does not say so. Gaps have the newest last."""
+
+    commits: tuple[Commit, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    start: Commit | None = None
+
+    @property
+    def newest(self) -> Commit | None:
+        return self.commits[-1] if self.commits else None
+
+    def with_commit(self, commit: Commit) -> History:
+        commits = (*self.commits, commit)
+        return dataclasses.replace(self, commits=_thinned(commits))
+
+    def without_newer(self, commit: Commit | None) -> History:
+        """Only the commits up to this one, or none: the others cannot be resumed from any more."""
+        if commit is None:
+            return dataclasses.replace(self, commits=())
+        return dataclasses.replace(self, commits=self.commits[: self.commits.index(commit) + 1])
+
+    def with_gaps(self, gaps: tuple[Gap, ...]) -> History:
+        """A gap that is found again, because nothing was committed since, is not counted twice."""
+        found = {_place(gap) for gap in gaps}
+        kept = tuple(gap for gap in self.gaps if _place(gap) not in found)
+        return dataclasses.replace(self, gaps=(*kept, *gaps)[-_MOST_GAPS:])
+
+
+def encode(history: History) -> bytes:
+    return msgspec.json.encode(history)
+
+
+def decode(value: bytes) -> History:
+    """Raises msgspec.DecodeError on anything else."""
+    return msgspec.json.decode(value, type=History)
+
+
+def offset_in(offsets: Offsets, topic_id: str, partition: int) -> int | None:
+    return offsets.get(topic_id, {}).get(partition)
+
+
+def _place(gap: Gap) -> tuple[str, int, int]:
+    return gap.topic_id, gap.partition, gap.first
+
+
+def _thinned(commits: tuple[Commit, ...]) -> tuple[Commit, ...]:
+    """Drop the commit whose neighbours are nearest to each other, measured by their age."""
+    if len(commits) <= _MOST_COMMITS:
+        return commits
+    now = commits[-1].at
+
+    def distance(number: int) -> float:
+        before, after = commits[number - 1].at, commits[number + 1].at
+        return (after - before) / (now - before + 1)
+
+    # Never the oldest, nor one of the newest.
+    dropped = min(range(1, len(commits) - _DENSE), key=distance)
+    return commits[:dropped] + commits[dropped + 1 :]

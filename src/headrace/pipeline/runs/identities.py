@@ -1,0 +1,120 @@
+"""Which derived records a query has already written, by the coordinates of their source records.
+
+For each source partition: stretches of offsets with a bit for each offset and ordinal. Most often there is
+one, without a bit missing; steps that drop rows leave holes, and table functions make several rows of one
+record. The bits take at most 64 times as many as there are records, so that Spark can be given them as
+literals (`pipeline/spark/written_filter.py`). Frozen and pure.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_WORD: Final = 64
+_SIGN: Final = 1 << (_WORD - 1)
+# A stretch may have this many bits, however few records are in it.
+_FREE_BITS: Final = 65_536
+_FIRST: Final = (0,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Offsets from `first` to `last`, both included, with ordinals below `width`.
+
+    Bit `(offset - first) * width + ordinal` tells whether the record was written. `words` are signed numbers
+    of 64 bits, the lowest bit first; empty if all bits are set.
+    """
+
+    first: int
+    last: int
+    width: int
+    words: tuple[int, ...]
+
+    def has(self, offset: int, ordinal: int) -> bool:
+        if not (self.first <= offset <= self.last and 0 <= ordinal < self.width):
+            return False
+        bit = (offset - self.first) * self.width + ordinal
+        return not self.words or bool((self.words[bit // _WORD] >> (bit % _WORD)) & 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What was written of one source partition. Stretches are in order and share no offset."""
+
+    stretches: tuple[Stretch, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """The offset after the last one; 0 if nothing was written."""
+        return self.stretches[-1].last + 1 if self.stretches else 0
+
+    def has(self, offset: int, ordinal: int) -> bool:
+        number = bisect_right(self.stretches, offset, key=lambda each: each.first) - 1
+        return number >= 0 and self.stretches[number].has(offset, ordinal)
+
+    def unbroken_from(self, position: int) -> Written:
+        """Only what was written of the records from `position` up to the first of which nothing was."""
+        end = position
+        while self.has(end, 0):
+            end += 1
+        if end == position:
+            return Written()
+        return Written(stretches=(Stretch(first=position, last=end - 1, width=1, words=()),))
+
+
+class Collected:
+    """Collects what was written of one source partition, in any order; repeated records count once."""
+
+    def __init__(self) -> None:
+        # Apart, because most records have no other ordinal, and there may be millions.
+        self._first_rows: set[int] = set()
+        self._further_rows: set[tuple[int, int]] = set()
+
+    def add(self, offset: int, ordinal: int) -> None:
+        if ordinal == 0:
+            self._first_rows.add(offset)
+        else:
+            self._further_rows.add((offset, ordinal))
+
+    def written(self) -> Written:
+        by_offset: dict[int, Sequence[int]] = dict.fromkeys(self._first_rows, _FIRST)
+        for offset, ordinal in sorted(self._further_rows):
+            by_offset[offset] = (*by_offset.get(offset, ()), ordinal)
+        in_order = {offset: by_offset[offset] for offset in sorted(by_offset)}
+        return Written(stretches=tuple(_stretch(part) for part in _parts(in_order)))
+
+
+def _parts(by_offset: dict[int, Sequence[int]]) -> Iterator[dict[int, Sequence[int]]]:
+    """Cut where a stretch would have many more bits than records."""
+    part: dict[int, Sequence[int]] = {}
+    first, width, count = 0, 0, 0
+    for offset, ordinals in by_offset.items():
+        wider = max(width, ordinals[-1] + 1)
+        more = count + len(ordinals)
+        if part and (offset - first + 1) * wider > max(_FREE_BITS, _WORD * more):
+            yield part
+            part, wider, more = {}, ordinals[-1] + 1, len(ordinals)
+        if not part:
+            first = offset
+        part[offset] = ordinals
+        width, count = wider, more
+    if part:
+        yield part
+
+
+def _stretch(part: dict[int, Sequence[int]]) -> Stretch:
+    first, last = next(iter(part)), next(reversed(part))
+    width = max(ordinals[-1] for ordinals in part.values()) + 1
+    size = (last - first + 1) * width
+    if sum(map(len, part.values())) == size:
+        return Stretch(first=first, last=last, width=width, words=())
+    words = [0] * (-(-size // _WORD))
+    for offset, ordinals in part.items():
+        for ordinal in ordinals:
+            word, bit = divmod((offset - first) * width + ordinal, _WORD)
+            words[word] |= 1 << bit
+    signed = tuple(word - 2 * _SIGN if word & _SIGN else word for word in words)
+    return Stretch(first=first, last=last, width=width, words=signed)

@@ -1,0 +1,51 @@
+"""The set of written identities: exact, whatever was written, and never much larger than its records."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.pipeline.runs.identities import Collected, Written
+
+_SMALL = st.tuples(st.integers(0, 40), st.integers(0, 5))
+_WIDE = st.tuples(st.integers(0, 2**50), st.sampled_from([0, 0, 0, 1, 7, 10_000]))
+
+
+def _written(pairs: list[tuple[int, int]]) -> Written:
+    collected = Collected()
+    for offset, ordinal in pairs:
+        collected.add(offset, ordinal)
+    return collected.written()
+
+
+@given(st.lists(_SMALL))
+def test_has_exactly_what_was_added(pairs: list[tuple[int, int]]) -> None:
+    found = _written(pairs)
+    for offset in range(-1, 43):
+        for ordinal in range(8):
+            assert found.has(offset, ordinal) == ((offset, ordinal) in pairs)
+    assert found.end == max((offset + 1 for offset, _ in pairs), default=0)
+
+
+@given(st.lists(_WIDE))
+def test_scattered_records_are_found_too(pairs: list[tuple[int, int]]) -> None:
+    found = _written(pairs)
+    assert all(found.has(*pair) for pair in pairs)
+    for offset, ordinal in pairs:
+        for other in ((offset + 1, ordinal), (offset - 1, ordinal), (offset, ordinal + 1)):
+            assert found.has(*other) == (other in pairs)
+    words = sum(len(stretch.words) for stretch in found.stretches)
+    assert words <= 1025 * len(set(pairs))
+
+
+@given(st.sets(st.integers(0, 60)), st.integers(0, 60))
+def test_unbroken_ends_before_the_first_missing_record(offsets: set[int], position: int) -> None:
+    found = _written([(offset, 0) for offset in offsets]).unbroken_from(position)
+    missing = next(offset for offset in range(position, 62) if offset not in offsets)
+    for offset in range(62):
+        assert found.has(offset, 0) == (position <= offset < missing)
+
+
+def test_a_run_without_holes_needs_no_bits() -> None:
+    (stretch,) = _written([(offset, ordinal) for offset in range(5, 1005) for ordinal in range(3)]).stretches
+    assert (stretch.first, stretch.last, stretch.width, stretch.words) == (5, 1004, 3, ())
