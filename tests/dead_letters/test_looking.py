@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
+from confluent_kafka import Producer
 
 from headrace.core.errors import HeadraceError
 from headrace.testing import EmbeddedBroker
@@ -62,6 +63,21 @@ def test_the_newest_entries_and_how_many_there_are(letters: Letters) -> None:
     result = letters.run("list", letters.topic, "--limit", "2", "--json")
     assert [entry["value"] for entry in letters.answer("list", letters.topic, "--limit", "2")] == ["3", "4"]
     assert "the newest 2 of 5 entries" in result.stderr
+
+
+def test_markers_of_transactions_are_not_entries(letters: Letters, broker: EmbeddedBroker) -> None:
+    letters.add(b"first", offset=0)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": letters.topic})
+    producer.init_transactions(30)
+    for number in range(3):
+        producer.begin_transaction()
+        headers = letters.headers(offset=number)
+        producer.produce(letters.topic, str(number), partition=0, headers=headers)
+        producer.commit_transaction(30)
+    (row,) = [row for row in letters.answer("list") if row["topic"] == letters.topic]
+    assert row["entries"] == 4
+    newest = letters.answer("list", letters.topic, "--limit", "3")
+    assert [entry["value"] for entry in newest] == ["0", "1", "2"], "three of seven offsets would be two"
 
 
 def test_a_topic_without_entries(letters: Letters) -> None:

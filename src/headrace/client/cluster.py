@@ -21,7 +21,14 @@ from confluent_kafka import (
 )
 
 # Documented names, though not listed in `__all__`.
-from confluent_kafka.admin import ClusterMetadata, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AlterConfigOpType,
+    ClusterMetadata,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
 
 from headrace.client.connections import open_admin
 from headrace.client.errors import (
@@ -98,6 +105,26 @@ class Cluster:
             )
         return found
 
+    def leaders(self, topics: Iterable[TopicIdentity]) -> dict[Partition, tuple[str, int]]:
+        """Host and port of the leader of each partition, by topic id and partition, where there is one."""
+        by_name = {topic.name: topic for topic in topics}
+        futures = self._admin.describe_topics(TopicCollection(list(by_name)), request_timeout=self._timeout)
+        found: dict[Partition, tuple[str, int]] = {}
+        for name, topic in by_name.items():
+            try:
+                described = futures[name].result()
+            except KafkaException as error:
+                if is_absent(error.args[0]):
+                    continue
+                raise log_unavailable(self.bootstrap, f"describe topic `{name}`", error) from error
+            if printed_topic_id(described.topic_id) == topic.topic_id:
+                found |= {
+                    (topic.topic_id, int(each.id)): (str(each.leader.host), int(each.leader.port))
+                    for each in described.partitions
+                    if each.leader is not None
+                }
+        return found
+
     def create_topic(
         self,
         name: str,
@@ -124,6 +151,19 @@ class Cluster:
             time.sleep(_VISIBLE_PAUSE_SECONDS)
         _log.info("created topic %s", name)
         return True
+
+    def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
+        """Set these configs of a topic; others stay as they are. Raises log_unavailable, query_failed."""
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in config.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
+        altered = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout)
+        try:
+            altered[resource].result()
+        except KafkaException as error:
+            raise log_refused(self.bootstrap, f"configure topic `{name}`", error.args[0]) from error
 
     def delete_topic(self, name: str) -> bool:
         """False if there is no such topic."""

@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 Record = Message
 
 BEGINNING: Final = OFFSET_BEGINNING
+END: Final = OFFSET_END
 FETCH_WAIT_MS: Final = 50
 PATIENCE_SECONDS: Final = 15.0
 _BATCH: Final = 1000

@@ -14,6 +14,13 @@ from typing import Final
 Partition = tuple[str, int]
 
 COMPACTED: Final[Mapping[str, str]] = {"cleanup.policy": "compact"}
+# For topics that are written every second and of which only the newest records count. The active segment is
+# never compacted, so it must not stay active for days.
+COMPACTED_SOON: Final[Mapping[str, str]] = {
+    **COMPACTED,
+    "segment.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.1",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,15 @@ Never changes anything.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from headrace.client.batches import Batch, batches_between, count_records
 from headrace.client.cluster import Cluster
 from headrace.client.reading import records_between
+from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.dead_letters.entries import At, DeadLetter, dead_letter
 from headrace.lake.dead_letter_headers import DEAD_LETTER_SUFFIX, dead_letter_topic
@@ -18,14 +21,15 @@ from headrace.lake.dead_letter_headers import DEAD_LETTER_SUFFIX, dead_letter_to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterTopic:
-    """`stretches` has the first and the next offset of each partition."""
+    """`stretches` has the first and the next offset of each partition, between which there may be gaps."""
 
-    name: str
+    identity: TopicIdentity
     stretches: dict[int, tuple[int, int]]
+    entries: int
 
     @property
-    def entries(self) -> int:
-        return sum(end - first for first, end in self.stretches.values())
+    def name(self) -> str:
+        return self.identity.name
 
 
 class DeadLetterTopics:
@@ -56,9 +60,15 @@ class DeadLetterTopics:
 
     def newest(self, topic: DeadLetterTopic, limit: int) -> list[DeadLetter]:
         """The newest entries, oldest first."""
-        tails = {
-            partition: (max(first, end - limit), end) for partition, (first, end) in topic.stretches.items()
-        }
+        batches: dict[int, deque[Batch]] = defaultdict(deque)
+        held: Counter[int] = Counter()
+        for partition, batch in batches_between(self._cluster, topic.identity, topic.stretches):
+            held[partition] += batch.records
+            kept = batches[partition]
+            kept.append(batch)
+            while held[partition] - kept[0].records >= limit:
+                held[partition] -= kept.popleft().records
+        tails = {partition: (kept[0].first, kept[-1].end) for partition, kept in batches.items()}
         records = records_between(self._cluster.bootstrap, topic.name, tails)
         found = [dead_letter(record) for record in records]
         found.sort(key=lambda letter: (letter.timestamp_ms, letter.at))
@@ -93,8 +103,16 @@ class DeadLetterTopics:
         return [name for name in self._cluster.topic_names() if name.endswith(DEAD_LETTER_SUFFIX)]
 
     def _described(self, names: Sequence[str]) -> list[DeadLetterTopic]:
-        found = self._cluster.stretches(self._cluster.lookup(names).values())
-        return [DeadLetterTopic(name=name, stretches=found[name]) for name in sorted(found)]
+        topics = self._cluster.lookup(names)
+        found = self._cluster.stretches(topics.values())
+        return [
+            DeadLetterTopic(
+                identity=topics[name],
+                stretches=found[name],
+                entries=count_records(self._cluster, topics[name], found[name]),
+            )
+            for name in sorted(found)
+        ]
 
     def _refuse_other_kind(self, name: str) -> NoReturn:
         own = dead_letter_topic(name)

@@ -1,23 +1,23 @@
 """How events flow: how many are accepted, in Avro, dead letters, or in the lake, and how fast.
 
-Runs two threads: one surveys topics, offsets and the lake's version twice a second; the other reads the
-derived topics and the queries' status from the beginning and then live. It joins no group and commits
-nothing; after a restart it counts from scratch.
+Runs three threads: one surveys topics and the lake's version twice a second; one counts records
+(`record_counting.py`); one reads the Avro topic live, and the queries' status (`flow_reader.py`). None joins
+a group or commits anything. The counts go on from where any watcher has stopped, so a start costs the same
+however long the topics are.
 
-What is counted:
+What is counted are records, never differences of offsets, which have gaps:
 
-- `accepted`: the events in the events topic, by its latest offsets. Of an earlier incarnation of the topic
-  (deleted and recreated), the events that derived records name as their source, so that accepted = avro +
-  dead letters still holds once everything is processed.
-- `avro`, `dead_letters`: distinct source coordinates in `<events>_avro` and `<events>_dlq`; see
-  `derived_counts.py`. A derived topic that is deleted and recreated starts over; one that does not exist
-  counts as 0.
+- `accepted`: the events in the events topic, and in its earlier incarnations (deleted and recreated) as far
+  as a watcher has seen them.
+- `avro`, `dead_letters`: the records of `<events>_avro` and `<events>_dlq`. Each is there once. A derived
+  topic that is deleted and recreated starts over; one that does not exist counts as 0.
 - `lake`: the rows of the table's newest Delta version, by the statistics in its log; no file is read.
 - `avro_latency`: from POST until readable in the Avro topic, for records read live, that is, after the reader
-  had reached the end of the partition. The backlog read at startup is not included.
+  had reached the end of the partition. What was there before is not included.
 - `latency`: from POST until read by the sink (row P9), from the quantiles that the pipeline writes with each
-  lake batch.
+  lake batch; of the batches before the start only the newest counts.
 
+Counts include what retention has removed since, but nothing that it removed before it was counted.
 Both latencies cover the last minute that had any; `overall_…` covers everything this watcher has seen.
 Invariants: a snapshot costs microseconds and never waits for the log; topics and brokers may come and go.
 """
@@ -27,18 +27,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from headrace.client.cluster import Cluster
-from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.core.histogram import Histogram, Percentiles
 from headrace.lake.dead_letter_headers import dead_letter_topic
 from headrace.pipeline.catalogue.status import STATUS_TOPIC, QueryStatus
 from headrace.query.flow_reader import FlowReader
+from headrace.query.record_counting import RecordCounter
 from headrace.query.snapshots import FollowedTable
 
 _PATIENCE_SECONDS: Final = 3.0
@@ -91,14 +90,12 @@ class FlowWatcher:
         self._survey_seconds = survey_seconds
         self._cluster = Cluster(bootstrap, timeout_seconds=_PATIENCE_SECONDS)
         self._table = FollowedTable(lake_dir.absolute() / events_topic)
-        self._reader = FlowReader(
-            bootstrap, avro=self.names.avro, dead_letters=self.names.dead_letters, status=status_topic
-        )
+        self._reader = FlowReader(bootstrap, avro=self.names.avro, status=status_topic)
+        self._counter = RecordCounter(self._cluster, key=events_topic, with_earlier=[events_topic])
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._events: TopicIdentity | None = None
-        self._offsets: Mapping[tuple[str, int], int] = {}
+        self._existing: frozenset[str] = frozenset()
         self._lake_rows = 0
         self._log_problem = ""
         self._lake_problem = ""
@@ -107,13 +104,15 @@ class FlowWatcher:
         if self._thread is not None:
             raise RuntimeError("a watcher can only be started once")
         self._reader.start()
+        self._counter.start()
         self._thread = threading.Thread(target=self._survey_until_stopped, name="flow-survey", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End both threads and wait for them; safe to call twice."""
+        """End all threads and wait for them; safe to call twice."""
         self._stopping.set()
         self._reader.stop()
+        self._counter.stop()
         if self._thread is not None:
             self._thread.join()
 
@@ -124,20 +123,20 @@ class FlowWatcher:
     def snapshot(self) -> FlowSnapshot:
         reading = self._reader.reading()
         with self._lock:
-            accepted = _accepted(self._events, self._offsets, reading.source_ends)
-            lake_rows = self._lake_rows
+            existing, lake_rows = self._existing, self._lake_rows
             problem = self._log_problem or reading.problem or self._lake_problem
+        names, total = self.names, self._counter.total
         return FlowSnapshot(
-            accepted=accepted,
-            avro=reading.avro,
-            dead_letters=reading.dead_letters,
+            accepted=total(names.events),
+            avro=total(names.avro) if names.avro in existing else 0,
+            dead_letters=total(names.dead_letters) if names.dead_letters in existing else 0,
             lake=lake_rows,
             avro_latency=reading.avro_latency,
             latency=reading.latency,
             queries=reading.queries,
             overall_avro_latency=reading.overall_avro_latency,
             overall_latency=reading.overall_latency,
-            problem=problem,
+            problem=problem or self._counter.problem,
         )
 
     def _survey_until_stopped(self) -> None:
@@ -148,12 +147,10 @@ class FlowWatcher:
             self._stopping.wait(max(0.0, self._survey_seconds - (time.monotonic() - started)))
 
     def _survey_log(self) -> None:
-        derived = (self.names.avro, self.names.dead_letters, self._status_topic)
+        counted = (self.names.events, self.names.avro, self.names.dead_letters)
+        read = (self.names.avro, self._status_topic)
         try:
-            found = self._cluster.lookup([self.names.events, *derived])
-            events = found.pop(self.names.events, None)
-            self._reader.follow(found)
-            offsets = self._cluster.latest([events]) if events is not None else {}
+            found = self._cluster.lookup([*counted, self._status_topic])
         except HeadraceError as error:
             self._note_log_problem(str(error))
             return
@@ -162,8 +159,10 @@ class FlowWatcher:
             _logger.exception("The log could not be surveyed.")
             self._note_log_problem(f"The log could not be surveyed: {error}.")
             return
+        self._counter.follow({name: found[name] for name in counted if name in found})
+        self._reader.follow({name: found[name] for name in read if name in found})
         with self._lock:
-            self._events, self._offsets, self._log_problem = events, offsets, ""
+            self._existing, self._log_problem = frozenset(found), ""
 
     def _survey_lake(self) -> None:
         try:
@@ -181,17 +180,3 @@ class FlowWatcher:
             if problem != self._log_problem:
                 _logger.warning("%s", problem)
             self._log_problem = problem
-
-
-def _accepted(
-    events: TopicIdentity | None,
-    offsets: Mapping[tuple[str, int], int],
-    source_ends: Mapping[tuple[str, int], int],
-) -> int:
-    """The sum of the end offsets of all source partitions, from the log or, if higher, a derived record."""
-    ends = dict(source_ends)
-    if events is not None:
-        for (_, partition), offset in offsets.items():
-            place = (events.topic_id, partition)
-            ends[place] = max(ends.get(place, 0), offset)
-    return sum(ends.values())

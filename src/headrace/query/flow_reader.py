@@ -1,10 +1,11 @@
-"""Reads the derived topics and the queries' status, from the beginning and then live, in its own thread.
+"""Reads the Avro topic live, and the newest status of each query, in its own thread.
 
-Owns the consumer, the counts and the latency histograms. Invariants: partitions are assigned, never
-subscribed to, and nothing is committed; each topic is followed by its id, so one that is deleted and
-recreated is read from its beginning, with counts from 0; a latency is measured only in a partition that has
-been read to its end, and within a millisecond of the record's arrival. Never asks the log about topics:
-`follow` tells it which exist.
+Owns the consumer and the latency histograms. Invariants: partitions are assigned, never subscribed to, and
+nothing is committed; what was in the Avro topic before the reader started is not read; of the status topic
+only the newest record of each query counts until the reader has reached its end; each topic is followed by
+its id, so one that is deleted and recreated is read from its beginning; a latency is measured only in a
+partition that has been read to its end, and within a millisecond of the record's arrival. Never counts
+records (`record_counting.py` does) and never asks the log about topics: `follow` tells it which exist.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Any, Final
 import msgspec
 
 from headrace.client.errors import KafkaError, is_absent, is_end
-from headrace.client.reading import BEGINNING, PartitionReader
+from headrace.client.reading import BEGINNING, END, PartitionReader
 from headrace.client.topics import Partition, TopicIdentity
 from headrace.core.histogram import Histogram, Percentiles, SlidingHistogram
 from headrace.pipeline.catalogue.status import QueryStatus
-from headrace.query.derived_counts import DerivedCount, posted_at_ms, weighted_quantiles
+from headrace.query.latencies import posted_at_ms, weighted_quantiles
 
 WINDOW_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.5
@@ -38,11 +39,8 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What has been read so far. `source_ends` is keyed by source topic id and partition."""
+    """What has been read so far."""
 
-    avro: int
-    dead_letters: int
-    source_ends: Mapping[tuple[str, int], int]
     avro_latency: Percentiles
     overall_avro_latency: Percentiles
     latency: Percentiles
@@ -53,9 +51,12 @@ class Reading:
 
 @dataclass(slots=True)
 class _Followed:
-    """A topic with a given id: the next offset of each partition, and which partitions are read live."""
+    """A topic with a given id: where its partitions are read from first, the next offset of each, and which
+    partitions are read live.
+    """
 
     identity: TopicIdentity
+    first: int
     next_offsets: dict[int, int] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
 
@@ -80,23 +81,24 @@ class _Latencies:
 class FlowReader:
     """Reads the topics given to `follow`, from `start` to `stop`."""
 
-    def __init__(self, bootstrap: str, *, avro: str, dead_letters: str, status: str) -> None:
+    def __init__(self, bootstrap: str, *, avro: str, status: str) -> None:
         self._bootstrap = bootstrap
         self._avro = avro
-        self._dead_letters = dead_letters
         self._status = status
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         # Guards what snapshots are made from; only the thread uses the consumer and `_followed`.
         self._lock = threading.Lock()
-        self._wanted: dict[str, TopicIdentity] = {}
+        self._wanted: dict[str, TopicIdentity] | None = None
         self._problem = ""
-        self._counts = {avro: DerivedCount(), dead_letters: DerivedCount()}
         self._avro_latencies = _Latencies()
         self._latencies = _Latencies()
         self._queries: dict[bytes, QueryStatus] = {}
+        # The newest record of each key, until the status topic has been read to its end.
+        self._unread_statuses: dict[bytes, bytes] = {}
         self._followed: dict[str, _Followed] = {}
-        self._assigned: dict[str, TopicIdentity] = {}
+        self._assigned: dict[str, TopicIdentity] | None = None
+        self._has_started = False
         self._connection_lost = False
 
     def start(self) -> None:
@@ -115,16 +117,7 @@ class FlowReader:
 
     def reading(self) -> Reading:
         with self._lock:
-            ends: dict[tuple[str, int], int] = {}
-            for count in self._counts.values():
-                for place, end in count.source_ends().items():
-                    ends[place] = max(ends.get(place, 0), end)
             return Reading(
-                avro=self._counts[self._avro].count if self._avro in self._wanted else 0,
-                dead_letters=self._counts[self._dead_letters].count
-                if self._dead_letters in self._wanted
-                else 0,
-                source_ends=ends,
                 avro_latency=self._avro_latencies.recent_percentiles(),
                 overall_avro_latency=self._avro_latencies.overall.percentiles(),
                 latency=self._latencies.recent_percentiles(),
@@ -136,7 +129,7 @@ class FlowReader:
     def _read_until_stopped(self) -> None:
         while not self._stopping.is_set():
             reader = PartitionReader(self._bootstrap, fetch_wait_ms=_FETCH_WAIT_MS, on_error=self._on_error)
-            self._assigned = {}
+            self._assigned = None
             try:
                 while not self._stopping.is_set() and self._assign(reader):
                     self._read(reader)
@@ -154,7 +147,7 @@ class FlowReader:
         """Update the assignment to what is wanted. False if that takes a new reader."""
         with self._lock:
             wanted = self._wanted
-        if wanted == self._assigned:
+        if wanted is None or wanted == self._assigned:
             return True
         if any(
             name in self._followed and self._followed[name].identity.topic_id != topic.topic_id
@@ -163,13 +156,15 @@ class FlowReader:
             # A consumer caches what it knows about a topic by name: a new one starts clean.
             self._start_over(wanted)
             return False
-        for name, topic in wanted.items():
-            self._followed.setdefault(name, _Followed(identity=topic)).identity = topic
         starts: dict[Partition, int] = {}
         for name, topic in wanted.items():
-            followed = self._followed[name]
+            # A topic that comes later is new: all of its records are.
+            first = END if name == self._avro and not self._has_started else BEGINNING
+            followed = self._followed.setdefault(name, _Followed(identity=topic, first=first))
+            followed.identity = topic
             followed.live.clear()
-            starts |= {place: followed.next_offsets.get(place[1], BEGINNING) for place in topic.places}
+            starts |= {place: followed.next_offsets.get(place[1], followed.first) for place in topic.places}
+        self._has_started = True
         reader.assign(starts)
         self._assigned = dict(wanted)
         with self._lock:
@@ -182,12 +177,11 @@ class FlowReader:
             if followed is None or followed.identity.topic_id == topic.topic_id:
                 continue
             _logger.info("The topic %s was recreated and is read from its beginning.", name)
-            self._followed[name] = _Followed(identity=topic)
-            with self._lock:
-                if name in self._counts:
-                    self._counts[name] = DerivedCount()
-                if name == self._status:
+            self._followed[name] = _Followed(identity=topic, first=BEGINNING)
+            if name == self._status:
+                with self._lock:
                     self._queries = {}
+                    self._unread_statuses = {}
                     self._latencies = _Latencies()
 
     def _read(self, reader: PartitionReader) -> None:
@@ -207,34 +201,44 @@ class FlowReader:
                 followed.next_offsets[partition] = record.offset() + 1
                 touched.add((topic, partition))
                 if topic == self._status:
-                    self._take_status(record)
-                else:
-                    self._take_derived(record, live=partition in followed.live, arrived=arrived)
+                    self._take_status(record.key() or b"", record.value(), live=bool(followed.live))
+                elif partition in followed.live:
+                    self._take_derived(record, arrived)
         for place in touched:
             self._note_end(reader, place)
+        if (status := self._followed.get(self._status)) is not None and status.live:
+            with self._lock:
+                self._take_unread_statuses()
 
-    def _take_derived(self, record: Any, *, live: bool, arrived: float) -> None:
-        headers = record.headers() or ()
-        topic = record.topic()
-        new = self._counts[topic].add(record.partition(), headers)
-        if live and new and topic == self._avro:
-            posted = posted_at_ms(headers)
-            if posted is not None:
-                self._avro_latencies.add(arrived * 1000 - posted, at=arrived)
+    def _take_derived(self, record: Any, arrived: float) -> None:
+        posted = posted_at_ms(record.headers() or ())
+        if posted is not None:
+            self._avro_latencies.add(arrived * 1000 - posted, at=arrived)
 
-    def _take_status(self, record: Any) -> None:
-        key = record.key() or b""
-        if record.value() is None:
+    def _take_status(self, key: bytes, value: bytes | None, *, live: bool) -> None:
+        if value is None:
             self._queries.pop(key, None)
-            return
+            self._unread_statuses.pop(key, None)
+        elif live:
+            self._take_unread_statuses()
+            self._read_status(key, value)
+        else:
+            self._unread_statuses[key] = value
+
+    def _take_unread_statuses(self) -> None:
+        unread, self._unread_statuses = self._unread_statuses, {}
+        for key, value in unread.items():
+            self._read_status(key, value)
+
+    def _read_status(self, key: bytes, value: bytes) -> None:
         try:
-            status = msgspec.json.decode(record.value(), type=QueryStatus)
+            status = msgspec.json.decode(value, type=QueryStatus)
         except msgspec.DecodeError as error:
             _logger.warning("A record of %s is not a status: %s", self._status, error)
             return
         self._queries[key] = status
-        for value, count in weighted_quantiles(status.latency_quantiles_ms, status.rows):
-            self._latencies.add(value, at=status.at / 1000, count=count)
+        for latency_ms, count in weighted_quantiles(status.latency_quantiles_ms, status.rows):
+            self._latencies.add(latency_ms, at=status.at / 1000, count=count)
 
     def _take_error(self, error: KafkaError, topic: str, partition: int) -> None:
         if is_end(error):

@@ -9,24 +9,18 @@ timeout for a broker.
 from __future__ import annotations
 
 import logging
-import socket
-import struct
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+from kio.schema.describe_log_dirs.v1.request import DescribeLogDirsRequest
 from kio.schema.describe_log_dirs.v1.response import DescribeLogDirsResponse
-from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
+from headrace.client.broker_connection import BrokerConnection
+
 _log = logging.getLogger(__name__)
-_KEY: Final = 35
-_VERSION: Final = 1
-_CORRELATION: Final = 1
-_CLIENT: Final = b"headrace-sizes"
-# A null array: all topics of all folders.
-_EVERYTHING: Final = struct.pack(">i", -1)
-_MOST_BYTES: Final = 64 * 1024 * 1024
-_read: Final = entity_reader(DescribeLogDirsResponse)
+# No list of topics means all of them.
+_EVERYTHING: Final = DescribeLogDirsRequest(topics=None)
 
 Place = tuple[str, int]
 
@@ -50,24 +44,10 @@ def partition_sizes(brokers: Iterable[tuple[str, int]], timeout_seconds: float) 
     return sizes
 
 
-def _ask(host: str, port: int, timeout_seconds: float) -> Any:
-    header = struct.pack(">hhih", _KEY, _VERSION, _CORRELATION, len(_CLIENT)) + _CLIENT
-    request = header + _EVERYTHING
-    with socket.create_connection((host, port), timeout=timeout_seconds) as connection:
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        (size,) = struct.unpack(">i", _receive(connection, 4))
-        if not 4 <= size <= _MOST_BYTES:
-            raise ValueError(f"a response of {size} bytes")
-        answer = _receive(connection, size)
-    reply, _end = _read(answer, 4)
-    return reply
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    received = bytearray()
-    while len(received) < size:
-        part = connection.recv(min(size - len(received), 65_536))
-        if not part:
-            raise ConnectionError("the connection was closed")
-        received += part
-    return bytes(received)
+def _ask(host: str, port: int, timeout_seconds: float) -> DescribeLogDirsResponse:
+    connection = BrokerConnection(host, port, timeout_seconds=timeout_seconds)
+    try:
+        connection.send(_EVERYTHING)
+        return connection.receive(DescribeLogDirsResponse)
+    finally:
+        connection.close()

@@ -15,7 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from headrace.client.cluster import Cluster
-from headrace.client.topics import COMPACTED
+from headrace.client.topics import COMPACTED_SOON
 from headrace.client.writing import Outgoing, RecordWriter
 
 STATUS_TOPIC: Final = "_pipeline_status"
@@ -76,7 +76,9 @@ class StatusLog:
 
     def __init__(self, cluster: Cluster) -> None:
         for topic in (STATUS_TOPIC, PLANS_TOPIC):
-            cluster.create_topic(topic, partitions=1, config=COMPACTED)
+            # Whoever starts reads these topics as a whole.
+            if not cluster.create_topic(topic, partitions=1, config=COMPACTED_SOON):
+                cluster.configure_topic(topic, COMPACTED_SOON)
         self._writer = RecordWriter(cluster.bootstrap, timeout_seconds=_WRITE_SECONDS)
 
     def write(self, status: QueryStatus) -> None:

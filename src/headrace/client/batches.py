@@ -1,0 +1,313 @@
+"""Reads the headers of record batches: where each batch begins and ends, and how many records it has.
+
+Counting records this way costs per batch, not per record: nothing is decompressed or decoded. It is exact
+where offsets are not: a batch without records, which fills a gap in the offsets, counts nothing, and neither
+do the markers of transactions or the records of aborted ones (Fetch, key 1, version 13, read_committed).
+
+Invariants: a topic is asked for by its id, so a batch never comes from another incarnation; batches of a
+partition come in order, each once. A reader belongs to one thread. Never joins a group, commits or creates
+anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v13.request import FetchPartition, FetchRequest, FetchTopic
+from kio.schema.fetch.v13.response import FetchResponse, PartitionData
+from kio.serial.errors import SerialError
+from kio.static.primitive import i8, i32, i32Timedelta, i64
+
+from headrace.client.broker_connection import BrokerConnection
+from headrace.client.cluster import Cluster
+from headrace.client.errors import log_unavailable
+from headrace.client.topics import TopicIdentity
+from headrace.wire.control_batches import read_end_marker
+from headrace.wire.record_batch import HEADER_SIZE, BatchHeader, Buffer, read_header
+from headrace.wire.records import read_records
+
+# A topic, by its id, and the number of one of its partitions.
+Place = tuple[str, int]
+
+PATIENCE_SECONDS: Final = 15.0
+_READ_COMMITTED: Final = 1
+_PARTITION_BYTES: Final = 4 * 1024 * 1024
+_REPLY_BYTES: Final = 16 * 1024 * 1024
+_PAUSE_SECONDS: Final = 0.1
+_ABSENT: Final = frozenset(
+    {ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id}
+)
+# The leader has changed, or has not been elected yet: it is looked up again.
+_MOVED: Final = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.leader_not_available,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.replica_not_available,
+        ErrorCode.offset_not_available,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Visible records of one batch: `records` of them from offset `first` on, and before `end`."""
+
+    first: int
+    end: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What one fetch gave for one partition.
+
+    `position` is where to go on, `first` the first offset that is still there, `end` where the visible
+    records end. If the offset asked for is not between those two, `is_out_of_range` is set and there are no
+    batches.
+    """
+
+    batches: tuple[Batch, ...]
+    position: int
+    first: int
+    end: int
+    is_out_of_range: bool = False
+
+
+class BatchReader:
+    """Fetches batches from the leaders of their partitions, wherever those are."""
+
+    def __init__(self, cluster: Cluster, *, timeout_seconds: float = PATIENCE_SECONDS) -> None:
+        self._cluster = cluster
+        self._timeout = timeout_seconds
+        self._connections: dict[tuple[str, int], BrokerConnection] = {}
+        self._leaders: dict[Place, tuple[str, int]] = {}
+
+    def close(self) -> None:
+        self._leaders.clear()
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def fetch(
+        self,
+        starts: Mapping[TopicIdentity, Mapping[int, int]],
+        *,
+        wait_ms: int,
+        ends: Mapping[Place, int] | None = None,
+    ) -> dict[Place, Fetched]:
+        """The next batches from these offsets on; waits up to `wait_ms` for the first. Records at or behind
+        the end of their partition, if one is given, do not count.
+
+        Partitions that do not exist, or have no leader at the moment, are left out. Raises log_unavailable.
+        """
+        ends = ends or {}
+        wanted = {
+            (topic.topic_id, number): offset
+            for topic, offsets in starts.items()
+            for number, offset in offsets.items()
+        }
+        self._find_leaders(starts)
+        by_leader: dict[tuple[str, int], dict[Place, int]] = defaultdict(dict)
+        for place, offset in wanted.items():
+            if place in self._leaders:
+                by_leader[self._leaders[place]][place] = offset
+        try:
+            for leader, offsets in by_leader.items():
+                self._connection(leader).send(_request(offsets, wait_ms))
+            replies = {leader: self._connections[leader].receive(FetchResponse) for leader in by_leader}
+        except (OSError, SerialError, ValueError) as error:
+            self.close()
+            raise log_unavailable(self._cluster.bootstrap, "give records", str(error)) from error
+        found: dict[Place, Fetched] = {}
+        out_of_range: set[Place] = set()
+        for reply in replies.values():
+            for topic in reply.responses:
+                for partition in topic.partitions:
+                    place = (_printed(topic.topic_id), int(partition.partition_index))
+                    if partition.error_code == ErrorCode.offset_out_of_range:
+                        out_of_range.add(place)
+                        continue
+                    if (
+                        fetched := self._fetched(place, wanted[place], ends.get(place), partition)
+                    ) is not None:
+                        found[place] = fetched
+        return found | self._out_of_range(out_of_range, wanted, starts)
+
+    def _out_of_range(
+        self, places: Collection[Place], wanted: Mapping[Place, int], topics: Iterable[TopicIdentity]
+    ) -> dict[Place, Fetched]:
+        """The reply does not say which offsets there are, so the log is asked."""
+        asked = [topic for topic in topics if any(topic.topic_id == each for each, _ in places)]
+        stretches = self._cluster.stretches(asked) if asked else {}
+        return {
+            (topic.topic_id, number): Fetched(
+                batches=(),
+                position=wanted[topic.topic_id, number],
+                first=first,
+                end=end,
+                is_out_of_range=True,
+            )
+            for topic in asked
+            for number, (first, end) in stretches.get(topic.name, {}).items()
+            if (topic.topic_id, number) in places
+        }
+
+    def _fetched(self, place: Place, offset: int, end_at: int | None, reply: PartitionData) -> Fetched | None:
+        code = reply.error_code
+        if code in _ABSENT or code in _MOVED:
+            self._leaders.pop(place, None)
+            return None
+        first, end = int(reply.log_start_offset), int(reply.last_stable_offset)
+        if code != ErrorCode.none:
+            action = f"give records of partition {place[1]} of the topic with id {place[0]}"
+            raise log_unavailable(self._cluster.bootstrap, action, code.name)
+        aborted = [
+            (int(each.first_offset), int(each.producer_id)) for each in reply.aborted_transactions or ()
+        ]
+        batches, position = visible_batches(reply.records or b"", offset, aborted, end=end_at)
+        return Fetched(batches=tuple(batches), position=position, first=first, end=end)
+
+    def _find_leaders(self, topics: Mapping[TopicIdentity, Mapping[int, int]]) -> None:
+        lacking = [
+            topic
+            for topic, offsets in topics.items()
+            if any((topic.topic_id, number) not in self._leaders for number in offsets)
+        ]
+        if lacking:
+            self._leaders |= self._cluster.leaders(lacking)
+
+    def _connection(self, broker: tuple[str, int]) -> BrokerConnection:
+        if broker not in self._connections:
+            self._connections[broker] = BrokerConnection(*broker, timeout_seconds=self._timeout)
+        return self._connections[broker]
+
+
+def batches_between(
+    cluster: Cluster,
+    topic: TopicIdentity,
+    stretches: Mapping[int, tuple[int, int]],
+    patience: float = PATIENCE_SECONDS,
+) -> Iterator[tuple[int, Batch]]:
+    """The batches of each partition from its first offset up to its second, cut off at both; partition first.
+
+    Ends early at the end of what is visible. `patience` is how long to wait for more, in seconds. Raises
+    log_unavailable.
+    """
+    reader = BatchReader(cluster, timeout_seconds=patience)
+    positions = {number: first for number, (first, end) in stretches.items() if first < end}
+    ends = {(topic.topic_id, number): end for number, (_, end) in stretches.items()}
+    deadline = time.monotonic() + patience
+    try:
+        while positions:
+            found = reader.fetch({topic: positions}, wait_ms=0, ends=ends)
+            for number, position in list(positions.items()):
+                fetched = found.get((topic.topic_id, number))
+                if fetched is None:
+                    continue
+                end = stretches[number][1]
+                yield from ((number, batch) for batch in fetched.batches)
+                if fetched.is_out_of_range and position < fetched.first:
+                    positions[number] = fetched.first
+                elif fetched.position >= min(end, fetched.end) or fetched.is_out_of_range:
+                    del positions[number]
+                else:
+                    positions[number] = fetched.position
+                if fetched.batches:
+                    deadline = time.monotonic() + patience
+            if positions and time.monotonic() > deadline:
+                raise log_unavailable(
+                    cluster.bootstrap, f"read topic `{topic.name}`", f"nothing came for {patience:g} s"
+                )
+            if not any(fetched.batches for fetched in found.values()) and positions:
+                time.sleep(_PAUSE_SECONDS)
+    finally:
+        reader.close()
+
+
+def count_records(cluster: Cluster, topic: TopicIdentity, stretches: Mapping[int, tuple[int, int]]) -> int:
+    """The visible records between these offsets. Raises log_unavailable."""
+    return sum(batch.records for _, batch in batches_between(cluster, topic, stretches))
+
+
+def visible_batches(
+    buffer: Buffer, offset: int, aborted: Sequence[tuple[int, int]], *, end: int | None = None
+) -> tuple[list[Batch], int]:
+    """The batches with visible records from `offset` on and before `end`, and where the next batch begins.
+
+    `aborted` has first offset and producer id of the aborted transactions that reach into the buffer. The
+    last batch of a fetch may be cut off; then it is left out.
+    """
+    pending = sorted(aborted)
+    ended: set[int] = set()
+    found: list[Batch] = []
+    position, next_offset = 0, offset
+    while len(buffer) - position >= HEADER_SIZE:
+        header = read_header(buffer, position)
+        if position + header.size > len(buffer):
+            break
+        position += header.size
+        while pending and pending[0][0] <= header.last_offset:
+            ended.add(pending.pop(0)[1])
+        if header.control:
+            marker = read_end_marker(buffer, header)
+            if marker is not None and not marker.committed:
+                ended.discard(header.producer_id)
+        elif not (header.transactional and header.producer_id in ended):
+            first = max(header.base_offset, offset)
+            before = header.next_offset if end is None else min(header.next_offset, end)
+            if records := _records_between(buffer, header, first, before):
+                found.append(Batch(first=first, end=before, records=records))
+        next_offset = max(next_offset, header.next_offset)
+    return found, next_offset
+
+
+def _records_between(buffer: Buffer, header: BatchHeader, first: int, end: int) -> int:
+    if first >= end:
+        return 0
+    if first == header.base_offset and end == header.next_offset:
+        return header.record_count
+    if header.record_count == header.last_offset_delta + 1:
+        return end - first
+    # Only a batch that compaction has thinned out has to be opened.
+    return sum(
+        first <= header.base_offset + record.offset_delta < end for record in read_records(buffer, header)
+    )
+
+
+def _request(offsets: Mapping[Place, int], wait_ms: int) -> FetchRequest:
+    by_topic: dict[str, list[FetchPartition]] = defaultdict(list)
+    for (topic_id, number), offset in offsets.items():
+        by_topic[topic_id].append(
+            FetchPartition(
+                partition=i32(number), fetch_offset=i64(offset), partition_max_bytes=i32(_PARTITION_BYTES)
+            )
+        )
+    return FetchRequest(
+        max_wait=i32Timedelta.parse(datetime.timedelta(milliseconds=wait_ms)),
+        min_bytes=i32(1),
+        max_bytes=i32(_REPLY_BYTES),
+        isolation_level=i8(_READ_COMMITTED),
+        topics=tuple(
+            FetchTopic(topic_id=_uuid(topic_id), partitions=tuple(partitions))
+            for topic_id, partitions in by_topic.items()
+        ),
+        forgotten_topics_data=(),
+    )
+
+
+def _uuid(topic_id: str) -> uuid.UUID:
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(topic_id + "=="))
+
+
+def _printed(topic_id: uuid.UUID | None) -> str:
+    return base64.urlsafe_b64encode((topic_id or uuid.UUID(int=0)).bytes).rstrip(b"=").decode("ascii")
