@@ -26,7 +26,7 @@ def open_broker(folder: Path, **settings: Any) -> Broker:
     """A broker that listens nowhere. Close its logs."""
     chosen = BrokerSettings(data_dir=folder, **settings)
     logs = DataFolder.open(folder, config_of=static_log_config(chosen))
-    commit = GroupCommit("os", 1000, lambda _log: None)
+    commit = GroupCommit("os", 1000, lambda _log: None, logs.reserving)
     return Broker(chosen, logs, ConfigStore(chosen, logs), commit)
 
 

@@ -60,7 +60,7 @@ def opened(tmp_path: Path, disk: FaultyFileSystem) -> OpenBroker:
             durable=fsync == "always",
             filesystem=disk,
         )
-        commit = GroupCommit(fsync, 1000, lambda _log: None)
+        commit = GroupCommit(fsync, 1000, lambda _log: None, logs.reserving)
         commit.start()
         broker = Broker(settings, logs, ConfigStore(settings, logs), commit)
         if "events" not in logs.topics:

@@ -40,8 +40,10 @@ def logs(tmp_path: Path, disk: FaultyFileSystem) -> Iterator[DataFolder]:
 
 
 @asynccontextmanager
-async def committing(policy: FsyncPolicy, *, interval_ms: int = 20) -> AsyncIterator[GroupCommit]:
-    commit = GroupCommit(policy, interval_ms, lambda _log: None)
+async def committing(
+    logs: DataFolder, policy: FsyncPolicy, *, interval_ms: int = 20
+) -> AsyncIterator[GroupCommit]:
+    commit = GroupCommit(policy, interval_ms, lambda _log: None, logs.reserving)
     commit.start()
     try:
         yield commit
@@ -66,7 +68,7 @@ async def until_flushed(log: PartitionLog) -> None:
 
 async def test_always_answers_after_the_sync_and_shares_it(logs: DataFolder) -> None:
     log = logs.topics["t"].partitions[0]
-    async with committing("always") as commit:
+    async with committing(logs, "always") as commit:
         futures = [commit.appended(log, append(log)) for _ in range(10)]
         assert log.high_water_mark == 0
         for future in futures:
@@ -79,7 +81,7 @@ async def test_a_failed_sync_is_an_error_now_and_tried_again_later(
 ) -> None:
     monkeypatch.setattr("headrace.broker.group_commit.RETRY_SECONDS", 0.01)
     log = logs.topics["t"].partitions[0]
-    async with committing("always") as commit:
+    async with committing(logs, "always") as commit:
         await waited(commit.appended(log, append(log)))
         disk.refuse_sync = True
         with pytest.raises(StorageError, match="could not be brought to the disk"):
@@ -92,7 +94,7 @@ async def test_a_failed_sync_is_an_error_now_and_tried_again_later(
 
 async def test_who_waits_for_a_deleted_topic_is_told(logs: DataFolder) -> None:
     log = logs.topics["t"].partitions[0]
-    async with committing("always") as commit:
+    async with committing(logs, "always") as commit:
         future = commit.appended(log, append(log))
         logs.delete_topic("t")
         with pytest.raises(UnknownTopicError):
@@ -101,7 +103,7 @@ async def test_who_waits_for_a_deleted_topic_is_told(logs: DataFolder) -> None:
 
 async def test_interval_syncs_without_being_waited_for(logs: DataFolder) -> None:
     log = logs.topics["t"].partitions[1]
-    async with committing("interval") as commit:
+    async with committing(logs, "interval") as commit:
         assert commit.appended(log, append(log)) is None
         await until_flushed(log)
 
@@ -110,7 +112,7 @@ async def test_interval_syncs_without_being_waited_for(logs: DataFolder) -> None
 async def test_a_topic_can_ask_for_syncs_of_its_own(logs: DataFolder, config: LogConfig) -> None:
     log = logs.topics["t"].partitions[0]
     log.configure(config)
-    async with committing("os") as commit:
+    async with committing(logs, "os") as commit:
         for _ in range(3):
             assert commit.appended(log, append(log)) is None
         await until_flushed(log)
@@ -118,7 +120,7 @@ async def test_a_topic_can_ask_for_syncs_of_its_own(logs: DataFolder, config: Lo
 
 async def test_without_a_wish_nothing_is_synced(logs: DataFolder) -> None:
     log = logs.topics["t"].partitions[0]
-    async with committing("os") as commit:
+    async with committing(logs, "os") as commit:
         for _ in range(100):
             commit.appended(log, append(log))
         await asyncio.sleep(0.05)
@@ -127,6 +129,6 @@ async def test_without_a_wish_nothing_is_synced(logs: DataFolder) -> None:
 
 async def test_stopping_syncs_what_is_left(logs: DataFolder) -> None:
     log = logs.topics["t"].partitions[0]
-    async with committing("interval", interval_ms=60_000) as commit:
+    async with committing(logs, "interval", interval_ms=60_000) as commit:
         commit.appended(log, append(log))
     assert log.flushed_offset == 1

@@ -6,6 +6,9 @@
     fsync=os        as Kafka's default: the operating system writes back; topics can ask for more with
                     flush.messages and flush.ms
 
+With the last two, a power loss may take records that were answered, but never gives their offsets to others:
+`offset_reserving` reserves them ahead.
+
 Syncing runs in a worker thread, while appends and reads continue. If a sync fails, the producers that wait
 for it get a storage error. Their records stay where they are, invisible to consumers, and the next sync
 writes them again (`log/partition/flushing.py`): a producer that retries finds its batch and waits for that
@@ -21,20 +24,25 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from headrace.broker.offset_reserving import RETRY_SECONDS, ReservingAhead
 from headrace.broker.settings import FsyncPolicy
 from headrace.log.errors import LogError, StorageError, UnknownTopicError
+from headrace.log.folder.reserving import OffsetReserving
 from headrace.log.partition.partition_log import FlushTicket, PartitionLog
 
 _log = logging.getLogger(__name__)
 _NEVER: Final = 2**63 - 1
-RETRY_SECONDS: Final = 1.0
 
 
 class GroupCommit:
     """Syncs the logs that were appended to. `start` and `stop` on the event loop."""
 
     def __init__(
-        self, policy: FsyncPolicy, interval_ms: int, flushed: Callable[[PartitionLog], None]
+        self,
+        policy: FsyncPolicy,
+        interval_ms: int,
+        flushed: Callable[[PartitionLog], None],
+        reserving: OffsetReserving,
     ) -> None:
         """`flushed` is called for every log whose high-water mark may have moved."""
         self._always = policy == "always"
@@ -44,6 +52,7 @@ class GroupCommit:
         self._dirty: set[PartitionLog] = set()
         self._timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self._wanted = asyncio.Event()
+        self._reserving: Final = ReservingAhead(reserving, flushed)
         self._task: asyncio.Task[None] | None = None
         self._syncing: asyncio.Task[None] | None = None
 
@@ -52,6 +61,7 @@ class GroupCommit:
 
     async def kill(self) -> None:
         """Stop without starting another sync."""
+        await self._reserving.stop()
         for timer in self._timers.values():
             timer.cancel()
         if self._task is not None:
@@ -67,7 +77,7 @@ class GroupCommit:
             await self._sync(self._take())
 
     def appended(self, log: PartitionLog, last_offset: int) -> asyncio.Future[None] | None:
-        """Records up to `last_offset` were written. Returns a future if the producer must wait for a sync."""
+        """Records up to `last_offset` were written. Returns a future if their producer has to wait."""
         if self._always:
             future = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(log, []).append((last_offset, future))
@@ -78,7 +88,7 @@ class GroupCommit:
             self._dirty.add(log)
         else:
             self._follow_topic(log)
-        return None
+        return self._reserving.ask(log, last_offset) if last_offset >= log.reservation.ask_at else None
 
     def _follow_topic(self, log: PartitionLog) -> None:
         config = log.config

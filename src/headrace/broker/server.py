@@ -142,11 +142,16 @@ class BrokerServer:
     def _open_logs(self) -> None:
         settings = self._settings
         logs = DataFolder.open(
-            settings.data_dir, config_of=static_log_config(settings), durable=settings.fsync == "always"
+            settings.data_dir,
+            config_of=static_log_config(settings),
+            durable=settings.fsync == "always",
+            reserving=True,
         )
         self._logs = logs
         configs = ConfigStore(settings, logs)
-        self._group_commit = GroupCommit(settings.fsync, settings.fsync_interval_ms, self._flushed)
+        self._group_commit = GroupCommit(
+            settings.fsync, settings.fsync_interval_ms, self._flushed, logs.reserving
+        )
         self._group_commit.start()
         self._broker = Broker(settings, logs, configs, self._group_commit)
 

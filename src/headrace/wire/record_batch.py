@@ -164,6 +164,30 @@ def set_log_append_time(buffer: bytearray | memoryview, header: BatchHeader, tim
     return header._replace(attributes=attributes, max_timestamp=timestamp, crc=crc)
 
 
+def empty_batch(base_offset: int, last_offset: int, leader_epoch: int) -> bytearray:
+    """A batch without records that covers these offsets: readers continue behind it."""
+    batch = bytearray(HEADER_SIZE)
+    write_header(
+        batch,
+        BatchHeader(
+            base_offset=base_offset,
+            length=SMALLEST_LENGTH,
+            leader_epoch=leader_epoch,
+            magic=MAGIC,
+            crc=0,
+            attributes=0,
+            last_offset_delta=last_offset - base_offset,
+            base_timestamp=-1,
+            max_timestamp=-1,
+            producer_id=NO_PRODUCER,
+            producer_epoch=-1,
+            base_sequence=-1,
+            record_count=0,
+        ),
+    )
+    return batch
+
+
 def write_header(buffer: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
     """Write the header with length and checksum. Returns it."""
     start = header.position

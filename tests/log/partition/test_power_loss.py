@@ -165,6 +165,8 @@ def test_synced_segments_are_not_read_again(tmp_path: Path) -> None:
     path = tmp_path / "data" / "recovery-point-offset-checkpoint"
     while not path.exists():
         time.sleep(0.001)
+    # Waits for the thread, which still has to sync the name.
+    folder.abandon()
     disk.power_loss("none")
     # A byte that only reading the first segment would find.
     first = log.folder / f"{log.segments.bases[0]:020d}.log"

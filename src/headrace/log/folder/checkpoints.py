@@ -9,7 +9,8 @@ partition and offset on each line): everything before this offset was synced and
 
 `written-points.json`, our own: `{"version": 1, "boot": …, "clean": …, "points": {"topic-0": [...]}}`, each
 point with the fields of `Point`. Everything before a point had been written when the file was written. As
-long as the machine has not rebooted since (`boot` is the kernel's boot id), this data is in the page cache,
+long as the machine has not rebooted since (`boot` is the kernel's boot id with the inode of `.lock`, which
+a copy of the folder does not share), this data is in the page cache,
 however the process ended, and need not be checked. If `clean` is true, everything was synced too and nothing
 was written later, so the points are also good after a reboot.
 

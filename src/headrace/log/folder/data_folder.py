@@ -1,16 +1,17 @@
 """All logs of a broker, in one folder that only one process at a time may have open.
 
 Layout: `.lock`, `meta.properties` (the cluster id, in Kafka's format), `catalogue.json` (`topic_catalogue`),
-`producer-ids` (the next unused producer id, a decimal number), the three files of `checkpoints`, and a folder
-`<topic>-<partition>` for each partition (`partition_log`). A folder of a deleted topic is called
-`<topic>-<partition>.<random>-delete` until it is removed.
+`producer-ids` (the next unused producer id, a decimal number), the three files of `checkpoints`,
+`reserved-offsets` (`reservations`), and a folder `<topic>-<partition>` for each partition (`partition_log`).
+A folder of a deleted topic is called `<topic>-<partition>.<random>-delete` until it is removed.
 
 Invariants: `topics` and the catalogue agree. Idle partitions cost nothing between two runs of housekeeping: a
 set holds the logs that changed since the last checkpoint (`upkeep`).
 
 Crash behaviour: writing the catalogue commits a change of topics; folders follow, and a start removes folders
-of deleted topics. Producer ids are written before they are handed out. Who may call: the broker, from one
-thread. Never looks into records.
+of deleted topics. Producer ids are written before they are handed out, and so are offsets (`reserving`),
+unless records are synced before anybody sees them. Who may call: the broker, from one thread. Never looks
+into records.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from headrace.core.errors import HeadraceError
 from headrace.log.config import DEFAULT_CONFIG, LogConfig
 from headrace.log.errors import StorageError, TopicExistsError, UnknownTopicError
 from headrace.log.filesystem import FileSystem, OperatingSystem, read_file, write_atomically
-from headrace.log.folder.folder_identity import lock_folder, read_or_make_cluster_id
+from headrace.log.folder.folder_identity import lock_folder, note_of_boot, read_or_make_cluster_id
 from headrace.log.folder.partition_folders import (
     claim_folder,
     is_partition_folder,
@@ -38,6 +39,7 @@ from headrace.log.folder.partition_folders import (
     mark_for_deletion,
     remove_folder,
 )
+from headrace.log.folder.reserving import OffsetReserving
 from headrace.log.folder.topic_catalogue import (
     Catalogue,
     TopicEntry,
@@ -48,7 +50,7 @@ from headrace.log.folder.topic_catalogue import (
 from headrace.log.folder.upkeep import Upkeep
 from headrace.log.partition.opening import open_log
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.log.partition.recovery import NOTHING_KNOWN
+from headrace.log.partition.recovery import KnownState
 from headrace.log.segments.segment_files import SegmentFiles
 
 _log = logging.getLogger(__name__)
@@ -74,7 +76,14 @@ class DataFolder:
     """Created by `open`; `close` it, or use it in a `with` statement."""
 
     def __init__(
-        self, path: str, filesystem: FileSystem, clock: Callable[[], int], durable: bool, lock: int
+        self,
+        path: str,
+        filesystem: FileSystem,
+        clock: Callable[[], int],
+        lock: int,
+        *,
+        durable: bool,
+        reserving: bool,
     ) -> None:
         self.path: Final = path
         self.filesystem: Final = filesystem
@@ -87,6 +96,7 @@ class DataFolder:
         self._files: Final = SegmentFiles(filesystem)
         self._catalogue = Catalogue()
         self._upkeep: Final = Upkeep(filesystem, path)
+        self.reserving: Final = OffsetReserving(filesystem, path, enforced=reserving and not durable)
         # Folders of deleted topics: when to remove them, their paths and topic ids.
         self._doomed: list[tuple[int, str, uuid.UUID]] = []
         self._closed = False
@@ -98,17 +108,21 @@ class DataFolder:
         *,
         config_of: Callable[[Mapping[str, str]], LogConfig] = lambda _overrides: DEFAULT_CONFIG,
         durable: bool = False,
+        reserving: bool = False,
         filesystem: FileSystem | None = None,
         clock: Callable[[], int] = _wall_clock_ms,
     ) -> DataFolder:
         """Open or create it. `config_of` returns the settings of a topic with these overrides.
 
+        With `durable` others see only records that are synced; with `reserving` only those whose offsets are
+        reserved, and the caller reserves them (`reserving.ask`). With neither, offsets may be used again
+        after a power loss.
         Raises HeadraceError if another process has it open or its catalogue is damaged, StorageError.
         """
         filesystem = filesystem or OperatingSystem()
         folder = str(path)
         lock = lock_folder(filesystem, folder)
-        data = cls(folder, filesystem, clock, durable, lock)
+        data = cls(folder, filesystem, clock, lock, durable=durable, reserving=reserving)
         try:
             data._load(config_of)
         except OSError as error:
@@ -134,7 +148,9 @@ class DataFolder:
             self._save_catalogue(self._catalogue)
         else:
             self._catalogue = catalogue
-        self._upkeep.load()
+        self._upkeep.load(note_of_boot(filesystem, self._lock))
+        self.reserving.load(clean=self._upkeep.was_clean)
+        self._upkeep.begin()
         for name, entry in self._catalogue.topics.items():
             config = config_of(entry.overrides)
             logs = []
@@ -144,6 +160,10 @@ class DataFolder:
                 folders.discard(folder)
                 logs.append(self._open_log(folder, entry.id, config, there))
             self._add(Topic(name=name, id=entry.id, partitions=logs, overrides=entry.overrides))
+        self.reserving.resume(
+            ((topic.id, topic.partitions) for topic in self.topics.values()), synced=self.durable
+        )
+        self._upkeep.opened()
         self._remove_leftovers(folders)
 
     def _remove_leftovers(self, folders: set[str]) -> None:
@@ -193,13 +213,15 @@ class DataFolder:
         entry = TopicEntry(id=topic_id or uuid.uuid4(), partitions=partitions, overrides=dict(overrides))
         logs = self._new_logs(name, entry.id, range(partitions), config)
         self._save_entry(name, entry)
+        self.reserving.begin(entry.id, 0, logs)
         topic = Topic(name=name, id=entry.id, partitions=logs, overrides=entry.overrides)
         self._add(topic)
         return topic
 
     def _open_log(self, folder: str, topic_id: uuid.UUID, config: LogConfig, there: bool) -> PartitionLog:
         make = functools.partial(make_folder, self.filesystem, self.path, folder, topic_id)
-        known = self._upkeep.known_of(folder) if there else NOTHING_KNOWN
+        reserved = self.reserving.known(topic_id, int(folder.rpartition("-")[2]))
+        known = self._upkeep.known_of(folder, reserved) if there else KnownState(reserved=reserved)
         return open_log(
             f"{self.path}/{folder}",
             config=config,
@@ -229,6 +251,7 @@ class DataFolder:
         config = topic.partitions[0].config
         logs = self._new_logs(name, topic.id, range(entry.partitions, total), config)
         self._save_entry(name, replace(entry, partitions=total))
+        self.reserving.begin(topic.id, entry.partitions, logs)
         topic.partitions += logs
 
     def delete_topic(self, name: str) -> None:
@@ -248,6 +271,7 @@ class DataFolder:
             if path is not None:
                 self._doomed.append((now_ms + log.config.file_delete_delay_ms, path, topic.id))
         self._upkeep.forget(topic.partitions)
+        self.reserving.forget(topic.partitions)
 
     def set_overrides(self, name: str, overrides: dict[str, str], config: LogConfig) -> None:
         """Replace a topic's settings. Raises UnknownTopicError, StorageError."""
@@ -347,6 +371,8 @@ class DataFolder:
         failures: list[Exception] = []
         try:
             self._upkeep.close(list(self._logs()), failures)
+            if not failures:
+                self.reserving.withdraw()
         finally:
             self.abandon()
         _raise_first(failures)

@@ -8,6 +8,7 @@ data folder.
 
 from __future__ import annotations
 
+import os
 import uuid
 from pathlib import Path
 from typing import Final
@@ -43,6 +44,15 @@ def lock_folder(filesystem: FileSystem, folder: str) -> int:
             remedy="Stop that broker, or choose another folder with --data-dir.",
         )
     return lock
+
+
+def note_of_boot(filesystem: FileSystem, lock: int) -> str:
+    """What a folder notes of this boot of the machine; empty where the system has no boot id.
+
+    It differs for a copy of the folder, which may lack what the original has shown to others since.
+    """
+    boot = filesystem.boot_id()
+    return f"{boot} {os.fstat(lock).st_ino}" if boot else ""
 
 
 def read_or_make_cluster_id(filesystem: FileSystem, folder: str) -> str:

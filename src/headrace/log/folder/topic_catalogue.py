@@ -102,6 +102,11 @@ def encode_id(identifier: uuid.UUID) -> str:
     return base64.urlsafe_b64encode(identifier.bytes).decode().rstrip("=")
 
 
+def decode_id(text: str) -> uuid.UUID:
+    """The inverse of `encode_id`. Raises ValueError."""
+    return uuid.UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
+
+
 def write_metadata(filesystem: FileSystem, folder: str, topic_id: uuid.UUID) -> None:
     """Write the topic id into a partition's folder. Raises OSError."""
     text = f"version: 0\ntopic_id: {encode_id(topic_id)}\n"
@@ -115,6 +120,6 @@ def read_metadata(filesystem: FileSystem, folder: str) -> uuid.UUID | None:
         name, _, text = lines[1].partition(": ")
         if lines[0] != "version: 0" or name != "topic_id":
             return None
-        return uuid.UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
+        return decode_id(text)
     except (FileNotFoundError, ValueError, IndexError):
         return None

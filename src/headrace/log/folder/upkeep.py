@@ -18,7 +18,7 @@ from headrace.log.filesystem import FileSystem
 from headrace.log.folder import checkpoints
 from headrace.log.folder.checkpoints import WrittenPoints, read_offsets
 from headrace.log.partition.flushing import FlushTicket
-from headrace.log.partition.recovery import KnownState
+from headrace.log.partition.recovery import KnownState, Reserved
 
 if TYPE_CHECKING:
     from headrace.log.partition.partition_log import PartitionLog
@@ -50,10 +50,14 @@ class Upkeep:
         self._noting: list[Future[None]] = []
         self._worker: ThreadPoolExecutor | None = None
 
-    def load(self) -> None:
-        """Read the files, keep what can be trusted, remove the mark of a clean stop. Raises OSError."""
+    @property
+    def was_clean(self) -> bool:
+        """Whether the folder was closed with the mark of a clean stop."""
+        return self._clean
+
+    def load(self, boot: str) -> None:
+        """Read the files and keep what can be trusted: `boot` is the note of this boot. Raises OSError."""
         written = checkpoints.read_written_points(self._filesystem, self._path)
-        boot = self._filesystem.boot_id()
         self._clean = written.clean
         self._same_boot = boot != "" and written.boot == boot
         if not (self._clean or self._same_boot):
@@ -61,10 +65,22 @@ class Upkeep:
         self._written = WrittenPoints(boot=boot, points=written.points)
         self._recovery_points = read_offsets(self._filesystem, self._path, checkpoints.RECOVERY_POINTS)
         self._cleaned_offsets = read_offsets(self._filesystem, self._path, checkpoints.CLEANED_OFFSETS)
-        if self._clean or not self._same_boot:
-            checkpoints.write_written_points(self._filesystem, self._path, self._written, sync=self._clean)
 
-    def known_of(self, name: str) -> KnownState:
+    def begin(self) -> None:
+        """Remove the mark of a clean stop before anything is written to a log. Raises OSError."""
+        if self._clean:
+            checkpoints.write_written_points(self._filesystem, self._path, self._written, sync=True)
+
+    def opened(self) -> None:
+        """All logs have been opened. Raises OSError.
+
+        Only now may the file name this boot: if a start is interrupted earlier, the next one has to do again
+        what is done after a power loss.
+        """
+        if not (self._clean or self._same_boot):
+            checkpoints.write_written_points(self._filesystem, self._path, self._written)
+
+    def known_of(self, name: str, reserved: Reserved | None) -> KnownState:
         """What the files say about a log that is about to be opened."""
         return KnownState(
             point=self._written.points.get(name),
@@ -72,6 +88,7 @@ class Upkeep:
             cleaned_offset=self._cleaned_offsets.get(name, 0),
             clean=self._clean,
             same_boot=self._same_boot,
+            reserved=reserved,
         )
 
     def forget(self, logs: Iterable[PartitionLog]) -> None:

@@ -22,6 +22,7 @@ from headrace.log.filesystem import write_fully
 from headrace.log.producers.snapshots import snapshot_path
 
 if TYPE_CHECKING:
+    from headrace.log.partition.reservation import Reservation
     from headrace.log.segments.segment import Segment
     from headrace.log.segments.segment_files import SegmentFile
     from headrace.log.segments.segment_list import SegmentList
@@ -72,12 +73,16 @@ class FlushTicket:
 
 
 class FlushState:
-    """How far one log is on the disk. With `durable` (fsync always) readers see only that part."""
+    """How far one log is on the disk. With `durable` (fsync always) readers see only that part.
+
+    Otherwise they see everything but batches that are held (`reservation`).
+    """
 
     __slots__ = (
         "_flushed_place",
         "_new_folder",
         "_new_names",
+        "_reservation",
         "_segments",
         "_sync_failed",
         "closed_segments_wait",
@@ -85,8 +90,9 @@ class FlushState:
         "flushed_offset",
     )
 
-    def __init__(self, segments: SegmentList, *, durable: bool) -> None:
+    def __init__(self, segments: SegmentList, reservation: Reservation, *, durable: bool) -> None:
         self._segments: Final = segments
+        self._reservation: Final = reservation
         self.durable: Final = durable
         self.flushed_offset = 0
         self.closed_segments_wait = False
@@ -100,7 +106,10 @@ class FlushState:
     @property
     def high_water_mark(self) -> int:
         """The offset up to which the log may be read."""
-        return self.flushed_offset if self.durable else self._segments.active.end_offset
+        if self.durable:
+            return self.flushed_offset
+        end, held = self._segments.active.end_offset, self._reservation.held_at
+        return end if end < held else held
 
     def opened_at(self, flushed_offset: int, *, names_flushed: bool) -> None:
         """Set how far a newly opened log is on the disk, and whether its file names are."""

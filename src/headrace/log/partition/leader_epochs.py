@@ -169,6 +169,12 @@ class EpochFile(LeaderEpochs):
         self.current = latest or 0
         return latest is not None
 
+    def know(self, epoch: int, start_offset: int) -> None:
+        """Continue with an epoch that is newer than all in the log, whose records begin there or are lost."""
+        if self.latest is None or epoch > self.latest:
+            self.assign(epoch, start_offset)
+            self.current = epoch
+
     def begin_next(self, start_offset: int, end_offset: int) -> None:
         """Begin a new epoch at the end of a log with this start and end. Raises OSError."""
         latest = self.latest

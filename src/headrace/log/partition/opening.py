@@ -3,8 +3,8 @@
 Before `recovery` finds the end of the log, an interrupted swap of segments is finished (`swap_files`), and
 files that are not part of the log are removed.
 
-If records may be missing after the opening, a new leader epoch begins (KIP-101), so that a consumer that has
-read them can find out (KIP-320).
+If records may be missing after the opening, the log continues behind the offsets that they may have had
+(`hole`), in a new leader epoch (KIP-101).
 
 Crash behaviour: opening removes only what does not count, so it can be interrupted and repeated. Byte format:
 none of its own. Who may call: the data folder.
@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.log.errors import StorageError
 from headrace.log.filesystem import remove_file
+from headrace.log.partition.hole import skip_to
 from headrace.log.partition.leader_epochs import EPOCHS_FILE
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.partition.parts import LogParts
-from headrace.log.partition.recovery import NOTHING_KNOWN, KnownState, find_end
+from headrace.log.partition.recovery import NOTHING_KNOWN, KnownState, Reserved, find_end
 from headrace.log.partition.retention import START_FILE, read_start
 from headrace.log.segments import swap_files
 from headrace.log.segments.segment import DELETED
@@ -57,27 +58,46 @@ def open_log(
         make_folder=make_folder,
     )
     parts = log.parts
-    if make_folder is not None:
-        parts.segments.fill({}, 0, now_ms)
-        parts.segments.end_at(0)
-        parts.flush.names_changed()
-        parts.epochs.assign(0, 0)
-        return log
     try:
-        found = files.filesystem.files(folder)
-        swap_files.recover(files.filesystem, folder, found)
-        _remove_leftovers(parts, found)
-        _find_files(parts, found, now_ms)
-        nothing_lost = find_end(parts, known, now_ms)
-        if not (parts.epochs.resume() and nothing_lost):
-            parts.epochs.begin_next(parts.segments.start_offset, parts.segments.end_offset)
-            parts.status.changed()
-        if durable:
+        if make_folder is not None:
+            _begin_empty(parts, known, now_ms)
+        else:
+            _open_existing(parts, known, now_ms)
+        if durable and parts.status.make_folder is None:
             # All records may have been acknowledged, but only synced ones can be read.
             log.flush()
     except OSError as error:
         raise StorageError(f"{folder} cannot be opened: {error}.") from error
     return log
+
+
+def _open_existing(parts: LogParts, known: KnownState, now_ms: int) -> None:
+    filesystem, folder = parts.segments.filesystem, parts.segments.path
+    found = filesystem.files(folder)
+    swap_files.recover(filesystem, folder, found)
+    _remove_leftovers(parts, found)
+    _find_files(parts, found, now_ms)
+    nothing_lost = find_end(parts, known, now_ms)
+    if not (parts.epochs.resume() and nothing_lost):
+        _continue_after_loss(parts, known.reserved, now_ms)
+
+
+def _begin_empty(parts: LogParts, known: KnownState, now_ms: int) -> None:
+    parts.segments.fill({}, 0, now_ms)
+    parts.segments.end_at(0)
+    parts.flush.names_changed()
+    parts.epochs.assign(0, 0)
+    if known.reserved is not None:
+        # The power loss took even the folder.
+        _continue_after_loss(parts, known.reserved, now_ms)
+
+
+def _continue_after_loss(parts: LogParts, reserved: Reserved | None, now_ms: int) -> None:
+    if reserved is not None:
+        parts.epochs.know(reserved.leader_epoch, parts.segments.end_offset)
+        skip_to(parts, reserved.bound, now_ms)
+    parts.epochs.begin_next(parts.segments.start_offset, parts.segments.end_offset)
+    parts.status.changed()
 
 
 def _remove_leftovers(parts: LogParts, found: dict[str, int]) -> None:

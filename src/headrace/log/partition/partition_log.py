@@ -4,10 +4,11 @@ Byte format: a folder `<topic>-<partition>` in Kafka's layout, which `kafka-dump
 (`segment`), `<offset>.snapshot` (`snapshots`), `leader-epoch-checkpoint` (`leader_epochs`),
 `partition.metadata`, and our own `log-start-offset` (a decimal number) once records were deleted.
 
-Owns no state: its `parts` do. Invariants: offsets rise without gaps from `start_offset` to `end_offset`; an
-append that raises leaves the log unchanged. Readers may read up to `high_water_mark`: the end, or with
-`durable` (fsync always) the end of what is known to be on the disk. Nothing here waits, starts threads or
-reads the clock: times are arguments.
+Owns no state: its `parts` do. Invariants: offsets rise from `start_offset` to `end_offset`; they have gaps
+where records were compacted or lost (`hole`), so differences of offsets count nothing. An append that raises
+leaves the log unchanged. Readers may read up to `high_water_mark`: the end of what is reserved
+(`reservation`), or with `durable` (fsync always) the end of what is known to be on the disk. Nothing here
+waits, starts threads or reads the clock: times are arguments.
 
 Crash behaviour: an append is one write after the last batch. Opening the log cuts off incomplete ones
 (`recovery`). An append that fails half-way (disk full) is cut off at once; if even that fails, every later
@@ -65,7 +66,7 @@ class PartitionLog:
     It calls `tell_change` for the first change after each checkpoint.
     """
 
-    __slots__ = ("__weakref__", "_pwrite", "durable", "name", "parts", "path", "segments")
+    __slots__ = ("__weakref__", "_pwrite", "durable", "name", "parts", "path", "reservation", "segments")
 
     def __init__(
         self,
@@ -86,6 +87,7 @@ class PartitionLog:
             tell_change=lambda: tell_change(self),
         )
         self.segments: Final = self.parts.segments
+        self.reservation: Final = self.parts.reservation
         self.path: Final = folder
         self.name: Final = self.segments.name
         self.durable: Final = durable
@@ -227,6 +229,8 @@ class PartitionLog:
             raise StorageError(f"The records cannot be written to {self.name}: {error}.") from error
 
         segment.appended(last_offset, timestamp, size, now_ms)
+        if last_offset >= parts.reservation.bound:
+            parts.reservation.hold(base_offset, last_offset)
         if producer_id >= 0:
             parts.producers.appended(header, base_offset, timestamp)
         parts.snapshots.count(1)

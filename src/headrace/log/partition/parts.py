@@ -7,6 +7,7 @@
 | `snapshots` | the snapshot files of the producers |
 | `aborted` | the indexes of aborted transactions |
 | `epochs` | the leader epoch, and the file of earlier ones |
+| `reservation` | which offsets are reserved on the disk |
 | `flush` | how far the log is on the disk; the high-water mark |
 | `deleted` | files that are to be removed |
 | `status` | whether the log has its folder, is open, and has changed since its last checkpoint |
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.log.partition.deleted_files import DeletedFiles
 from headrace.log.partition.flushing import FlushState
 from headrace.log.partition.leader_epochs import EpochFile
+from headrace.log.partition.reservation import Reservation
 from headrace.log.producers.aborted_transactions import AbortedTransactions
 from headrace.log.producers.producer_state import ProducerState
 from headrace.log.producers.snapshots import ProducerSnapshots
@@ -67,7 +69,17 @@ class LogStatus:
 class LogParts:
     """The parts listed above."""
 
-    __slots__ = ("aborted", "deleted", "epochs", "flush", "producers", "segments", "snapshots", "status")
+    __slots__ = (
+        "aborted",
+        "deleted",
+        "epochs",
+        "flush",
+        "producers",
+        "reservation",
+        "segments",
+        "snapshots",
+        "status",
+    )
 
     def __init__(
         self,
@@ -85,6 +97,7 @@ class LogParts:
         self.snapshots: Final = ProducerSnapshots(self.segments, self.producers)
         self.aborted: Final = AbortedTransactions(self.segments, self.snapshots)
         self.epochs: Final = EpochFile(folder, files.filesystem, sync=durable)
-        self.flush: Final = FlushState(self.segments, durable=durable)
+        self.reservation: Final = Reservation()
+        self.flush: Final = FlushState(self.segments, self.reservation, durable=durable)
         self.deleted: Final = DeletedFiles(self.segments)
         self.status: Final = LogStatus(make_folder, tell_change)

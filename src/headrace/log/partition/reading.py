@@ -55,7 +55,7 @@ def read(
     if offset > end or offset < start:
         raise OffsetOutOfRangeError(offset, start, end)
     flush = parts.flush
-    high_water_mark = limit = flush.flushed_offset if flush.durable else end
+    high_water_mark = limit = flush.high_water_mark
     if limit_offset is not None and limit_offset < limit:
         limit = limit_offset
     if offset >= limit:

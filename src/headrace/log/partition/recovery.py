@@ -34,6 +34,14 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    """Offsets that may have been used, and the newest leader epoch that used them."""
+
+    bound: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KnownState:
     """What is known about a log before it is opened."""
 
@@ -46,6 +54,8 @@ class KnownState:
     """Nothing was written after the point."""
     same_boot: bool = False
     """The machine has not rebooted, so nothing that was written is lost."""
+    reserved: Reserved | None = None
+    """Where the log continues if something may be lost."""
 
 
 NOTHING_KNOWN: Final = KnownState()
