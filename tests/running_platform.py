@@ -111,7 +111,7 @@ def running_platform(
         **overrides,
     )
     prepare(settings)
-    supervisor = Supervisor(settings, policy=policy)
+    supervisor = Supervisor(settings, policy=policy, whole=True)
     supervisor.start()
     try:
         yield Platform(settings, supervisor)

@@ -89,7 +89,7 @@ def started_platform(**changed: Any) -> Iterator[Platform]:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         settings = _settings(folder, changed)
         prepare(settings)
-        supervisor = Supervisor(settings)
+        supervisor = Supervisor(settings, whole=True)
         stack.callback(supervisor.stop)
         supervisor.start()
         platform = Platform(settings, supervisor)

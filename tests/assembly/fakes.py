@@ -62,6 +62,36 @@ def run(settings):
         time.sleep(600)
 """
 
+# Gives signs of life, as the real ones do.
+LIVELY = GOOD.replace("import signal, threading", "import signal, threading, time").replace(
+    "    stopping.wait()",
+    """
+    from headrace.assembly.signs_of_life import SignOfLife
+    sign = SignOfLife(settings, {name!r})
+    while not stopping.wait(0.01):
+        sign.give()
+""",
+)
+
+# Two workers, forked, which give signs of life; their parent gives none.
+WITH_WORKERS = """
+import os, signal, time
+from headrace.assembly.announcements import announce
+from headrace.assembly.signs_of_life import SignOfLife
+
+def run(settings):
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for _ in range(2):
+        if os.fork() == 0:
+            sign = SignOfLife(settings, {name!r})
+            while True:
+                sign.give()
+                time.sleep(0.01)
+    announce(settings, {name!r}, state="ready")
+    while True:
+        time.sleep(600)
+"""
+
 CRASHING = """
 def run(settings):
     raise ValueError("nothing good")
@@ -113,6 +143,8 @@ class FakeProcesses:
         start_seconds: float = 60.0,
         grace_seconds: float = 60.0,
         own_session: bool = True,
+        essential: bool = False,
+        silent_seconds: float = 0.0,
     ) -> ProcessSpec:
         content = textwrap.dedent(source).format(name=name, session=own_session)
         (self._folder / f"fake_{name}.py").write_text(content, encoding="utf-8")
@@ -124,6 +156,8 @@ class FakeProcesses:
             ports=ports,
             start_seconds=start_seconds,
             grace_seconds=grace_seconds,
+            essential=essential,
+            silent_seconds=silent_seconds,
         )
 
 

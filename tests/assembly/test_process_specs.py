@@ -6,6 +6,7 @@ import dataclasses
 from graphlib import TopologicalSorter
 
 from headrace.assembly.process_specs import PROCESSES
+from headrace.assembly.restarts import RestartPolicy
 from headrace.core.settings import Settings, field_names
 
 
@@ -30,3 +31,14 @@ def test_a_longer_wait_of_ingest_gives_it_a_longer_grace() -> None:
     ingest = next(spec for spec in PROCESSES if spec.name == "ingest")
     longer = dataclasses.replace(Settings(), ingest_timeout_ms=Settings().ingest_timeout_ms + 7000)
     assert ingest.grace(longer) == ingest.grace(Settings()) + 7
+
+
+def test_only_the_pipeline_waits_long_before_a_restart() -> None:
+    longest = {spec.name: spec.longest_delay for spec in PROCESSES}
+    assert longest == {"log": 10.0, "ingest": 10.0, "gateway": 10.0, "pipeline": 60.0}
+    assert RestartPolicy().longest_delay == 60.0
+
+
+def test_all_give_signs_of_life_and_only_the_log_is_essential() -> None:
+    assert all(spec.silent_seconds > 0 for spec in PROCESSES)
+    assert [spec.name for spec in PROCESSES if spec.essential] == ["log"]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from headrace.assembly import supervised_process
@@ -17,7 +20,9 @@ from tests.assembly.fakes import (
     DEAF,
     FAILED_BUT_ALIVE,
     GOOD,
+    LIVELY,
     NEVER_READY,
+    WITH_WORKERS,
     FakeProcesses,
     is_running,
     wait_until,
@@ -83,11 +88,14 @@ def test_the_wait_before_a_restart_grows_and_starts_anew_after_health(
     bench: Bench, fakes: FakeProcesses
 ) -> None:
     process = bench.supervise(fakes.spec("crashing", CRASHING))
-    for deaths, delay in enumerate([0.5, 1.0, 2.0, 4.0, 8.0, 10.0], start=1):
+    for deaths, delay in enumerate([0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0], start=1):
         bench.step_until(process, "restarting")
         assert process.retry_at - bench.clock.now == pytest.approx(delay)
         assert process.state.restarts == deaths
-        assert process.state.detail == f"ValueError: nothing good; again in {delay:g} s"
+        expected = f"ValueError: nothing good; again in {delay:g} s"
+        if deaths >= RestartPolicy().attempts:
+            expected = f"failed {deaths} times in a row: {expected}; its log is {process.log_path}"
+        assert process.state.detail == expected
         bench.clock.now = process.retry_at - 0.01
         process.step(may_start=True)
         assert (process.state.state, process.state.pid) == ("restarting", None)
@@ -201,3 +209,106 @@ def test_nothing_starts_beside_what_cannot_be_ended(
         assert f"cannot end processes started by pid {pid}" in process.state.detail
     bench.clock.now = process.retry_at
     bench.step_until(process, "running")
+
+
+def _stop_main(process: SupervisedProcess) -> int:
+    pid = process.state.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "it is stopped")
+    return pid
+
+
+def _step_for(bench: Bench, process: SupervisedProcess, seconds: float) -> None:
+    """Let the time pass second by second, as the supervisor sees it; signs of life may come in between."""
+    until = bench.clock.now + seconds
+    while bench.clock.now < until:
+        bench.clock.now += 1.0
+        process.step(may_start=True)
+        time.sleep(0.03)
+
+
+def test_one_that_is_stopped_is_stuck_and_runs_again_when_it_goes_on(
+    bench: Bench, fakes: FakeProcesses
+) -> None:
+    process = bench.supervise(fakes.spec("lively", LIVELY, silent_seconds=15.0))
+    bench.step_until(process, "running")
+    _step_for(bench, process, 40.0)
+    assert process.state.state == "running"
+    pid = _stop_main(process)
+    _step_for(bench, process, 14.0)
+    assert process.state.state == "running"
+    _step_for(bench, process, 4.0)
+    assert process.state.state == "stuck"
+    assert f"stopped by a signal, `kill -CONT {pid}` lets it go on" in process.state.detail
+    os.kill(pid, signal.SIGCONT)
+
+    def runs() -> bool:
+        # The supervisor looks once in a while of its own clock.
+        bench.clock.now += 0.6
+        process.step(may_start=True)
+        return process.state.state == "running"
+
+    wait_until(runs, "it answers again")
+    assert (process.state.pid, process.state.restarts) == (pid, 0)
+
+
+def test_one_that_stays_stuck_is_restarted(bench: Bench, fakes: FakeProcesses) -> None:
+    process = bench.supervise(fakes.spec("lively", LIVELY, silent_seconds=15.0))
+    bench.step_until(process, "running")
+    pid = _stop_main(process)
+    _step_for(bench, process, 20.0)
+    assert process.state.state == "stuck"
+    bench.clock.now += RestartPolicy().stuck_seconds - 10
+    process.step(may_start=True)
+    assert process.state.pid == pid
+    bench.clock.now += 10
+    process.step(may_start=True)
+    assert not is_running(pid)
+    assert "did not answer for" in process.state.detail
+    bench.clock.now = process.retry_at
+    bench.step_until(process, "running")
+
+
+def test_one_that_never_gives_a_sign_of_life_is_stuck(bench: Bench, fakes: FakeProcesses) -> None:
+    process = bench.supervise(fakes.spec("mute", GOOD, silent_seconds=15.0))
+    bench.step_until(process, "running")
+    _step_for(bench, process, 17.0)
+    assert process.state.state == "stuck"
+    assert "kill -CONT" not in process.state.detail
+
+
+def test_a_stopped_worker_is_noticed_and_a_worker_that_ended_is_not_missed(
+    bench: Bench, fakes: FakeProcesses
+) -> None:
+    process = bench.supervise(fakes.spec("parent", WITH_WORKERS, silent_seconds=15.0))
+    bench.step_until(process, "running")
+    parent = process.state.pid
+    assert parent is not None
+    first, second = (child.pid for child in psutil.Process(parent).children())
+    os.kill(first, signal.SIGKILL)
+    _step_for(bench, process, 30.0)
+    assert process.state.state == "running"
+    os.kill(second, signal.SIGSTOP)
+    _step_for(bench, process, 18.0)
+    assert process.state.state == "stuck"
+    assert f"kill -CONT {second}" in process.state.detail
+
+
+def test_a_reason_of_many_lines_is_told_in_one(bench: Bench, fakes: FakeProcesses) -> None:
+    process = bench.supervise(fakes.spec("crashing", CRASHING.replace("nothing good", "torn\\nstack: 1\\n2")))
+    bench.step_until(process, "restarting")
+    assert process.state.detail == "ValueError: torn; again in 0.5 s"
+
+
+def test_a_drain_ends_one_that_is_stopped(bench: Bench, fakes: FakeProcesses) -> None:
+    process = bench.supervise(fakes.spec("lively", LIVELY))
+    bench.step_until(process, "running")
+    _stop_main(process)
+
+    def ended() -> bool:
+        process.drain(may_end=True)
+        return process.state.state == "stopped"
+
+    wait_until(ended, "it ends without being killed")
+    assert process.state.detail == ""

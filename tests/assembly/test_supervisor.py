@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import signal
@@ -10,12 +11,14 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from headrace.assembly import supervisor as supervisor_module
 from headrace.assembly.platform_lock import holder
-from headrace.assembly.platform_state import ProcessState, read_state, state_path
+from headrace.assembly.platform_state import SILENT_SECONDS, ProcessState, read_state, state_path
 from headrace.assembly.process_specs import ProcessSpec
 from headrace.assembly.supervisor import Supervisor
 from headrace.core.errors import HeadraceError
@@ -48,7 +51,7 @@ def _pid(supervisor: Supervisor, name: str) -> int:
 def _chain(fakes: FakeProcesses, **sources: str) -> list[ProcessSpec]:
     """Three processes with the orders of the platform: source first to start and last to end."""
     return [
-        fakes.spec("source", sources.get("source", GOOD), drains_after=("door", "worker")),
+        fakes.spec("source", sources.get("source", GOOD), drains_after=("door", "worker"), essential=True),
         fakes.spec("door", sources.get("door", GOOD), needs=("source",)),
         fakes.spec("worker", sources.get("worker", GOOD), needs=("source", "door"), drains_after=("door",)),
     ]
@@ -111,17 +114,48 @@ def test_all_that_a_dead_process_started_is_gone_before_its_successor_starts(
     assert not any(is_running(pid) for pid in grandchildren(settings))
 
 
-def test_a_start_that_fails_again_and_again_is_given_up_with_the_last_lines(
+def test_the_others_go_on_although_one_fails_for_ever(settings: Settings, fakes: FakeProcesses) -> None:
+    """Also during the first start: the log and ingest never end because the pipeline fails."""
+    with Supervisor(settings, specs=_chain(fakes, worker=CRASHING), policy=QUICK) as supervisor:
+        before = {name: _pid(supervisor, name) for name in ("source", "door")}
+        wait_until(
+            lambda: _state(supervisor, "worker").restarts > 2 * QUICK.attempts,
+            "it is started again and again",
+        )
+        assert {name: _pid(supervisor, name) for name in before} == before
+        assert all(is_running(pid) for pid in before.values())
+        wait_until(lambda: _state(supervisor, "worker").state == "restarting", "the next pause")
+        detail = _state(supervisor, "worker").detail
+        assert "times in a row: ValueError: nothing good" in detail
+        assert str(settings.log_dir / "worker.log") in detail
+        fakes.spec("worker", GOOD)
+        wait_until(lambda: _state(supervisor, "worker").state == "running", "it runs once it can")
+    log = (settings.log_dir / "supervisor.log").read_text(encoding="utf-8")
+    assert log.count("the others go on") == 1
+
+
+def test_one_that_cannot_run_is_tried_again_and_the_others_go_on(
     settings: Settings, fakes: FakeProcesses
 ) -> None:
-    supervisor = Supervisor(settings, specs=_chain(fakes, door=CRASHING), policy=QUICK)
+    with Supervisor(settings, specs=_chain(fakes, worker=HOPELESS), policy=QUICK) as supervisor:
+        assert _state(supervisor, "door").state == "running"
+        wait_until(lambda: _state(supervisor, "worker").restarts > 1, "it is tried again")
+        fakes.spec("worker", GOOD)
+        wait_until(lambda: _state(supervisor, "worker").state == "running", "it runs once it can")
+
+
+@pytest.mark.parametrize(("whole", "broken"), [(False, "source"), (True, "door")])
+def test_a_start_without_the_log_or_where_all_are_wanted_is_given_up_with_the_last_lines(
+    settings: Settings, fakes: FakeProcesses, whole: bool, broken: str
+) -> None:
+    supervisor = Supervisor(settings, specs=_chain(fakes, **{broken: CRASHING}), policy=QUICK, whole=whole)
     with pytest.raises(HeadraceError) as raised:
         supervisor.start()
     error = raised.value
     assert error.code == "process_failed"
-    assert f"`door` failed {QUICK.attempts} times in a row" in error.message
+    assert f"`{broken}` failed {QUICK.attempts} times in a row" in error.message
     assert "ValueError: nothing good" in error.message
-    assert str(settings.log_dir / "door.log") in error.remedy
+    assert str(settings.log_dir / f"{broken}.log") in error.remedy
     assert "Traceback" in error.remedy
     assert holder(settings) is None
     assert [state.state for state in supervisor.states()] == ["stopped"] * 3
@@ -132,6 +166,54 @@ def test_a_start_that_cannot_work_is_given_up_at_once(settings: Settings, fakes:
     with pytest.raises(HeadraceError, match=r"`source` cannot run: There is no Java\. Install one\."):
         supervisor.start()
     assert _state(supervisor, "source").restarts == 1
+
+
+def test_a_log_that_was_ready_once_is_never_given_up(settings: Settings, fakes: FakeProcesses) -> None:
+    supervisor = Supervisor(settings, specs=_chain(fakes, door=NEVER_READY), policy=QUICK)
+    starting = threading.Thread(target=supervisor.start)
+    starting.start()
+    try:
+        for deaths in range(QUICK.attempts + 1):
+            wait_until(
+                lambda deaths=deaths: any(
+                    (state.name, state.state, state.restarts) == ("source", "running", deaths)
+                    for state in supervisor.states()
+                ),
+                f"the source runs after {deaths} deaths",
+            )
+            os.kill(_pid(supervisor, "source"), signal.SIGKILL)
+        wait_until(lambda: _state(supervisor, "source").state == "running", "it runs again")
+        assert starting.is_alive()
+    finally:
+        supervisor.stop()
+        starting.join()
+
+
+def test_a_state_file_that_cannot_be_written_stops_nothing(
+    settings: Settings, fakes: FakeProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for name in ("write_state", "touch_state"):
+        monkeypatch.setattr(supervisor_module, name, full)
+    with Supervisor(settings, specs=_chain(fakes), policy=QUICK) as supervisor:
+        assert [state.state for state in supervisor.states()] == ["running"] * 3
+    assert "No space left" in (settings.log_dir / "supervisor.log").read_text(encoding="utf-8")
+
+
+def test_a_supervisor_that_is_stopped_is_noticed(settings: Settings, fakes: FakeProcesses) -> None:
+    with Supervisor(settings, specs=[fakes.spec("only")]):
+        path = state_path(settings)
+        state = read_state(settings)
+        assert state is not None
+        assert state.answers
+        long_ago = time.time() - 2 * SILENT_SECONDS
+        os.utime(path, (long_ago, long_ago))
+        state = read_state(settings)
+        assert state is not None
+        assert (state.answers, state.all_running) == (False, False)
+        wait_until(lambda: (now := read_state(settings)) is not None and now.answers, "it is touched again")
 
 
 def test_a_stop_during_the_start_ends_it(settings: Settings, fakes: FakeProcesses) -> None:

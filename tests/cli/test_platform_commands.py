@@ -17,7 +17,7 @@ from headrace.assembly.supervisor import Supervisor
 from headrace.cli.up import stop_on_signals
 from headrace.core.settings import Settings, to_environment
 from tests.assembly.conftest import fakes, marked_processes, settings
-from tests.assembly.fakes import DEAF, GOOD, FakeProcesses, is_running, wait_until
+from tests.assembly.fakes import DEAF, GOOD, HOPELESS, FakeProcesses, is_running, wait_until
 
 __all__ = ["fakes", "settings"]
 
@@ -30,7 +30,9 @@ from headrace.cli import main, up
 
 # As in a terminal, also where the tests themselves run under nohup.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-specs = [ProcessSpec(name=name, module=f"fake_{name}") for name in sys.argv.pop(1).split(",")]
+names = sys.argv.pop(1).split(",")
+# Like the log, the first one is essential.
+specs = [ProcessSpec(name=name, module=f"fake_{name}", essential=name == names[0]) for name in names]
 up.start_platform = lambda settings: up.run_platform(settings, specs)
 main.main()
 """
@@ -186,6 +188,19 @@ def run(settings):
     assert up.returncode == 2
     assert errors.startswith("headrace: The process `poor` cannot run: There is no Java. Install one.")
     assert "Traceback" not in errors
+
+
+def test_up_goes_on_without_one_that_is_broken_and_status_says_so(
+    platform: Platform, settings: Settings, fakes: FakeProcesses
+) -> None:
+    fakes.spec("one", GOOD)
+    fakes.spec("poor", HOPELESS)
+    up = platform.up("one", "poor")
+    wait_until(lambda: _states(settings) == {"one": "running", "poor": "restarting"}, "one of two runs")
+    status = platform.run("status")
+    assert status.returncode == 1
+    assert "There is no Java. Install one.; again in 10 s" in " ".join(status.stdout.split())
+    assert up.poll() is None
 
 
 def _states(settings: Settings) -> dict[str, str]:

@@ -14,6 +14,7 @@ from litestar.testing import TestClient
 from headrace.console import rendering
 from headrace.console.app import create_console_app
 from headrace.core.errors import HeadraceError
+from headrace.pipeline.catalogue.status import Gap, QueryProgress
 from tests.console.fakes import SCRIPT, FakeServices, message, topic
 
 PAGES = ("/", "/console/topics", "/console/topics/events", "/console/sql")
@@ -70,6 +71,18 @@ def test_the_overview_shows_both_latencies_and_the_queries(client: TestClient[Li
     assert "Avro latency 3.2 ms 9.1 ms 48 ms" in text
     assert "latency 650 ms 1.13 s 1.84 s" in text
     assert "events_to_avro RUNNING real-time" in text
+
+
+def test_the_overview_shows_who_is_behind_starved_or_has_gaps(fake: FakeServices) -> None:
+    progress = QueryProgress(
+        positions={}, behind_records=12_345, behind_ms=61_000, advanced_at=1, starved="no batch has ended"
+    )
+    gap = Gap(topic="events", topic_id="i", partition=2, first=5, end=9, at=1)
+    fake.change_queries(progress=progress, gaps=(gap,))
+    with TestClient(create_console_app(fake.services)) as client:
+        page = text_of(client.get("/").text)
+    for words in ("STARVED", "61.0 s, 12,345 records", "no batch has ended", "partition 2: offsets 5 to 8"):
+        assert words in page
 
 
 def test_an_overview_of_nothing_says_what_is_to_come(fake: FakeServices) -> None:

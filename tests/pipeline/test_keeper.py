@@ -112,3 +112,23 @@ def test_who_cannot_tell_whether_it_is_outdated_runs_on() -> None:
     keeper.tick(TOPICS, 6.0)
     assert query.handle.isActive
     assert [status.state for status in said] == ["RUNNING"]
+
+
+def test_one_that_fails_again_and_again_is_failing_even_while_it_runs() -> None:
+    query, said = Query(), list[QueryStatus]()
+    nothing: Any = None
+    keeper = QueryKeeper(query, cluster=nothing, on_status=said.append, wall_clock_ms=lambda: 1)
+    now = 0.0
+    for failure in range(1, 4):
+        keeper.tick(TOPICS, now)
+        assert (said[-1].state, said[-1].is_failing) == ("RUNNING", failure > 2)
+        query.handle.isActive = False
+        keeper.tick(TOPICS, now + 1)
+        assert (said[-1].state, said[-1].failures, said[-1].is_failing) == ("FAILED", failure, True)
+        now += 100
+    keeper.tick(TOPICS, now)
+    assert (said[-1].state, said[-1].message) == ("RUNNING", "the query ended by itself")
+    keeper.tick(TOPICS, now + 59)
+    assert said[-1].is_failing
+    keeper.tick(TOPICS, now + 61)
+    assert (said[-1].state, said[-1].failures, said[-1].message) == ("RUNNING", 0, "")

@@ -40,12 +40,13 @@ def announce(settings: Settings, process: str, *, state: State, detail: str = ""
 
 
 def latest(settings: Settings, process: str) -> Announcement | None:
-    """The latest announcement of the process, or None if there is none."""
+    """The latest announcement of the process, or None if there is none that can be read."""
     try:
         content = json.loads(_path(settings, process).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        return Announcement(pid=content["pid"], state=content["state"], detail=content["detail"])
+    except (OSError, ValueError, KeyError, TypeError):
+        # Nobody must fail for this: a file that a power failure damaged is replaced at the next start.
         return None
-    return Announcement(pid=content["pid"], state=content["state"], detail=content["detail"])
 
 
 def forget(settings: Settings, process: str) -> None:

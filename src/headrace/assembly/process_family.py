@@ -29,11 +29,20 @@ def mark(data_dir: Path, name: str) -> str:
 
 def kill_family(pid: int, family_mark: str, *, seconds: float = 10.0) -> bool:
     """SIGKILL the session led by `pid` and every process with the mark; True once they are gone."""
+    return _kill(_family(pid, family_mark), seconds)
 
-    def belongs(process: psutil.Process) -> bool:
-        return os.getsid(process.pid) == pid or process.environ().get(MARK) == family_mark
 
-    return _kill(belongs, seconds)
+def stopped_members(pid: int, family_mark: str) -> list[int]:
+    """The pids of those members that a signal (SIGSTOP) or a debugger has stopped."""
+    stopped: list[int] = []
+    for process in _members(_family(pid, family_mark)):
+        try:
+            if process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
+                stopped.append(process.pid)
+        except psutil.Error:
+            # It has ended.
+            continue
+    return sorted(stopped)
 
 
 def kill_leftovers(data_dir: Path, *, seconds: float = 10.0) -> bool:
@@ -44,6 +53,13 @@ def kill_leftovers(data_dir: Path, *, seconds: float = 10.0) -> bool:
         return bool(folder == str(data_dir))
 
     return _kill(belongs, seconds)
+
+
+def _family(pid: int, family_mark: str) -> Callable[[psutil.Process], bool]:
+    def belongs(process: psutil.Process) -> bool:
+        return os.getsid(process.pid) == pid or process.environ().get(MARK) == family_mark
+
+    return belongs
 
 
 def _kill(belongs: Callable[[psutil.Process], bool], seconds: float) -> bool:

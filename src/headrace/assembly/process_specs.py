@@ -27,12 +27,21 @@ class ProcessSpec:
     # From SIGTERM until SIGKILL of its whole family, and the setting (in milliseconds) that extends it.
     grace_seconds: float = 15.0
     grace_setting: str = ""
+    # Without it the platform is of no use: if it cannot start, the start is abandoned.
+    essential: bool = False
+    # It gives a sign of life every second; without one for this long it does not answer. 0: it gives none.
+    silent_seconds: float = 0.0
+    # Longest pause before a restart.
+    longest_delay: float = 10.0
 
     def grace(self, settings: Settings) -> float:
         """How many seconds it may take to drain."""
         longer: int = getattr(settings, self.grace_setting) if self.grace_setting else 0
         return self.grace_seconds + longer / 1000
 
+
+# Longer than a busy machine or a full garbage collection delays a sign of life.
+_SILENT_SECONDS: Final = 15.0
 
 PROCESSES: Final[tuple[ProcessSpec, ...]] = (
     ProcessSpec(
@@ -43,6 +52,8 @@ PROCESSES: Final[tuple[ProcessSpec, ...]] = (
         # The first start may download Java artifacts; a stop closes the logs of all brokers.
         start_seconds=600.0,
         grace_seconds=60.0,
+        essential=True,
+        silent_seconds=_SILENT_SECONDS,
     ),
     ProcessSpec(
         name="ingest",
@@ -51,6 +62,7 @@ PROCESSES: Final[tuple[ProcessSpec, ...]] = (
         ports=("ingest_port",),
         # Requests in progress wait for the log this long.
         grace_setting="ingest_timeout_ms",
+        silent_seconds=_SILENT_SECONDS,
     ),
     ProcessSpec(
         name="gateway",
@@ -59,13 +71,18 @@ PROCESSES: Final[tuple[ProcessSpec, ...]] = (
         # The pipeline uses the registry until its last record is written.
         drains_after=("ingest", "pipeline"),
         ports=("registry_port", "statements_port", "console_port"),
+        silent_seconds=_SILENT_SECONDS,
     ),
     ProcessSpec(
         name="pipeline",
         module="headrace.assembly.processes.pipeline",
-        needs=("log", "ingest", "gateway"),
+        # Not ingest: what is in the log is processed while nothing new arrives.
+        needs=("log", "gateway"),
         drains_after=("ingest",),
         start_seconds=600.0,
         grace_seconds=60.0,
+        # Starting it takes most of a small machine for some seconds.
+        longest_delay=60.0,
+        silent_seconds=_SILENT_SECONDS,
     ),
 )

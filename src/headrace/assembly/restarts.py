@@ -1,8 +1,8 @@
 """When a process that died is restarted: pure rules, no clock.
 
 Invariants: the delay grows with every death in a row, up to `longest_delay`; once a process has been ready
-for `healthy_after` seconds, its count starts over. Never gives up by itself: the supervisor does, and only
-during startup.
+for `healthy_after` seconds, its count starts over. Never gives up: a process is restarted for ever, and only
+a start without its log is abandoned (`supervisor.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ class RestartPolicy:
 
     first_delay: float = 0.5
     factor: float = 2.0
-    longest_delay: float = 10.0
+    longest_delay: float = 60.0
     healthy_after: float = 30.0
-    # Deaths in a row after which startup of the platform is abandoned.
+    # Deaths in a row after which a process counts as broken, no longer as starting.
     attempts: int = 5
+    # How long a process may not answer before it is killed and restarted.
+    stuck_seconds: float = 120.0
 
     def delay(self, deaths_in_a_row: int) -> float:
         """How long to wait after that many deaths in a row."""

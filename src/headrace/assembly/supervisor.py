@@ -3,8 +3,9 @@
 One thread does everything and checks all processes several times a second; other threads make requests
 through flags and read what it published. Invariants: one supervisor per data folder (the lock); a process
 starts only when what it needs is ready, and is asked to end only when the processes it outlives are gone;
-when the log restarts, the others keep running, because they reconnect; every change goes to the state file,
-the supervisor's log and `on_change`. Knows nothing of what a process does: that is data in
+when one fails, the others keep running, however often it does, and when the log restarts they reconnect;
+only a start without the log is abandoned; every change goes to the state file, the supervisor's log and
+`on_change`. Knows nothing of what a process does: that is data in
 `process_specs.py`.
 """
 
@@ -21,7 +22,7 @@ from types import TracebackType
 from typing import Final
 
 from headrace.assembly.platform_lock import PlatformLock
-from headrace.assembly.platform_state import PlatformState, ProcessState, write_state
+from headrace.assembly.platform_state import PlatformState, ProcessState, touch_state, write_state
 from headrace.assembly.ports import check_ports
 from headrace.assembly.process_family import kill_leftovers
 from headrace.assembly.process_logging import SingleLineFormatter
@@ -33,13 +34,15 @@ from headrace.core.settings import Settings
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 0.1
+_TOUCH_SECONDS: Final = 1.0
 
 
 class Supervisor:
     """The platform on one data folder. Use `start`, then `wait` or `stop`; or as a context manager.
 
     `on_change` is called with each new state of a process, on the supervisor's thread: it must be quick and
-    must not call `stop` or `wait`.
+    must not call `stop` or `wait`. `whole`: a start that does not get every process running is abandoned, for
+    callers to whom a part of the platform is of no use.
     """
 
     def __init__(
@@ -50,16 +53,20 @@ class Supervisor:
         specs: Iterable[ProcessSpec] = PROCESSES,
         policy: RestartPolicy | None = None,
         clock: Callable[[], float] = time.monotonic,
+        whole: bool = False,
     ) -> None:
         self._settings = settings
         self._specs = tuple(specs)
         self._on_change = on_change
         self._policy = policy or RestartPolicy()
         self._clock = clock
+        self._whole = whole
         self._lock = PlatformLock(settings)
         self._processes: dict[str, SupervisedProcess] = {}
         self._published: tuple[ProcessState, ...] = ()
         self._since = 0.0
+        self._touched = 0.0
+        self._broken: set[str] = set()
         self._thread: threading.Thread | None = None
         self._settled = threading.Event()
         self._failure: HeadraceError | None = None
@@ -68,10 +75,12 @@ class Supervisor:
         self._kill_asked = False
 
     def start(self) -> bool:
-        """Start everything and block until all processes are ready; False if a stop was requested meanwhile.
+        """Start everything and block until all processes are ready or broken; False if a stop was requested
+        meanwhile.
 
-        Raises `data_dir_in_use`, `port_in_use`, or `process_failed` with the last log lines of the failed
-        process; then nothing is left running.
+        A broken process is restarted for ever while the others run: `states` tells. Raises `data_dir_in_use`,
+        `port_in_use`, or `process_failed` with the last log lines of the log's process, if that is broken (or
+        of any process, if the `whole` platform is wanted); then nothing is left running.
         """
         self._lock.acquire()
         try:
@@ -185,13 +194,15 @@ class Supervisor:
             for process in self._processes.values():
                 process.step(may_start=ready.issuperset(process.spec.needs))
             self._publish()
+            self._note_broken()
             if not self._settled.is_set():
                 self._failure = self._hopeless_start()
                 if self._failure is not None:
                     _log.error("giving up: %s", self._failure)
                     return
-                if len(self._ready()) == len(self._processes):
-                    _log.info("all processes are ready")
+                ready = self._ready()
+                if all(name in ready or process.broken for name, process in self._processes.items()):
+                    _log.info("ready: %s", ", ".join(sorted(ready)))
                     self._settled.set()
             time.sleep(_LOOK_SECONDS)
 
@@ -215,44 +226,56 @@ class Supervisor:
     def _ready(self) -> set[str]:
         return {name for name, process in self._processes.items() if process.state.state == "running"}
 
-    def _hopeless_start(self) -> HeadraceError | None:
-        """Why the start is abandoned: a process that cannot run here, or that died repeatedly."""
+    def _note_broken(self) -> None:
+        """Log what is broken, once, with the end of its log."""
         for name, process in self._processes.items():
-            if process.hopeless:
-                return HeadraceError(
-                    "process_failed",
-                    f"The process `{name}` cannot run: {process.reason}",
-                    remedy=f"Its log is {process.log_path}.",
-                )
-            if process.deaths.in_a_row >= self._policy.attempts:
-                lines = "".join(f"\n    {line}" for line in process.last_lines())
-                return HeadraceError(
-                    "process_failed",
-                    f"The process `{name}` failed {process.deaths.in_a_row} times in a row while starting: "
-                    f"{process.reason}.",
-                    remedy=f"The end of {process.log_path}:{lines}",
-                )
+            if process.state.state == "running":
+                self._broken.discard(name)
+            elif process.broken and name not in self._broken:
+                self._broken.add(name)
+                _log.error("%s; the others go on", _what_is_broken(process))
+
+    def _hopeless_start(self) -> HeadraceError | None:
+        """Why the start is abandoned: a process without which there is nothing to start is broken."""
+        for process in self._processes.values():
+            wanted = self._whole or (process.spec.essential and not process.was_ready)
+            if wanted and process.broken:
+                return _what_is_broken(process)
         return None
 
     def _publish(self) -> None:
         states = tuple(process.state for process in self._processes.values())
         if states == self._published:
+            self._touch()
             return
         before = {state.name: state for state in self._published}
         self._published = states
-        write_state(
-            self._settings,
-            PlatformState(
-                pid=os.getpid(),
-                since=self._since,
-                data_dir=str(self._settings.data_dir),
-                processes=states,
-            ),
-        )
+        self._touched = self._clock()
+        try:
+            write_state(
+                self._settings,
+                PlatformState(
+                    pid=os.getpid(),
+                    since=self._since,
+                    data_dir=str(self._settings.data_dir),
+                    processes=states,
+                ),
+            )
+        except OSError as error:
+            # A full disk: the platform goes on, and the file says how it was.
+            _log.error("cannot write the state file: %s", error)
         for state in states:
             if state != before.get(state.name):
                 _log.info("%s is %s %s", state.name, state.state, state.detail)
                 self._notify(state)
+
+    def _touch(self) -> None:
+        if self._clock() - self._touched >= _TOUCH_SECONDS:
+            self._touched = self._clock()
+            try:
+                touch_state(self._settings)
+            except OSError as error:
+                _log.error("cannot touch the state file: %s", error)
 
     def _notify(self, state: ProcessState) -> None:
         if self._on_change is None:
@@ -262,6 +285,23 @@ class Supervisor:
         except Exception:
             # An observer that fails to show a state must not stop the platform.
             _log.exception("cannot show the state of %s", state.name)
+
+
+def _what_is_broken(process: SupervisedProcess) -> HeadraceError:
+    name = process.spec.name
+    if process.hopeless:
+        return HeadraceError(
+            "process_failed",
+            f"The process `{name}` cannot run: {process.reason}",
+            remedy=f"Its log is {process.log_path}.",
+        )
+    lines = "".join(f"\n    {line}" for line in process.last_lines())
+    return HeadraceError(
+        "process_failed",
+        f"The process `{name}` failed {process.deaths.in_a_row} times in a row while starting: "
+        f"{process.reason}.",
+        remedy=f"The end of {process.log_path}:{lines}",
+    )
 
 
 @contextmanager

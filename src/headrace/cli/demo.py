@@ -39,7 +39,7 @@ def run_demo(settings: Settings, *, seconds: float | None, events_per_second: in
     prepare(settings, progress=True)
     console = Console()
     platform_view = PlatformView(settings, console)
-    supervisor = Supervisor(settings, on_change=platform_view.changed)
+    supervisor = Supervisor(settings, on_change=platform_view.changed, whole=True)
     with _ending(supervisor) as ending:
         with platform_view:
             if not supervisor.start():

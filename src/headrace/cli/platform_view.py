@@ -23,6 +23,7 @@ COLOURS: Final[dict[Phase, str]] = {
     "waiting": "dim",
     "starting": "yellow",
     "running": "green",
+    "stuck": "red",
     "failing": "red",
     "restarting": "red",
     "stopping": "yellow",

@@ -18,6 +18,7 @@ from headrace.assembly.platform_lock import holder
 from headrace.assembly.platform_state import read_state
 from headrace.assembly.process_specs import PROCESSES
 from headrace.cli.platform_view import duration, process_table
+from headrace.cli.query_health import asked_health, query_table, what_is_wrong
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 
@@ -25,6 +26,7 @@ EXIT_ALL_RUNNING: Final = 0
 EXIT_NOT_ALL_RUNNING: Final = 1
 EXIT_NOT_RUNNING: Final = 3
 _LOOK_SECONDS: Final = 0.1
+_GATEWAY: Final = "gateway"
 # Longer than the grace periods of all processes: killing and reporting take time too.
 _MARGIN_SECONDS: Final = 30.0
 
@@ -38,16 +40,28 @@ def show_status(settings: Settings, *, as_json: bool) -> int:
         else:
             print(f"No platform is running on {settings.data_dir}.")
         return EXIT_NOT_RUNNING
+    has_gateway = any(process.name == _GATEWAY for process in state.processes)
+    health = asked_health(settings) if has_gateway else None
     if as_json:
         # Not with rich, which wraps long lines and would break the JSON.
-        print(json.dumps({"running": True} | state.as_json()))
+        queries = {"queries": health["queries"], "problems": health["problems"]} if health else {}
+        print(json.dumps({"running": True} | state.as_json() | queries))
     else:
         now = time.time()
         since = f", up for {duration(now - state.since)}" if state.since else ""
         console = Console()
         console.print(f"Platform on {state.data_dir}: supervisor pid {state.pid}{since}", soft_wrap=True)
         console.print(process_table(state.processes, now=now, wrap=True))
-    return EXIT_ALL_RUNNING if state.all_running else EXIT_NOT_ALL_RUNNING
+        if health is None and has_gateway:
+            console.print(
+                f"Queries are unknown: the gateway does not answer on port {settings.console_port}."
+            )
+        elif health is not None and health["queries"]:
+            console.print(query_table(health["queries"]))
+        for line in what_is_wrong(state, health):
+            console.print(line, soft_wrap=True, markup=False, highlight=False)
+    well = not has_gateway or (health is not None and not health["problems"])
+    return EXIT_ALL_RUNNING if well and state.all_running else EXIT_NOT_ALL_RUNNING
 
 
 def stop_platform(settings: Settings) -> None:

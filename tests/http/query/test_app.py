@@ -181,7 +181,9 @@ def test_health_is_bad_while_the_log_does_not_answer(
 ) -> None:
     services.flow.start()
     wait_until(lambda: client.get("/health").status_code == 200, "all is well")
-    assert client.get("/health").json() == {"status": "ok", "problem": ""}
+    found = client.get("/health").json()
+    assert (found["status"], found["problem"], found["problems"]) == ("ok", "", [])
+    assert client.get("/health/live").json() == {"status": "ok"}
     lost = f"127.0.0.1:{free_port()}"
     flow = FlowWatcher(lost, tmp_path, "events", survey_seconds=0.1)
     flow.start()
@@ -190,6 +192,7 @@ def test_health_is_bad_while_the_log_does_not_answer(
     with TestClient(Litestar(route_handlers=query_handlers(lost_services))) as other:
         wait_until(lambda: other.get("/health").status_code == 503, "the problem is seen")
         assert "could not describe" in other.get("/health").json()["problem"]
+        assert other.get("/health/live").status_code == 200, "the gateway itself works"
         check_error(other.get("/topics"), 503, "log_unavailable")
     flow.stop()
 

@@ -3,7 +3,8 @@
 Owns the HTTP servers on one event loop (HTTP/1.1, and HTTP/2 without TLS) and the services behind them.
 Invariants: it announces `ready` only after every server has answered a request; if a server exits
 unexpectedly the process ends, so that the supervisor restarts it; on SIGTERM the streams of open pages end
-first, then the servers, then the services behind them. Never serves only some of its doors.
+first, then the servers, then the services behind them; it gives signs of life from the event loop. Never
+serves only some of its doors.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from headrace.assembly.announcements import announce
+from headrace.assembly.platform_state import read_state
 from headrace.assembly.process_logging import configure_logging
 from headrace.assembly.processes.probing import trouble
+from headrace.assembly.signs_of_life import SignOfLife
 from headrace.client.cluster import Cluster
 from headrace.client.readiness import wait_until_serving
 from headrace.console.app import create_console_app
@@ -33,6 +36,7 @@ from headrace.console.live import LiveFlow
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.http.query.app import QueryServices
+from headrace.http.query.health import PlatformReport, ProcessReport
 from headrace.http.registry.app import create_registry_app
 from headrace.http.statements.app import create_statements_app
 from headrace.pipeline.catalogue.statement_log import StatementLog
@@ -125,7 +129,11 @@ async def _run(settings: Settings) -> None:
             await asyncio.to_thread(statements.stop)
             await asyncio.to_thread(services.flow.stop)
 
-        await serve_all(settings, doors, stopping, end_streams)
+        sign = asyncio.create_task(SignOfLife(settings, PROCESS).keep_giving(), name="sign-of-life")
+        try:
+            await serve_all(settings, doors, stopping, end_streams)
+        finally:
+            sign.cancel()
 
 
 @contextlib.asynccontextmanager
@@ -154,7 +162,24 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, StatementS
             statuses=lambda: flow.snapshot().queries,
         )
         await asyncio.to_thread(statements.start)
-        yield registry, statements, QueryServices(sql=sql, topics=topics, flow=flow)
+        services = QueryServices(
+            sql=sql, topics=topics, flow=flow, platform=lambda: _platform_report(settings)
+        )
+        yield registry, statements, services
+
+
+def _platform_report(settings: Settings) -> PlatformReport | None:
+    """What the supervisor says of the processes; None if nobody supervises this one."""
+    state = read_state(settings)
+    if state is None:
+        return None
+    processes = tuple(
+        ProcessReport(
+            name=each.name, state=each.state, since=each.since, restarts=each.restarts, detail=each.detail
+        )
+        for each in state.processes
+    )
+    return PlatformReport(supervisor=state.pid, answers=state.answers, processes=processes)
 
 
 async def serve_all(

@@ -1,10 +1,10 @@
 """The ingest process: granian with one worker per two cores, each running the events application.
 
 Invariants: it announces `ready` once `/health` has answered, that is, once a worker is serving and the log
-responds to it; SIGTERM and SIGINT stop accepting requests, finish those in progress and flush the producers;
-a worker that dies is replaced, and if the replacement dies at once, this process ends so that the supervisor
-notices; no worker outlives this process, however it ended, so the port is free for the next one. Never
-handles a request itself.
+responds to it; each worker gives signs of life from its event loop; SIGTERM and SIGINT stop accepting
+requests, finish those in progress and flush the producers; a worker that dies is replaced, and if the
+replacement dies at once, this process ends so that the supervisor notices; no worker outlives this process,
+however it ended, so the port is free for the next one. Never handles a request itself.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from headrace.assembly.announcements import announce
 from headrace.assembly.ports import check_ports
 from headrace.assembly.process_specs import PROCESSES
 from headrace.assembly.processes.probing import address_of, trouble
+from headrace.assembly.signs_of_life import SignOfLife
 from headrace.core.settings import Settings
 from headrace.http.events.app import EventsApplication, create_events_app
 
@@ -88,7 +89,7 @@ def _load(settings: Settings, parent: int) -> EventsApplication:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_parent(parent)
-    return create_events_app(settings)
+    return create_events_app(settings, alongside=SignOfLife(settings, NAME).keep_giving)
 
 
 def _end_with_parent(parent: int) -> None:

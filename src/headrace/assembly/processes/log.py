@@ -1,6 +1,7 @@
 """The log process: runs the log engine named in the settings until it is told to stop.
 
-Invariants: it announces `ready` only once the log accepts writes; SIGTERM and SIGINT stop a log that is
+Invariants: it announces `ready` only once the log accepts writes, and gives signs of life while its event
+loop turns, or, for Apache Kafka, while all brokers are there; SIGTERM and SIGINT stop a log that is
 starting as well as one that is serving, and shut the brokers down cleanly before this process ends; a broker
 that exits unexpectedly ends this process with an error, because restarting is the supervisor's job. An
 engine's modules are imported only when that engine is chosen: the embedded one is small, starts quickly and
@@ -9,6 +10,7 @@ needs neither Java nor a client. Never touches a cluster that it did not start.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import signal
@@ -16,12 +18,17 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headrace.assembly.announcements import announce
+from headrace.assembly.signs_of_life import SIGN_SECONDS, SignOfLife
 from headrace.broker.lean_start import without_test_tools
 from headrace.client.message_sizes import broker_message_bytes
+from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
+
+if TYPE_CHECKING:
+    from headrace.client.cluster import Cluster
 
 NAME: Final = "log"
 # Where each engine keeps its data in the data folder; neither can read what the other wrote.
@@ -30,6 +37,7 @@ FOLDERS: Final = {"embedded": "broker", "kafka": "kafka"}
 READY_SECONDS: Final = 300.0
 EXTERNAL_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 0.2
+_ASK_SECONDS: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
@@ -95,7 +103,11 @@ def _serve_embedded(settings: Settings) -> None:
     with without_test_tools():
         from headrace.engines.embedded import serve  # noqa: PLC0415 - see above
 
+    # Holds the task: the event loop itself does not. It ends with the loop.
+    signs: list[asyncio.Task[None]] = []
+
     def say_ready(_server: object) -> None:
+        signs.append(asyncio.get_running_loop().create_task(SignOfLife(settings, NAME).keep_giving()))
         announce(settings, NAME, state="ready", detail=_ready(settings, settings.bootstrap, "embedded"))
 
     serve(
@@ -113,12 +125,17 @@ def _watch_external(settings: Settings, stop: _StopSignal) -> None:
     announce(settings, NAME, state="starting", detail=f"waiting for {address}")
     with stop.interrupting():
         wait_until_serving(address, brokers=1, deadline=time.monotonic() + EXTERNAL_SECONDS)
+    sign = SignOfLife(settings, NAME)
+    sign.give()
     announce(settings, NAME, state="ready", detail=f"{address} (external)")
-    stop.asked.wait()
+    while not stop.asked.wait(SIGN_SECONDS):
+        # This process is well whatever the cluster does: whoever uses the cluster reports its trouble.
+        sign.give()
 
 
 def _serve_apache_kafka(settings: Settings, stop: _StopSignal) -> None:
-    from headrace.engines.apache_kafka import ApacheKafka  # noqa: PLC0415 - see above
+    from headrace.client.cluster import Cluster  # noqa: PLC0415 - see above
+    from headrace.engines.apache_kafka import ApacheKafka  # noqa: PLC0415
     from headrace.java.artifacts import Artifacts  # noqa: PLC0415
     from headrace.java.runtime import find_java  # noqa: PLC0415
 
@@ -151,7 +168,24 @@ def _serve_apache_kafka(settings: Settings, stop: _StopSignal) -> None:
             state="ready",
             detail=_ready(settings, engine.bootstrap, f"Apache Kafka, {brokers}"),
         )
+        cluster = Cluster(engine.bootstrap, timeout_seconds=_ASK_SECONDS)
+        sign = SignOfLife(settings, NAME)
+        looked = 0.0
         while not stop.asked.wait(LOOK_SECONDS):
             engine.check_alive()
+            if time.monotonic() - looked >= SIGN_SECONDS:
+                if _all_brokers_answer(cluster, settings.brokers):
+                    sign.give()
+                looked = time.monotonic()
+        cluster.close()
     finally:
         engine.stop()
+
+
+def _all_brokers_answer(cluster: Cluster, brokers: int) -> bool:
+    """One that was stopped is no longer in the cluster after some seconds."""
+    try:
+        return len(cluster.brokers()) == brokers
+    except HeadraceError as error:
+        _log.warning("%s", error)
+        return False

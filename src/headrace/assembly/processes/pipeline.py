@@ -10,6 +10,7 @@ import threading
 import time
 
 from headrace.assembly.announcements import announce
+from headrace.assembly.processes.pipeline_pulse import Pulse
 from headrace.client.cluster import Cluster
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
@@ -19,11 +20,12 @@ from headrace.lake.writer import WrittenBatch
 from headrace.pipeline import marketplace
 from headrace.pipeline.catalogue.push_wishes import PushWishes
 from headrace.pipeline.catalogue.statement_log import StatementLog
-from headrace.pipeline.catalogue.status import QueryStatus, StatusLog
+from headrace.pipeline.catalogue.status import StatusLog
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.plan_query import PlanQuery
+from headrace.pipeline.spark.progress import ProgressWatch
 from headrace.pipeline.spark.registry_client import RegistryClient
-from headrace.pipeline.spark.session import create_session
+from headrace.pipeline.spark.session import ask_jvm, create_session
 from headrace.pipeline.spark.statement_runner import StatementRunner
 from headrace.pipeline.spark.warm_up import warm_up
 
@@ -58,17 +60,12 @@ def run(settings: Settings) -> int:
     lake_query = lake.query_id
 
     def on_batch(batch: int, written: WrittenBatch) -> None:
-        statuses.write(
-            QueryStatus(
-                query=lake_query,
-                state="RUNNING",
-                mode="micro-batch",
-                message="",
-                at=_wall_clock_ms(),
-                batch=batch,
-                rows=written.rows,
-                latency_quantiles_ms=written.latency_quantiles_ms,
-            )
+        statuses.write_batch(
+            lake_query,
+            batch=batch,
+            rows=written.rows,
+            latency_quantiles_ms=written.latency_quantiles_ms,
+            at=_wall_clock_ms(),
         )
 
     # Before the first event, so that an early question gets an empty answer instead of an error.
@@ -98,8 +95,15 @@ def run(settings: Settings) -> int:
         on_plan=statuses.write_plan,
         on_gone=statuses.forget,
     )
+    progress = ProgressWatch(
+        cluster,
+        on_progress=lambda query, found: statuses.write_progress(query, found, at=_wall_clock_ms()),
+        wall_clock_ms=_wall_clock_ms,
+        real_time_batch_seconds=settings.real_time_batch_seconds,
+    )
     try:
-        _keep(settings, cluster, filling, runner, stopping)
+        with Pulse(settings, "pipeline", ask_jvm=lambda: ask_jvm(spark)) as pulse:
+            _keep(settings, cluster, filling, runner, stopping, progress=progress, pulse=pulse)
     finally:
         runner.stop()
         filling.stop()
@@ -118,6 +122,9 @@ def _keep(
     filling: QueryKeeper,
     statements: StatementRunner,
     stopping: threading.Event,
+    *,
+    progress: ProgressWatch,
+    pulse: Pulse,
 ) -> None:
     announced = ""
     while not stopping.is_set():
@@ -127,11 +134,15 @@ def _keep(
             topics = cluster.lookup(sorted({name for keeper in keepers for name in keeper.topic_names}))
             for keeper in keepers:
                 keeper.tick(topics, time.monotonic())
+                pulse.turned()
+            progress.look(keepers, topics, time.monotonic())
         except HeadraceError as error:
             if error.code != "log_unavailable":
                 raise
             # The log may be restarting; running queries carry on by themselves.
             logger.warning("%s", error)
+        # Also if the log does not answer: that is not this loop's fault.
+        pulse.turned()
         detail = ", ".join(
             f"{keeper.state or 'starting'} {keeper.mode}".strip().lower()
             for keeper in (*statements.keepers, filling)

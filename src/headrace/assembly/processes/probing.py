@@ -15,7 +15,7 @@ _TIMEOUT_SECONDS: Final = 10
 def trouble(host: str, port: int, path: str) -> str:
     """Why `GET path` of the server listening on `host` fails; empty if it succeeds."""
     try:
-        server = http.client.HTTPConnection(_reachable(host), port, timeout=_TIMEOUT_SECONDS)
+        server = http.client.HTTPConnection(reachable(host), port, timeout=_TIMEOUT_SECONDS)
         with contextlib.closing(server) as connection:
             connection.request("GET", path)
             answer = connection.getresponse()
@@ -36,7 +36,7 @@ def address_of(host: str) -> str:
     return str(family_and_address[4][0])
 
 
-def _reachable(host: str) -> str:
+def reachable(host: str) -> str:
     """An address at which a server listening on `host` can be reached."""
     address = ipaddress.ip_address(address_of(host))
     if not address.is_unspecified:

@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Alongside = Callable[[], Coroutine[Any, Any, None]]
 
 ROUTES: Final[dict[str, str]] = {"/events": "POST", "/health": "GET"}
 JSON_TYPES: Final = frozenset({"application/json", "text/json"})
@@ -67,8 +68,9 @@ class Counters:
 class EventsApplication:
     """One per worker process."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, alongside: Alongside | None = None) -> None:
         self._settings = settings
+        self._alongside = alongside
         self._writer: LogWriter | None = None
         self.counters = Counters()
 
@@ -172,15 +174,20 @@ class EventsApplication:
             ),
             on_fatal=_end_this_worker,
         )
+        beside = asyncio.create_task(self._alongside()) if self._alongside is not None else None
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        if beside is not None:
+            beside.cancel()
         await self._writer.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def create_events_app(settings: Settings) -> EventsApplication:
-    """The application, for an ASGI server that supports lifespan."""
-    return EventsApplication(settings)
+def create_events_app(settings: Settings, *, alongside: Alongside | None = None) -> EventsApplication:
+    """The application, for an ASGI server that supports lifespan. `alongside` runs on its event loop from
+    start to end.
+    """
+    return EventsApplication(settings, alongside=alongside)
 
 
 async def _read_body(headers: dict[bytes, bytes], receive: Receive, limit: int) -> bytes:

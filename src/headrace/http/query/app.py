@@ -8,7 +8,8 @@
 | `GET /latency` | only the latencies |
 | `GET /topics` | topics with ids, partitions, offsets and bytes |
 | `GET /topics/{name}/messages?limit=` | newest messages, decoded |
-| `GET /health` | 200 if all is well, 503 with the problem if not |
+| `GET /health` | 200 if all is well, 503 with the problems if not; processes and queries |
+| `GET /health/live` | 200 as long as the gateway itself works |
 
 The body of `POST /sql` is `{"query": "SELECT …"}` as JSON, or the SQL itself as text.
 
@@ -20,7 +21,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,6 +43,7 @@ from headrace.http.query.answers import (
     messages_content,
     topics_content,
 )
+from headrace.http.query.health import PlatformReport, health_content, judged
 from headrace.query.flow import FlowWatcher
 from headrace.query.sql import LakeQuery
 from headrace.query.topics import TopicBrowser
@@ -69,6 +72,8 @@ class QueryServices:
     sql: LakeQuery
     topics: TopicBrowser
     flow: FlowWatcher
+    # None if this process runs without a supervisor.
+    platform: Callable[[], PlatformReport | None] = lambda: None
 
 
 class _SqlRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -117,11 +122,15 @@ def _flow_routes(services: QueryServices) -> list[Any]:
 
     @get("/health", sync_to_thread=True)
     def health() -> Response[bytes]:
-        problem = services.flow.snapshot().problem
-        content = {"status": "degraded" if problem else "ok", "problem": problem}
-        return _json(content, status_code=503 if problem else 200)
+        found = judged(services.flow.snapshot(), services.platform(), now=time.time())
+        return _json(health_content(found), status_code=503 if found.problems else 200)
 
-    return [flow, flow_stream, latency, health]
+    # On the event loop and of nothing else: whether this process works at all.
+    @get("/health/live", sync_to_thread=False)
+    def live() -> Response[bytes]:
+        return _json({"status": "ok"})
+
+    return [flow, flow_stream, latency, health, live]
 
 
 def _topic_routes(services: QueryServices) -> list[Any]:

@@ -21,6 +21,7 @@ from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.plan import Aggregate, Read, StreamJoin, TableJoin, steps_of
 from headrace.pipeline.rules.modes import REAL_TIME, Mode
+from headrace.pipeline.spark.fair_turns import pace_of
 from headrace.pipeline.spark.formats.choosing import can_fail
 from headrace.pipeline.spark.incarnations import TakenRange, taken_under_former_ids
 from headrace.pipeline.spark.planned_query import PlannedQuery
@@ -141,7 +142,7 @@ class TopicInputs:
             .option("checkpointLocation", str(self.checkpoint) + part)
         )
         writer.trigger(availableNow=True).start().awaitTermination()
-        self.refreshers.append(writer.trigger(processingTime="0 seconds").start())
+        self.refreshers.append(writer.trigger(processingTime=pace_of(self.session)).start())
 
     def _taken_before(self) -> tuple[TakenRange, ...]:
         """Records that were processed under a former id of the source; determined once per incarnation."""

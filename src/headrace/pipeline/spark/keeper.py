@@ -80,6 +80,8 @@ class QueryKeeper:
         self._outdated_due = 0.0
         self._state: QueryState | None = None
         self._pause = _FIRST_PAUSE
+        self._failures = 0
+        self._last_failure = ""
         self._not_before = 0.0
         self._started_at = 0.0
 
@@ -94,6 +96,15 @@ class QueryKeeper:
     @property
     def state(self) -> QueryState | None:
         return self._state
+
+    @property
+    def running(self) -> RunningQuery | None:
+        """Its current run, if there is one."""
+        return self._running
+
+    @property
+    def source_topics(self) -> tuple[str, ...]:
+        return self._query.source_topics
 
     @property
     def mode(self) -> str:
@@ -118,8 +129,10 @@ class QueryKeeper:
             elif not self._running.handle.isActive:
                 self._ended(str(self._running.handle.exception() or "the query ended by itself"), now)
             else:
-                if now - self._started_at > _HEALTHY_AFTER:
+                if self._failures and now - self._started_at > _HEALTHY_AFTER:
                     self._pause = _FIRST_PAUSE
+                    self._failures = 0
+                    self._say("RUNNING", "", repeat=True)
                 self._look_for_plan(self._running, now)
                 self._start_anew_if_outdated(self._running, now)
             return
@@ -156,7 +169,8 @@ class QueryKeeper:
         self._mode, self._mode_reason = self._running.mode, self._running.mode_reason
         self._topics = topics
         self._started_at = now
-        self._say("RUNNING", "")
+        # What failed again and again may well fail again: only after a while it is known to run.
+        self._say("RUNNING", self._last_failure if self._failures > 1 else "")
         # The plan of an earlier start is obsolete.
         self._tell_plan("")
         self._plan_due = now
@@ -200,8 +214,10 @@ class QueryKeeper:
         self._running = None
         self._not_before = now + self._pause
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        self._failures += 1
         logger.error("Query %s failed and will restart: %s", self._query.name, reason)
-        self._say("FAILED", reason.splitlines()[0] if reason else "", repeat=True)
+        self._last_failure = reason.splitlines()[0] if reason else ""
+        self._say("FAILED", self._last_failure, repeat=True)
 
     def _halt(self) -> None:
         if self._running is not None:
@@ -222,5 +238,6 @@ class QueryKeeper:
                 at=self._wall_clock_ms(),
                 mode_reason=self._mode_reason,
                 slots=self.slots_held,
+                failures=self._failures,
             )
         )

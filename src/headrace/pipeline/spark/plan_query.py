@@ -25,7 +25,8 @@ from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.pipeline.plan import QueryPlan
-from headrace.pipeline.rules.modes import Mode, mode_of
+from headrace.pipeline.rules.modes import REAL_TIME, Mode, mode_of
+from headrace.pipeline.spark.fair_turns import in_pool, is_far_off, pool_of, set_pace
 from headrace.pipeline.spark.inputs import TopicInputs
 from headrace.pipeline.spark.lake_query import BatchListener
 from headrace.pipeline.spark.planned_query import PlannedQuery
@@ -45,7 +46,8 @@ _STATE_SETTINGS: Final = {
 
 class PlanQuery:
     """One query. `free_slots` returns the number of task slots that no other query holds permanently;
-    `on_batch` is called after each batch of the lake.
+    `on_batch` is called after each batch of the lake; `pace` returns the milliseconds between two
+    micro-batches.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class PlanQuery:
         free_slots: Callable[[], int] | None = None,
         starting_offsets: str = EARLIEST,
         on_batch: BatchListener = lambda _batch, _written: None,
+        pace: Callable[[], int] = lambda: 0,
     ) -> None:
         refuse_what_spark_cannot(plan)
         self.query = PlannedQuery(
@@ -72,6 +75,7 @@ class PlanQuery:
         self._schemas = QuerySchemas(registry)
         self._free_slots = free_slots or (lambda: settings.pipeline_slots)
         self._on_batch = on_batch
+        self._pace = pace
         self._handle: StreamingQuery | None = None
 
     def mode(self, topics: Mapping[str, TopicIdentity]) -> Mode:
@@ -101,17 +105,27 @@ class PlanQuery:
         session = self._spark.newSession()
         for name, value in _STATE_SETTINGS.items():
             session.conf.set(name, value)
+        pace = self._pace()
+        set_pace(session, pace)
         try:
-            inputs = TopicInputs(self.query, self._schemas, session, topics, self.mode(topics))
-            running = Start(self.query, self._schemas, inputs, on_batch=self._on_batch).run()
+            mode = self.mode(topics)
+            inputs = TopicInputs(self.query, self._schemas, session, topics, mode)
+            with in_pool(session, pool_of(self.query.plan, mode.name)):
+                running = Start(self.query, self._schemas, inputs, on_batch=self._on_batch).run()
         except (PySparkException, Py4JError) as error:
             first_line = next(iter(str(error).splitlines()), type(error).__name__)
             raise HeadraceError(
                 "pipeline_failed", f"Spark refuses the plan of query {self.name}: {first_line}"
             ) from error
         self._handle = running.handle
-        running.outdated = self._schemas.outdated
+        running.outdated = lambda: self._schemas.outdated() or self._other_pace(running, pace)
         return running
+
+    def _other_pace(self, running: RunningQuery, pace: int) -> str:
+        """Why the pace that it has does not suit it any longer; empty if it does."""
+        if running.mode == REAL_TIME or not is_far_off(pace, self._pace()):
+            return ""
+        return "restarts with another pace, as more or fewer queries share the machine"
 
     def _all(self, topics: Mapping[str, TopicIdentity]) -> Mapping[str, TopicIdentity]:
         """The given topics, and those that the caller did not look up."""

@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from headrace.core.settings import Settings
+from headrace.pipeline.spark.fair_turns import pools_file
 
 _SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -44,6 +45,7 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.retainedTasks": "500",
     "spark.ui.showConsoleProgress": "false",
     "spark.cleaner.periodicGC.interval": "10min",
+    "spark.scheduler.mode": "FAIR",
 }
 
 _JAVA_OPTIONS: Final = (
@@ -68,6 +70,8 @@ def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path])
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     folder = settings.data_dir / "pipeline"
     (folder / "scratch").mkdir(parents=True, exist_ok=True)
+    pools = folder / "fair_pools.xml"
+    pools.write_text(pools_file(slots=settings.pipeline_slots), encoding="utf-8")
     builder = SparkSession.builder.appName("headrace").master(f"local[{settings.pipeline_slots}]")
     for name, value in _SQL_SETTINGS.items():
         builder = builder.config(name, value)
@@ -83,6 +87,7 @@ def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path])
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.extraClassPath", os.pathsep.join(str(jar) for jar in jars))
             .config("spark.driver.extraJavaOptions", " ".join(options))
+            .config("spark.scheduler.allocation.file", pools.absolute().as_uri())
             .config("spark.local.dir", str(folder / "scratch"))
             .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
             .config("spark.ui.enabled", str(settings.spark_ui_port > 0).lower())
@@ -91,6 +96,13 @@ def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path])
         )
     _write_no_checksums(session)
     return session
+
+
+def ask_jvm(session: SparkSession) -> None:
+    """Wait until the JVM has answered."""
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    jvm.java.lang.System.nanoTime()
 
 
 def _write_no_checksums(session: SparkSession) -> None:

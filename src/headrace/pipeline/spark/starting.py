@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.client.message_sizes import derived_message_bytes
 from headrace.pipeline.plan import Read, reads_of, steps_of
 from headrace.pipeline.rules.modes import MICRO_BATCH, REAL_TIME
+from headrace.pipeline.spark.fair_turns import pace_of
 from headrace.pipeline.spark.inputs import TableBatch, TopicInputs, has_bad_records
 from headrace.pipeline.spark.lake_query import BatchListener, start_into_lake
 from headrace.pipeline.spark.planned_query import PlannedQuery
@@ -124,7 +125,7 @@ class Start:
             frame.writeStream.queryName(self._query.name)
             .foreachBatch(write)
             .option("checkpointLocation", str(self._inputs.checkpoint))
-            .trigger(processingTime="0 seconds")
+            .trigger(processingTime=pace_of(self._inputs.session))
             .start()
         )
 
@@ -140,7 +141,7 @@ class Start:
             # The stubs of PySpark 4.2 do not know this trigger yet; its code does.
             writer = writer.trigger(realTime=f"{self._settings.real_time_batch_seconds} seconds")  # type: ignore[call-overload]
         else:
-            writer = writer.trigger(processingTime="0 seconds")
+            writer = writer.trigger(processingTime=pace_of(self._inputs.session))
         return writer.start()
 
     def _dead_letters(self, read: Read, number: int) -> StreamingQuery:

@@ -26,7 +26,9 @@ from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Catalogue, Source
 from headrace.pipeline.catalogue.push_wishes import PushWish, rows_sink
 from headrace.pipeline.catalogue.status import QueryStatus
+from headrace.pipeline.rules.modes import REAL_TIME
 from headrace.pipeline.rules.planning import plan_again
+from headrace.pipeline.spark.fair_turns import pace_ms
 from headrace.pipeline.spark.keeper import PlanListener, QueryKeeper, StatusListener
 from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.query_schemas import SchemaRegistry
@@ -196,8 +198,12 @@ class StatementRunner:
             self._registry,
             query_id=asked.id,
             free_slots=self._free_slots,
+            pace=self._pace,
             starting_offsets=dict(asked.properties).get(_OFFSET_RESET, "latest"),
         )
+
+    def _pace(self) -> int:
+        return pace_ms(sum(keeper.mode != REAL_TIME for keeper in self.keepers))
 
     def _free_slots(self) -> int:
         held = sum(keeper.slots_held for keeper in self.keepers)

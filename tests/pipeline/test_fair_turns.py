@@ -1,0 +1,118 @@
+"""Turns on a real Spark: the lake does not wait for statements, and a query that starves is noticed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.pipeline.spark.fair_turns import LAKE_POOL, REAL_TIME_POOL, STATEMENTS_POOL, in_pool
+from headrace.pipeline.spark.progress import is_at_work, last_batch
+
+SLOTS = 12
+SECONDS = 60.0
+
+
+@contextmanager
+def many_statements(spark: SparkSession, *, jobs: int, task_ms: int) -> Iterator[list[Future[None]]]:
+    """Jobs that take all slots, one behind the other, as those of many statements do."""
+    with ThreadPoolExecutor(jobs) as pool:
+        yield [pool.submit(_sleep_in_tasks, spark, STATEMENTS_POOL, SLOTS, task_ms) for _ in range(jobs)]
+
+
+def _sleep_in_tasks(spark: SparkSession, pool: str, tasks: int, task_ms: int) -> None:
+    with in_pool(spark, pool):
+        # For each row one call; it sleeps in the JVM.
+        sleeping = f"java_method('java.lang.Thread', 'sleep', {task_ms}L * (id + 1 - id))"
+        spark.range(0, tasks, 1, tasks).selectExpr(sleeping).write.format("noop").mode("append").save()
+
+
+def _wait_until_busy(spark: SparkSession) -> None:
+    tracker = spark.sparkContext.statusTracker()
+    deadline = time.monotonic() + SECONDS
+    while True:
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        if sum(stage.numActiveTasks for stage in stages if stage is not None) >= SLOTS and len(stages) > 2:
+            return
+        assert time.monotonic() < deadline, "the slots are not taken"
+        time.sleep(0.01)
+
+
+def test_the_lake_and_real_time_queries_do_not_wait_for_statements(spark: SparkSession) -> None:
+    for pool in (LAKE_POOL, REAL_TIME_POOL):
+        with many_statements(spark, jobs=6, task_ms=1000) as statements:
+            _wait_until_busy(spark)
+            _sleep_in_tasks(spark, pool, 1, 1)
+            waiting = [each for each in statements if not each.done()]
+            assert len(waiting) >= 3, "it had to wait for jobs that were submitted before"
+
+
+def test_a_query_s_jobs_are_in_the_pool_it_was_started_in(spark: SparkSession, tmp_path: Path) -> None:
+    """Also those that its function for batches runs, in Python."""
+    pools: list[str | None] = []
+
+    def write(batch: Any, _number: int) -> None:
+        batch.write.format("noop").mode("append").save()
+        pools.append(batch.sparkSession.sparkContext.getLocalProperty("spark.scheduler.pool"))
+
+    numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    with in_pool(spark, LAKE_POOL):
+        writer = numbers.writeStream.foreachBatch(write)
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        _until(lambda: bool(pools), query)
+    finally:
+        query.stop()
+    assert set(pools) == {LAKE_POOL}
+    assert spark.sparkContext.getLocalProperty("spark.scheduler.pool") is None
+
+
+def test_one_without_a_turn_is_not_at_work_and_its_last_batch_stays(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    with in_pool(spark, STATEMENTS_POOL):
+        writer = numbers.writeStream.format("noop").trigger(processingTime="0 seconds")
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        _until(lambda: (found := last_batch(query, None)) is not None and found.batch > 1, query)
+        _until(lambda: is_at_work(query), query)
+        # In a pool that comes first, so that the query gets no slot.
+        with ThreadPoolExecutor(1) as pool:
+            hog = pool.submit(_sleep_in_tasks, spark, REAL_TIME_POOL, SLOTS, 4000)
+            _wait_until_taken(spark)
+            before = last_batch(query, None)
+            assert not is_at_work(query)
+            time.sleep(1)
+            assert not hog.done()
+            assert last_batch(query, before) is before
+        _until(lambda: last_batch(query, before) is not before, query)
+    finally:
+        query.stop()
+
+
+def _wait_until_taken(spark: SparkSession) -> None:
+    tracker = spark.sparkContext.statusTracker()
+    deadline = time.monotonic() + SECONDS
+    while not any(
+        stage.numActiveTasks == SLOTS
+        for each in tracker.getActiveStageIds()
+        if (stage := tracker.getStageInfo(each)) is not None
+    ):
+        assert time.monotonic() < deadline, "the slots are not taken"
+        time.sleep(0.01)
+
+
+def _until(condition: Any, query: StreamingQuery) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        if (error := query.exception()) is not None:
+            raise error
+        assert time.monotonic() < deadline, "in vain"
+        time.sleep(0.005)
