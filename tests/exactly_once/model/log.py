@@ -1,0 +1,138 @@
+"""A log as the model sees it: topics with ids, partitions with offsets, holes, epochs, retention, power cuts.
+
+Offsets are reserved ahead. A power cut drops any part of the records that are not synced, for each partition
+on its own; the partition goes on at its reservation under the next leader epoch, so that the offsets between
+are a hole for ever. Pure: time and chance are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+AHEAD = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A record. `writer` is the query that derived it, if one did; `source` the header with its identity.
+
+    `lineage` names the record at its root and the ordinals on the way from there: the same whenever the row
+    is derived again, even if the topics between have it at other offsets by then.
+    """
+
+    key: str
+    value: str
+    writer: str = ""
+    source: str = ""
+    lineage: str = ""
+
+
+class Partition:
+    def __init__(self, *, reuses_offsets: bool = False) -> None:
+        self.start = 0
+        self.end = 0
+        self.synced = 0
+        self.rows: dict[int, Row] = {}
+        # What retention has removed: consumers have seen it.
+        self.expired: list[Row] = []
+        # The keys of what power cuts have taken.
+        self.lost: set[str] = set()
+        self.epoch = 0
+        self._epoch_starts = [0]
+        self._reserved = AHEAD
+        self._reuses_offsets = reuses_offsets
+        # The first record of an open transaction: read_committed ends before it.
+        self.stable: int | None = None
+
+    def append(self, row: Row) -> int:
+        offset = self.end
+        self.rows[offset] = row
+        self.end += 1
+        if self.end >= self._reserved:
+            self._reserved = self.end + AHEAD
+        return offset
+
+    def read(self, start: int, end: int | None = None) -> Iterator[tuple[int, Row]]:
+        upto = self.end if end is None else end
+        return ((offset, row) for offset, row in list(self.rows.items()) if start <= offset < upto)
+
+    @property
+    def stable_end(self) -> int:
+        return self.end if self.stable is None else self.stable
+
+    def sync(self) -> None:
+        self.synced = self.end
+
+    def cut(self, at: int) -> None:
+        """The machine went down and the records from `at` on were not on the disk."""
+        assert self.synced <= at <= self.end
+        for offset in [each for each in self.rows if each >= at]:
+            self.lost.add(self.rows.pop(offset).key)
+        self.end = at if self._reuses_offsets else max(self._reserved, self.end)
+        self._reserved = self.end + AHEAD
+        self.synced = self.end
+        self.stable = None
+        self.epoch += 1
+        self._epoch_starts.append(at)
+
+    def end_of_epoch(self, epoch: int) -> int:
+        """Where the records of an epoch end (OffsetForLeaderEpoch)."""
+        return self.end if epoch >= self.epoch else self._epoch_starts[epoch + 1]
+
+    def expire(self, start: int) -> None:
+        """Retention."""
+        for offset in [each for each in self.rows if each < start]:
+            self.expired.append(self.rows.pop(offset))
+        self.start = max(self.start, min(start, self.end))
+
+    def compact(self) -> None:
+        """Only the newest row of each key stays, among those that are synced."""
+        newest = {row.key: offset for offset, row in self.rows.items() if offset < self.synced}
+        for offset, row in list(self.rows.items()):
+            if offset < self.synced and newest[row.key] != offset:
+                del self.rows[offset]
+
+
+class Topic:
+    def __init__(self, name: str, number: int, partitions: int, *, reuses_offsets: bool = False) -> None:
+        self.name = name
+        self.id = f"{name}-{number}"
+        self._reuses_offsets = reuses_offsets
+        self.partitions: list[Partition] = []
+        self.add_partitions(partitions)
+
+    def add_partitions(self, number: int) -> None:
+        self.partitions += [Partition(reuses_offsets=self._reuses_offsets) for _ in range(number)]
+
+    def append(self, row: Row, partition: int | None = None) -> None:
+        number = sum(row.key.encode()) % len(self.partitions) if partition is None else partition
+        self.partitions[number].append(row)
+
+    def ends(self) -> dict[int, int]:
+        return {number: each.end for number, each in enumerate(self.partitions)}
+
+    def epochs(self) -> dict[int, int]:
+        return {number: each.epoch for number, each in enumerate(self.partitions)}
+
+    def rows(self) -> list[Row]:
+        return [row for each in self.partitions for row in each.rows.values()]
+
+    def seen_rows(self) -> list[Row]:
+        """All that a consumer could have read and that no power cut took back."""
+        return [row for each in self.partitions for row in (*each.expired, *each.rows.values())]
+
+
+class Log:
+    """Topics by name. The commits of queries are a topic of their own; each value is a whole history."""
+
+    def __init__(self, *, reuses_offsets: bool = False) -> None:
+        self.topics: dict[str, Topic] = {}
+        self._made = 0
+        self._reuses_offsets = reuses_offsets
+
+    def make(self, name: str, partitions: int) -> Topic:
+        """A topic of that name, in place of one that may be there."""
+        self._made += 1
+        self.topics[name] = topic = Topic(name, self._made, partitions, reuses_offsets=self._reuses_offsets)
+        return topic

@@ -1,0 +1,403 @@
+"""Queries that run on a log, step by step, with everything that can happen to them in between.
+
+The decisions are those of the shipped code (`pipeline/runs/`): where a run resumes, what it finds in its
+sinks, which commits it writes. This module has what Spark and Kafka do: batches, producers whose records land
+in any order, late or not at all, processes that die, logs that come back shorter. `without` is the clause of
+the rule that a mutant leaves out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from unittest.mock import patch
+
+from headrace.client.topics import TopicIdentity
+from headrace.pipeline.runs import reading_back
+from headrace.pipeline.runs.commits import Commit
+from headrace.pipeline.runs.reading_back import ReadBack, has_records, read_back
+from headrace.pipeline.runs.recording import Finished, Recording, ends_of_records
+from headrace.pipeline.runs.resuming import Resumption, TopicNow, resume
+from tests.exactly_once.model.clauses import Clause
+from tests.exactly_once.model.commits import Beside, ModelCommitLog
+from tests.exactly_once.model.counting import Count
+from tests.exactly_once.model.log import Log, Partition, Row, Topic
+from tests.exactly_once.model.queries import PARTITIONS, STATELESS, Query
+from tests.exactly_once.model.reader import reader_class
+
+Sent = tuple[str, Row]
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    number: int
+    end: dict[int, int]
+    pending: list[Sent]
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    query: Query
+    ids: dict[str, str]
+    partitions: dict[str, int]
+    positions: dict[int, int]
+    read_back: ReadBack
+    orphans: frozenset[str]
+    # For tables: the highest origin that the sink has, by source partition and key.
+    newest: dict[tuple[int, str], int] = field(default_factory=dict)
+    recording: Recording | None = None
+    batch: Batch | None = None
+    batches: int = 0
+    finished: Finished | None = None
+
+
+class World:
+    def __init__(self, without: Clause | None = None, *, queries: Sequence[Query] = STATELESS) -> None:
+        self.without = without
+        self.queries = {query.name: query for query in queries}
+        self.log = Log(reuses_offsets=without is Clause.OFFSETS_ARE_NEVER_USED_AGAIN)
+        for name, partitions in PARTITIONS.items():
+            self.log.make(name, partitions)
+        self.commits = ModelCommitLog(self._altered)
+        self.count = Count(self.log, without)
+        self.runs: dict[str, Run] = {}
+        # What a dead run has sent and the log has not taken yet.
+        self.under_way: dict[str, list[Sent]] = {}
+        # Where the dead run stood, which must not matter.
+        self.stood: dict[str, tuple[str, dict[int, int]]] = {}
+
+    # ---- what the outside does
+
+    def produce(self, topic: str, key: str, value: str, partition: int | None = None) -> None:
+        self.log.topics[topic].append(Row(key=key, value=value), partition)
+
+    def recreate(self, name: str, partitions: int) -> None:
+        """Running queries go on writing by name; those that read it end before they read on."""
+        for query in self.queries.values():
+            if query.source == name:
+                self.fail(query.name)
+        self.log.make(name, partitions)
+
+    # ---- a run
+
+    def start(self, name: str, chance: Random) -> None:
+        query = self.queries[name]
+        if self.without is not Clause.PREDECESSOR_IS_SILENT:
+            self.drain(name, chance)
+        source = self.log.topics[query.source]
+        sinks = [self.log.topics[sink] for sink in query.sinks]
+        history = self.commits.history(name)
+        usable = self.commits.without(history, lambda commit: not self._source_was_cut(query, commit))
+        with self._reading(name):
+            resumption = resume(
+                usable,
+                None,
+                sources=[self._now(source)],
+                sinks=[self._now(sink) for sink in sinks],
+                has_records=lambda offsets: (
+                    self.without is Clause.WITNESS or has_records("", self._identities(sinks), offsets)
+                ),
+                now=0,
+            )
+            resumption = self._changed(resumption, query)
+            ends = {(sink.name, number): end for sink in sinks for number, end in sink.ends().items()}
+            found = read_back(
+                "",
+                query=name,
+                sinks=self._identities(sinks),
+                sinks_from=resumption.sinks_from,
+                ends=ends,
+                positions=resumption.positions,
+            )
+        if self.without is not Clause.CUT_OFF_NEWER:
+            self.commits.replace(name, history.without_newer(resumption.commit))
+        orphans = self._orphans(query, resumption)
+        run = Run(
+            query=query,
+            ids={topic.name: self.id_of(topic) for topic in (source, *sinks)},
+            partitions={topic.name: len(topic.partitions) for topic in (source, *sinks)},
+            positions=dict(resumption.positions[self.id_of(source)]),
+            read_back=found,
+            orphans=orphans,
+            newest=self._newest(query, resumption),
+        )
+        self.commits.notes[name] = Beside(epochs=source.epochs(), orphans=orphans)
+        at_start = self._ends(run)
+        kept = (
+            dataclasses.replace(found, written={}) if self.without is Clause.KEEP_FROM_UNTIL_PASSED else found
+        )
+        run.recording = Recording(
+            name,
+            self.commits,  # type: ignore[arg-type]
+            resumption=resumption,
+            read_back=kept,
+            finished=lambda: run.finished,
+            ends=lambda: ends_of_records(self._ends(run), at_start, found),
+            wall_clock_ms=self.commits.clock,
+        )
+        self.runs[name] = run
+
+    def begin_batch(self, name: str, sizes: Mapping[int, int]) -> bool:
+        """Read up to so many offsets of each partition. Whether there was anything."""
+        run = self.runs[name]
+        source = self.log.topics[run.query.source]
+        end = {
+            number: max(position, min(position + sizes.get(number, 0), source.partitions[number].stable_end))
+            for number, position in run.positions.items()
+        }
+        if run.batch is not None or end == run.positions:
+            return False
+        pending = [
+            (sink, derived)
+            for number, position in run.positions.items()
+            for offset, row in source.partitions[number].read(position, end[number])
+            for sink, ordinal, derived in run.query.derived(row, (self.id_of(source), number, offset))
+            if not self._is_skipped(run, derived, number, offset, ordinal)
+        ]
+        run.batch = Batch(number=run.batches, end=end, pending=pending)
+        return True
+
+    def land(self, name: str, chance: Random) -> None:
+        """One of the records that were sent is in the log."""
+        batch = self.runs[name].batch
+        if batch is not None and batch.pending:
+            self._append(batch.pending.pop(self._next(name, batch.pending, chance)))
+
+    def finish(self, name: str, chance: Random) -> None:
+        run = self.runs[name]
+        if run.batch is None:
+            return
+        while run.batch.pending:
+            self.land(name, chance)
+        run.positions = run.batch.end
+        run.finished = Finished(
+            batch=run.batch.number, positions={run.ids[run.query.source]: dict(run.positions)}
+        )
+        run.batches += 1
+        run.batch = None
+
+    def record(self, name: str) -> None:
+        """The commit, if a batch has finished since."""
+        recording = self.runs[name].recording
+        assert recording is not None
+        recording.note_now()
+
+    def expire(self, name: str, chance: Random) -> None:
+        """A record does not land in time; others that were sent still may. It ends the run."""
+        batch = self.runs[name].batch
+        if batch is not None and batch.pending:
+            del batch.pending[chance.randrange(len(batch.pending))]
+            self.fail(name)
+
+    def fail(self, name: str) -> None:
+        run = self.runs.pop(name, None)
+        if run is None:
+            return
+        if run.batch is not None:
+            self.under_way.setdefault(name, []).extend(run.batch.pending)
+        end = run.positions if run.batch is None else run.batch.end
+        self.stood[name] = (run.ids[run.query.source], dict(end))
+
+    def stop(self, name: str, chance: Random) -> None:
+        """A clean stop: the producer is drained, then one last commit."""
+        run = self.runs[name]
+        self.fail(name)
+        self.drain(name, chance)
+        assert run.recording is not None
+        run.recording.note_now()
+
+    def kill(self) -> None:
+        for name in list(self.runs):
+            self.fail(name)
+        self.count.kill()
+
+    def drain(self, name: str, chance: Random) -> None:
+        """All that is under way lands or never will."""
+        sent = self.under_way.pop(name, [])
+        while sent:
+            each = sent.pop(self._next(name, sent, chance))
+            if chance.random() < 0.5:
+                self._append(each)
+
+    def land_late(self, name: str, chance: Random) -> None:
+        """A record of a dead run lands; if the rule holds, before the next run begins."""
+        sent = self.under_way.get(name, [])
+        if sent:
+            self._append(sent.pop(self._next(name, sent, chance)))
+
+    def is_outdated(self, name: str) -> bool:
+        run = self.runs[name]
+        return any(
+            self.id_of(self.log.topics[topic]) != run.ids[topic]
+            or len(self.log.topics[topic].partitions) != run.partitions[topic]
+            for topic in run.ids
+        )
+
+    def cut_power(self, chance: Random) -> None:
+        """The machine goes down: each log loses any part of what was not synced."""
+        self.kill()
+        self.under_way.clear()
+        for topic in self.log.topics.values():
+            for partition in topic.partitions:
+                partition.cut(_cut_of(partition, chance))
+        self.commits.cut(chance.randint(self.commits.synced, len(self.commits.records)))
+        entries = self.count.checkpoint.entries if self.count.checkpoint else []
+        self.count.cut(chance.randint(self.count.synced, len(entries)))
+
+    def sync(self, chance: Random) -> None:
+        """The operating system writes some of what waits to the disk."""
+        for topic in self.log.topics.values():
+            for partition in topic.partitions:
+                if chance.random() < 0.5:
+                    partition.sync()
+        self.commits.synced = chance.randint(self.commits.synced, len(self.commits.records))
+        entries = self.count.checkpoint.entries if self.count.checkpoint else []
+        self.count.synced = chance.randint(self.count.synced, len(entries))
+
+    def has_lost(self, key: str) -> bool:
+        return any(key in partition.lost for partition in self.log.topics["c"].partitions)
+
+    def sinks(self) -> list[str]:
+        return list(dict.fromkeys(sink for query in self.queries.values() for sink in query.sinks))
+
+    # ---- the clauses of chains and tables, until the shipped code has them
+
+    def _source_was_cut(self, query: Query, commit: Commit) -> bool:
+        if not query.is_second or self.without is Clause.LINEAGE:
+            return False
+        source = self.log.topics[query.source]
+        epochs = self.commits.beside[commit.at].epochs
+        return any(
+            position > source.partitions[number].end_of_epoch(epochs.get(number, 0))
+            for number, position in commit.positions.get(self.id_of(source), {}).items()
+        )
+
+    def _orphans(self, query: Query, resumption: Resumption) -> frozenset[str]:
+        """The lineages of rows whose parents are gone, and may come again at other offsets."""
+        if not query.is_second or self.without is Clause.LINEAGE:
+            return frozenset()
+        source = self.log.topics[query.source]
+        known = resumption.commit
+        # Without a commit all that the query ever wrote may be of lost parents.
+        orphans = self.commits.beside[known.at].orphans if known is not None else frozenset()
+        for sink in (self.log.topics[name] for name in query.sinks):
+            for number, partition in enumerate(sink.partitions):
+                start = 0 if known is None else resumption.sinks_from[self.id_of(sink)].get(number, 0)
+                orphans |= {
+                    row.lineage
+                    for _, row in partition.read(start)
+                    if row.writer == query.name and not _is_there(source, row.source)
+                }
+        return orphans
+
+    def _newest(self, query: Query, resumption: Resumption) -> dict[tuple[int, str], int]:
+        newest: dict[tuple[int, str], int] = {}
+        if not query.is_table or self.without is Clause.TABLES_KEEP_ORDER:
+            return newest
+        sink = self.log.topics[query.sinks[0]]
+        for number, partition in enumerate(sink.partitions):
+            for _, row in partition.read(resumption.sinks_from[self.id_of(sink)].get(number, 0)):
+                _, topic_id, source_partition, offset, _ = row.source.split("/")
+                if topic_id == self.id_of(self.log.topics[query.source]):
+                    place = (int(source_partition), row.key)
+                    newest[place] = max(newest.get(place, -1), int(offset))
+        return newest
+
+    # ---- parts
+
+    def _is_skipped(self, run: Run, row: Row, partition: int, offset: int, ordinal: int) -> bool:
+        if row.lineage in run.orphans:
+            return True
+        if run.query.is_table and offset <= run.newest.get((partition, row.key), -1):
+            return True
+        written = run.read_back.written.get(run.ids[run.query.source], {}).get(partition)
+        if written is None or self.without is Clause.SKIP_WHAT_IS_WRITTEN:
+            return False
+        if self.without is Clause.SKIP_EXACTLY:
+            return offset < written.end
+        return written.has(offset, ordinal)
+
+    def _append(self, sent: Sent) -> None:
+        topic, row = sent
+        self.log.topics[topic].append(row)
+
+    def _next(self, name: str, pending: list[Sent], chance: Random) -> int:
+        """Rows of one key land in their order in a table's topic; all others in any order."""
+        if not self.queries[name].is_table:
+            return chance.randrange(len(pending))
+        chosen = pending[chance.randrange(len(pending))][1].key
+        return next(number for number, (_, row) in enumerate(pending) if row.key == chosen)
+
+    def id_of(self, topic: Topic) -> str:
+        is_name = self.without in (Clause.SAME_SINKS, Clause.SAME_SOURCES)
+        written = any(topic.name in query.sinks for query in self.queries.values())
+        if is_name and written == (self.without is Clause.SAME_SINKS):
+            return topic.name
+        return topic.id
+
+    def _now(self, topic: Topic) -> TopicNow:
+        stretches = {number: (each.start, each.end) for number, each in enumerate(topic.partitions)}
+        return TopicNow(name=topic.name, topic_id=self.id_of(topic), stretches=stretches)
+
+    def _identities(self, topics: Sequence[Topic]) -> list[TopicIdentity]:
+        return [
+            TopicIdentity(name=each.name, topic_id=self.id_of(each), partitions=len(each.partitions))
+            for each in topics
+        ]
+
+    def _ends(self, run: Run) -> dict[str, dict[int, int]]:
+        ends = {}
+        for name in run.query.sinks:
+            topic = self.log.topics[name]
+            is_start = self.without is not Clause.IDS_OF_THE_START
+            ends[run.ids[name] if is_start else self.id_of(topic)] = topic.ends()
+        return ends
+
+    def _altered(self, commit: Commit) -> Commit:
+        if self.without is Clause.FROM_BEFORE_BATCH:
+            return dataclasses.replace(commit, sinks_from=commit.sinks_to)
+        if self.without is Clause.TO_AFTER_BATCH:
+            return dataclasses.replace(commit, sinks_to=commit.sinks_from)
+        return commit
+
+    def _changed(self, resumption: Resumption, query: Query) -> Resumption:
+        source = self.log.topics[query.source]
+        source_id = self.id_of(source)
+        if self.without is Clause.RESUME_AT_COMMIT and query.name in self.stood:
+            of_topic, stood = self.stood[query.name]
+            if of_topic == source_id:
+                positions = {**resumption.positions[source_id], **stood}
+                return dataclasses.replace(resumption, positions={source_id: positions})
+        if self.without is Clause.NEW_PARTITIONS_FROM_BEGINNING and resumption.commit is not None:
+            known = resumption.commit.positions.get(source_id, {})
+            positions = {
+                number: position if number in known else source.partitions[number].end
+                for number, position in resumption.positions[source_id].items()
+            }
+            return dataclasses.replace(resumption, positions={source_id: positions})
+        return resumption
+
+    @contextmanager
+    def _reading(self, query: str) -> Iterator[None]:
+        reader = reader_class(self.log, self.without, query)
+        with patch.object(reading_back, "PartitionReader", reader):
+            yield
+
+
+def _cut_of(partition: Partition, chance: Random) -> int:
+    """Often nothing is lost, often all, else some."""
+    match chance.randrange(4):
+        case 0 | 1:
+            return partition.end
+        case 2:
+            return partition.synced
+        case _:
+            return chance.randint(partition.synced, partition.end)
+
+
+def _is_there(source: Topic, header: str) -> bool:
+    _, topic_id, partition, offset, _ = header.split("/")
+    return topic_id == source.id and int(offset) in source.partitions[int(partition)].rows
