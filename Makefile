@@ -3,12 +3,13 @@
 PYTHON ?= python3
 SECONDS ?=
 MINUTES ?= 10
+ROUNDS ?= 24
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-kafka demo test test-statements test-all load lint docs bench lock clean
+.PHONY: help setup setup-kafka demo test test-statements test-all load kills lint docs bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +40,9 @@ test-statements: setup ## Run all tests of the statement language: rules, functi
 
 test-all: setup-kafka lint ## Run all tests, including the long ones
 	$(BIN)/pytest
+
+kills: setup ## Kill the driver, the log, the gateway and the machine under every kind of query; ROUNDS=100
+	KILL_ROUNDS=$(ROUNDS) $(BIN)/pytest -m long -s tests/end_to_end/test_kills.py
 
 load: setup ## Run a mixed load with kills and check its history for anomalies; MINUTES=10
 	$(BIN)/python -m tests.load --minutes $(MINUTES)

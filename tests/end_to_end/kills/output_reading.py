@@ -12,8 +12,8 @@ import httpx
 from confluent_kafka import Consumer, TopicPartition
 
 from headrace.client.cluster import Cluster
-from tests.end_to_end.driver_kills.expectations import Found
-from tests.end_to_end.driver_kills.statements import OutputTopic
+from tests.end_to_end.kills.expectations import Found
+from tests.end_to_end.kills.statements import OutputTopic
 from tests.running_platform import wait_for
 
 

@@ -1,8 +1,9 @@
-"""What goes into the topics while the pipeline is killed, and the memory of it.
+"""What goes into the topics while the platform is killed, and the memory of it.
 
 Records are made by a seeded generator, a burst at a time, and each is in its topic once: the producer is
-idempotent and the log is not killed. Their times go on by themselves, a few seconds with each burst whatever
-the clock says; some records are late, none of them later than the grace period of the statements.
+idempotent, a killed log knows it again, and the feed rests while the power is cut. Their times go on by
+themselves, a few seconds with each burst whatever the clock says; some records are late, none of them later
+than the grace period of the statements.
 
 Within a burst the tables are written before the streams, and acknowledged: a row of a stream must find the
 table as it was then, or newer.
@@ -14,12 +15,14 @@ import json
 import random
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from confluent_kafka import Producer
 
-from tests.end_to_end.driver_kills.statements import CITIES, CUSTOMERS, ORDERS, PARTITIONS, PAYMENTS
+from tests.end_to_end.kills.statements import CITIES, CUSTOMERS, ORDERS, PARTITIONS, PAYMENTS
 
 BURST_MS: Final = 10_000
 LATEST_MS: Final = 20_000
@@ -74,9 +77,10 @@ class Feed:
         self._random = random.Random(seed)
         self._began = (time.time_ns() // 1_000_000 - _AGO_MS) // 60_000 * 60_000
         self._bursts = 0
-        self._producer: Any = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2}
-        )
+        self._bootstrap = bootstrap
+        self._producer = self._new_producer()
+        # Held while a burst is written.
+        self._writing = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self._failures: list[BaseException] = []
@@ -89,6 +93,14 @@ class Feed:
             self._set_version(customer, 1)
         self._flush()
         self._thread.start()
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Everything is acknowledged and nothing is sent; afterwards by another producer."""
+        with self._writing:
+            self.check()
+            yield
+            self._producer = self._new_producer()
 
     def check(self) -> None:
         """Raises what has ended the feed before its time."""
@@ -112,9 +124,13 @@ class Feed:
     def _run(self) -> None:
         try:
             while not self._stopping.wait(self._random.uniform(*_PAUSES)):
-                self._burst()
+                with self._writing:
+                    self._burst()
         except BaseException as error:
             self._failures.append(error)
+
+    def _new_producer(self) -> Any:
+        return Producer({"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "linger.ms": 2})
 
     def _burst(self) -> None:
         self._bursts += 1

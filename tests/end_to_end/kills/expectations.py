@@ -1,9 +1,9 @@
 """What the statements must have given for what was sent, worked out without the pipeline, and the comparison.
 
-Three promises, each with its own check. A stream has every row at least once and no row that is wrong. A
-table has the right last value for each key, and no other keys. What is final (EMIT FINAL) never says anything
-but the right answer, however often, so it is compared as a stream. Where a row depends on a table that
-changes, all answers are right that the table has had since the row was sent.
+Three promises, each with its own check. A stream has every row once and no other row. A table has the right
+last value for each key, and no other keys. What is final (EMIT FINAL) is said once, so it is compared as a
+stream. Where a row depends on a table that changes, all answers are right that the table has had since the
+row was sent.
 
 Never raises: problems are returned, as texts.
 """
@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.end_to_end.driver_kills.feed import CLOSING, MOVING, Order, Sent
-from tests.end_to_end.driver_kills.statements import SESSION_GAP_MS, WINDOW_MS, WITHIN_MS
+from tests.end_to_end.kills.feed import CLOSING, MOVING, Order, Sent
+from tests.end_to_end.kills.statements import SESSION_GAP_MS, WINDOW_MS, WITHIN_MS
 
 _SHOWN: Final = 5
 
@@ -54,6 +54,19 @@ def checks(sent: Sent) -> dict[str, Check]:
             if order.amount >= 50
             for item in order.items
         ),
+        "BIG_ORDERS": as_stream(
+            (order.customer, (), {"NUMBER": order.number}) for order in sent.orders if order.amount >= 50
+        ),
+        "AVRO_COUNTS": as_table(counts),
+        "LINE_COUNTS": as_table(
+            {
+                (customer, ()): {"N": number}
+                for customer, number in Counter(
+                    order.customer for order in sent.orders if order.amount >= 50 for _ in order.items
+                ).items()
+            }
+        ),
+        "OF_CUSTOMER_COUNTS": as_table({place: {"N": count["N"]} for place, count in counts.items()}),
         "BY_CITY": as_stream((order.city, (), {"NUMBER": order.number}) for order in sent.orders),
         "EVERYTHING": as_stream(
             (each.customer, (), {"KIND": kind, "NUMBER": each.number})
@@ -102,12 +115,14 @@ def checks(sent: Sent) -> dict[str, Check]:
 
 
 def as_stream(rows: Iterable[tuple[Any, tuple[int, ...], dict[str, Any]]]) -> Check:
-    """Every row at least once, and no other."""
-    expected = {_text(key, window, value) for key, window, value in rows if not is_closing(key)}
+    """Every row as often as it is expected, and no other."""
+    expected = Counter(_text(key, window, value) for key, window, value in rows if not is_closing(key))
 
     def check(found: Iterable[Found]) -> list[str]:
-        there = {_text(each.key, each.window, each.value) for each in found if not is_closing(each.key)}
-        return _problems("is missing", expected - there) + _problems("is wrong", there - expected)
+        there = Counter(
+            _text(each.key, each.window, each.value) for each in found if not is_closing(each.key)
+        )
+        return _compared(expected, there)
 
     return check
 
@@ -133,32 +148,39 @@ def as_table(
 
 
 def as_choice(rows: Mapping[int, tuple[str, str, set[Any]]]) -> Check:
-    """Each number at least once, with its key and always with one of the values that are right for it."""
+    """Each number once, with its key and one of the values that are right for it."""
 
     def check(found: Iterable[Found]) -> list[str]:
-        numbers, wrong = set(), set()
+        numbers: Counter[str] = Counter()
+        wrong = set()
         for each in found:
             value = each.value or {}
             number = value.get("NUMBER")
             key, name, choice = rows.get(number, (None, "", set()))  # type: ignore[arg-type]
             if each.key == key and value.keys() == {"NUMBER", name} and value[name] in choice:
-                numbers.add(number)
+                numbers[str(number)] += 1
             else:
                 wrong.add(_text(each.key, each.window, each.value))
-        lacking = (str(number) for number in rows.keys() - numbers)
-        return _problems("is missing", lacking) + _problems("is wrong", wrong)
+        return _compared(Counter(map(str, rows)), numbers) + _problems("is wrong", wrong)
 
     return check
 
 
 def once_each(expected: Iterable[str], rows: Mapping[str, int]) -> list[str]:
-    """The lake: how many rows each event has."""
-    wanted = set(expected)
-    doubled = (f"{event} {number} times" for event, number in rows.items() if number != 1)
+    """The lake, or a topic: how many rows each event has."""
+    return _compared(Counter(expected), Counter(rows))
+
+
+def _compared(expected: Counter[str], there: Counter[str]) -> list[str]:
+    often = (
+        f"{text} ({there[text]} times instead of {number})"
+        for text, number in expected.items()
+        if text in there and there[text] != number
+    )
     return (
-        _problems("is missing", wanted - rows.keys())
-        + _problems("is wrong", rows.keys() - wanted)
-        + _problems("is not there once", doubled)
+        _problems("is missing", expected.keys() - there.keys())
+        + _problems("is wrong", there.keys() - expected.keys())
+        + _problems("is there too often or too seldom", often)
     )
 
 

@@ -1,0 +1,153 @@
+"""The platform on a machine of its own, whose parts are killed, and whose power can be cut.
+
+The log runs beside the platform (engine `external`) on a disk that forgets unsynced writes. Three ways to go
+down: one process is killed; the power fails, which ends everything and shortens the log; or the machine
+starts again from folders that were copied at different moments while it ran, with their newest files torn.
+
+Never chooses anything: what happens when is up to `rounds.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from headrace.assembly.preparation import prepare
+from headrace.assembly.restarts import RestartPolicy
+from headrace.assembly.supervisor import Supervisor
+from headrace.client.cluster import Cluster
+from headrace.core.settings import Settings
+from tests.broker.broker_process import PowerCutBroker
+from tests.end_to_end.kills.statements import ROOTS
+from tests.ports import free_ports
+from tests.running_platform import Platform, wait_for
+
+PIPELINE: Final = "pipeline"
+# Parts of the data folder that are copied apart from each other.
+_PARTS: Final = ("log", "pipeline", "lake")
+# A folder that changes while it is copied.
+_COPY_TRIES: Final = 20
+
+
+class Machine(Platform):
+    """Also has the log, and everything can be started again."""
+
+    def __init__(self, settings: Settings, broker: PowerCutBroker, policy: RestartPolicy) -> None:
+        self._policy = policy
+        self._broker = broker
+        super().__init__(settings, Supervisor(settings, policy=policy))
+
+    def start(self) -> None:
+        self._broker.start()
+        self._supervisor = Supervisor(self.settings, policy=self._policy)
+        self._supervisor.start()
+
+    def stop(self) -> None:
+        self._supervisor.stop()
+        self._broker.end()
+
+    def kill_driver(self, victim: str) -> None:
+        """`Python` or `Java`, if that is there already."""
+        pid: int = wait_for(lambda: self.pid(PIPELINE), "the pipeline is started")
+        children = psutil.Process(pid).children(recursive=True) if victim == "Java" else []
+        virtual_machine = next((child.pid for child in children if "java" in child.name()), pid)
+        os.kill(virtual_machine, signal.SIGKILL)
+        wait_for(lambda: self.pid(PIPELINE) != pid, f"the supervisor has seen {pid} end")
+
+    def kill_log(self) -> None:
+        """Only the process: what it wrote stays."""
+        self._broker.kill()
+        self._broker.start()
+
+    def cut_power(self) -> None:
+        self._supervisor.stop(at_once=True)
+        self._broker.cut_power("some")
+        self.start()
+
+    def put_together(self, chance: random.Random, pause: Callable[[float], None]) -> None:
+        """Copy each part of the data at a moment of its own, and start from the copies with torn ends."""
+        folder = self.settings.data_dir
+        copies = folder.with_name("copies")
+        for part in chance.sample(_PARTS, len(_PARTS)):
+            _copy(folder / part, copies / part)
+            pause(chance.uniform(0, 3))
+        self._supervisor.stop(at_once=True)
+        # Another boot: the log cannot take for granted what was written.
+        self._broker.cut_power("all")
+        for part in _PARTS:
+            shutil.rmtree(folder / part)
+            (copies / part).rename(folder / part)
+        for path in _newest_files(folder):
+            if chance.random() < 0.7:
+                os.truncate(path, chance.choice((0, chance.randrange(path.stat().st_size + 1))))
+        self.start()
+
+
+@contextmanager
+def running_machine(folder: Path, seed: int, **overrides: Any) -> Iterator[Machine]:
+    kafka_port, ingest_port, registry_port, statements_port, console_port = free_ports(5)
+    data = folder / "data"
+    settings = dataclasses.replace(
+        Settings(),
+        data_dir=data,
+        cache_dir=Settings().cache_dir.expanduser(),
+        engine="external",
+        bootstrap_servers=f"127.0.0.1:{kafka_port}",
+        ingest_port=ingest_port,
+        registry_port=registry_port,
+        statements_port=statements_port,
+        console_port=console_port,
+        spark_ui_port=0,
+        **overrides,
+    )
+    prepare(settings)
+    broker = PowerCutBroker(data / "log", kafka_port, seed=seed)
+    machine = Machine(settings, broker, RestartPolicy(longest_delay=0.5))
+    try:
+        machine.start()
+        cluster = Cluster(settings.bootstrap)
+        for topic, partitions in ROOTS.items():
+            cluster.create_topic(topic, partitions=partitions, config={"flush.messages": "1"})
+        yield machine
+    finally:
+        machine.stop()
+
+
+def _copy(folder: Path, copy: Path) -> None:
+    """A folder as it is while others write to it: each file at a moment of its own."""
+    for _ in range(_COPY_TRIES):
+        shutil.rmtree(copy, ignore_errors=True)
+        try:
+            shutil.copytree(folder, copy)
+        except (shutil.Error, FileNotFoundError):
+            # A file was renamed or deleted meanwhile.
+            continue
+        return
+    raise AssertionError(f"{folder} never stood still long enough to be copied")
+
+
+def _newest_files(data: Path) -> Iterator[Path]:
+    """What was being written: the ends of derived topics, the newest of each checkpoint and of the table."""
+    for partition in (data / "log").rglob("*-[0-9]*"):
+        is_derived = partition.is_dir() and partition.name.rpartition("-")[0] not in _KEPT
+        segments = sorted(partition.glob("*.log")) if is_derived else []
+        yield from segments[-1:]
+    for kind in ("offsets", "commits"):
+        for entries in (data / "pipeline").rglob(kind):
+            numbered = [path for path in entries.iterdir() if path.name.isdecimal()]
+            yield from sorted(numbered, key=lambda path: int(path.name))[-1:]
+    for entries in (data / "lake").rglob("_delta_log"):
+        yield from sorted(entries.glob("*.json"))[-1:]
+
+
+# Not torn: what was sent, and what an operator entered.
+_KEPT: Final = frozenset({*ROOTS, "_statements", "_schemas", "_connect_configs"})
