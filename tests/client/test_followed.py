@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from headrace.client.cluster import Cluster
 from headrace.client.errors import NotAcknowledgedError
 from headrace.client.followed import CompactedLog, FollowedTopic
 from headrace.client.reading import TopicReader, records_between
+from headrace.client.topics import COMPACTED
 from headrace.client.writing import Outgoing, RecordWriter, Written
 from headrace.core.errors import HeadraceError
 from headrace.testing import EmbeddedBroker
+from tests.broker.broker_process import PowerCutBroker
 
 
 def test_a_topic_of_several_partitions_is_followed_from_its_beginning(
@@ -139,3 +142,23 @@ def test_a_stretch_is_read_partition_by_partition(broker: EmbeddedBroker, topic_
     cluster.delete_topic(topic_name)
     with pytest.raises(HeadraceError, match=f"could not read topic `{topic_name}`"):
         list(records_between(broker.bootstrap, topic_name, {0: (0, 1)}, 3.0))
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["new topic", "topic of an earlier version"])
+def test_what_was_appended_survives_a_power_failure(tmp_path: Path, is_old: bool) -> None:
+    """A statement that was answered, a schema that has an id: whatever the broker's `fsync` is."""
+    broker = PowerCutBroker(tmp_path)
+    broker.start()
+    try:
+        if is_old:
+            Cluster(broker.bootstrap).create_topic("_things", partitions=1, config=COMPACTED)
+        log = CompactedLog(broker.bootstrap, "_things", lambda _: None, holds="things", timeout=15)
+        log.start()
+        assert log.append(b"a", b"1")
+        broker.cut_power()
+        log.stop()
+        broker.start()
+        found = records_between(broker.bootstrap, "_things", {0: (0, 1)})
+        assert [(record.key(), record.value()) for record in found] == [(b"a", b"1")]
+    finally:
+        broker.end()

@@ -38,7 +38,7 @@ from headrace.client.errors import (
     log_refused,
     log_unavailable,
 )
-from headrace.client.topics import COMPACTED, Partition, TopicIdentity, printed_topic_id
+from headrace.client.topics import KEPT, Partition, TopicIdentity, printed_topic_id
 from headrace.client.writing import Outgoing, RecordWriter
 from headrace.core.errors import HeadraceError
 
@@ -173,13 +173,15 @@ class Cluster:
     def ensure_compacted_topic(self, name: str, *, holds: str) -> None:
         """Create a compacted topic with one partition, which keeps the newest record of each key for ever.
 
-        If the topic exists, check that it is such a topic. Raises log_unavailable, invalid_setting.
+        Every append is synced. If the topic exists, check that it is such a topic. Raises log_unavailable,
+        invalid_setting.
         """
         if self.topic(name) is None:
             replicas = min(_MOST_REPLICAS, len(self.brokers()))
-            if self.create_topic(name, partitions=1, replicas=replicas, config=COMPACTED):
+            if self.create_topic(name, partitions=1, replicas=replicas, config=KEPT):
                 return
-        policy = self._topic_config(name)["cleanup.policy"].value
+        config = self._topic_config(name)
+        policy = config["cleanup.policy"].value
         found = self.topic(name)
         partitions = found.partitions if found is not None else 0
         if policy != "compact" or partitions != 1:
@@ -189,6 +191,8 @@ class Cluster:
                 f"and {partitions} partitions, but must be compacted and have one.",
                 remedy=f"Set cleanup.policy=compact on {name}, or delete the topic if it holds nothing.",
             )
+        if config["flush.messages"].value != KEPT["flush.messages"]:
+            self.configure_topic(name, KEPT)
 
     def earliest(self, topics: Iterable[TopicIdentity]) -> dict[Partition, int]:
         """The first offset that is still there, by topic and partition."""

@@ -14,6 +14,8 @@ from typing import Final
 Partition = tuple[str, int]
 
 COMPACTED: Final[Mapping[str, str]] = {"cleanup.policy": "compact"}
+# For topics that are the only place where something is kept: an append is answered when it is on the disk.
+KEPT: Final[Mapping[str, str]] = {**COMPACTED, "flush.messages": "1"}
 # For topics that are written every second and of which only the newest records count. The active segment is
 # never compacted, so it must not stay active for days.
 COMPACTED_SOON: Final[Mapping[str, str]] = {
