@@ -18,8 +18,8 @@ from tests.exactly_once.model.clauses import Clause
 from tests.exactly_once.model.scenarios import SCENARIOS
 from tests.exactly_once.model.steps import STEPS, WEIGHTS, Steps, walk
 
-# Walks at random until a mutant is caught; each was caught by less than a quarter of them.
-MOST_WALKS = 4000
+# Walks at random until a mutant is caught; each was caught by less than 4,000.
+MOST_WALKS = 20_000
 # A sampled list with repetitions: Hypothesis chooses evenly among its entries.
 NAMES = [name for name, weight in WEIGHTS.items() for _ in range(max(1, round(weight)))]
 

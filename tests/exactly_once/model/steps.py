@@ -209,7 +209,7 @@ def walk(seed: int, without: Clause | None = None) -> list[str]:
     chance = Random(seed)
     steps = Steps(without, queries=chance.choice(GROUPS))
     names = list(WEIGHTS)
-    weights = [weight * chance.choice((0.2, 1, 1, 5)) for weight in WEIGHTS.values()]
-    for name in chance.choices(names, weights, k=chance.randint(10, 60)):
+    weights = [weight * chance.choice((0, 0.3, 1, 3)) for weight in WEIGHTS.values()]
+    for name in chance.choices(names, weights, k=chance.randint(20, 80)):
         steps.take(name, chance)
     return steps.problems()
