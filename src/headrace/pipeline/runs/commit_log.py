@@ -40,7 +40,7 @@ class CommitLog:
     def __init__(self, cluster: Cluster) -> None:
         """Raises log_unavailable."""
         cluster.create_topic(COMMITS_TOPIC, partitions=1, config=_CONFIG)
-        self._histories = _read(cluster)
+        self._histories = read_histories(cluster)
         self._writer = RecordWriter(cluster.bootstrap, timeout_seconds=_WRITE_SECONDS)
 
     def history(self, key: str) -> History:
@@ -73,7 +73,8 @@ def _query_of(key: str) -> str:
     return query if part and number.isdecimal() else key
 
 
-def _read(cluster: Cluster) -> dict[str, History]:
+def read_histories(cluster: Cluster) -> dict[str, History]:
+    """All histories, by key. Raises log_unavailable."""
     values: dict[str, bytes | None] = {}
     ends = cluster.end_offsets(COMMITS_TOPIC)
     reader = TopicReader(cluster.bootstrap, COMMITS_TOPIC, len(ends))
