@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from headrace.client.cluster import Cluster
+from headrace.client.reading import records_between
+from headrace.pipeline.runs.reading_back import source_header
 from tests.running_platform import Platform, Sent, Stream, event, new_prefix, wait_for
 
 
@@ -26,6 +29,9 @@ def test_a_killed_pipeline_loses_nothing_and_doubles_nothing(platform: Platform)
     rows = platform.rows(prefix)
     assert {user for user, number in rows.items() if number != 1} == set()
     assert rows.keys() == sent.receipts.keys() | {f"{prefix}-first"}
+    assert _repeated_in(platform, "events_avro") == {}, (
+        "and every other reader of the topic has each once, too"
+    )
 
 
 def test_a_killed_ingest_keeps_what_got_a_receipt(platform: Platform) -> None:
@@ -112,6 +118,14 @@ def _expect_what_got_a_receipt(platform: Platform, prefix: str, sent: Sent) -> N
     )
     found = {user: (partition, offset) for user, partition, offset in places}
     assert {user: found[user] for user in sent.receipts} == sent.receipts
+
+
+def _repeated_in(platform: Platform, topic: str) -> dict[bytes, int]:
+    """The identities that are more than once in a derived topic."""
+    bootstrap = platform.settings.bootstrap
+    ends = {number: (0, end) for number, end in Cluster(bootstrap).end_offsets(topic).items()}
+    found = Counter(source_header(record) for record in records_between(bootstrap, topic, ends))
+    return {identity: count for identity, count in found.items() if identity is not None and count > 1}
 
 
 def _delete(platform: Platform, topic: str) -> None:

@@ -22,6 +22,7 @@ from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Catalogue, Column, Encoding, Source
 from headrace.pipeline.plan import QueryPlan
 from headrace.pipeline.rules.planning import plan_query, plan_source
+from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.serving.inferring import inferred_columns
 from headrace.pipeline.spark.formats.avro_format import new_schema_id
 from headrace.pipeline.spark.formats.choosing import schema_to_register
@@ -112,6 +113,7 @@ class _RunningCase:
             pipeline_slots=12,
             pipeline_mode="real-time" if case.is_real_time else "micro-batch",
         )
+        self._commits = CommitLog(self._cluster)
         self._producer = Producer({"bootstrap.servers": around.bootstrap, "linger.ms": 20})
         self._catalogue = Catalogue()
         self._queries: list[PlanQuery] = []
@@ -177,6 +179,7 @@ class _RunningCase:
             self._settings,
             self._around.registry,
             query_id=f"Q{len(self._queries)}_{self._prefix}",
+            commits=self._commits,
         )
         query.make_topics(self._cluster)
         return query

@@ -25,7 +25,7 @@ from headrace.pipeline.spark.statement_runner import StatementRunner
 from tests.pipeline.plans.harness import SECONDS, Out, Plans
 
 # Checkpoints of what Spark runs beside the query itself.
-_BESIDE = re.compile(r"-(dead-letters|refresh)-\d+$")
+_BESIDE = re.compile(r"-(dead-letters|refresh)-\d+")
 
 
 class NoWishes:
@@ -61,6 +61,7 @@ class RunningStatements:
             wishes=NoWishes(),
             registry=plans.registry,
             cluster=plans.cluster,
+            commits=plans.commits,
             on_status=lambda status: self._statuses.update({status.query: status}),
             wall_clock_ms=lambda: 1,
             on_plan=self._told.write_plan,

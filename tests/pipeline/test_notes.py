@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.spark.steps.notes import noted, starting_offsets
+from headrace.pipeline.spark.steps.notes import noted
 
 
 def test_a_note_is_found_out_once(tmp_path: Path) -> None:
-    path = tmp_path / "query" / "ids.starting.txt"
+    path = tmp_path / "query" / "ids.taken.json"
     assert noted(path, lambda: b"latest") == b"latest"
     assert noted(path, lambda: b"earliest") == b"latest"
-    assert [each.name for each in path.parent.iterdir()] == ["ids.starting.txt"]
+    assert [each.name for each in path.parent.iterdir()] == ["ids.taken.json"]
 
 
 def test_who_is_killed_while_writing_leaves_no_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,17 +29,3 @@ def test_who_is_killed_while_writing_leaves_no_note(tmp_path: Path, monkeypatch:
         with pytest.raises(KeyboardInterrupt):
             noted(path, lambda: b"[]")
     assert noted(path, lambda: b"[1]") == b"[1]"
-
-
-def test_a_query_starts_where_it_is_told_only_once(tmp_path: Path) -> None:
-    folder = tmp_path / "query"
-    assert starting_offsets(folder / "first", "latest") == "latest"
-    assert starting_offsets(folder / "first", "latest") == "latest"
-    assert starting_offsets(folder / "topic-made-again", "latest") == "earliest"
-
-
-def test_a_start_that_was_killed_before_its_note_was_none(tmp_path: Path) -> None:
-    folder = tmp_path / "query"
-    folder.mkdir()
-    (folder / "first.starting.txt.unfinished").touch()
-    assert starting_offsets(folder / "first", "latest") == "latest"

@@ -89,10 +89,23 @@ class Set:
         return {keeper.name: keeper for keeper in self.runner.keepers}
 
 
+class NoCommits:
+    """The commits of queries that never run."""
+
+    def __init__(self) -> None:
+        self.kept: set[str] = set()
+
+    def forget(self, _query: str) -> None: ...
+
+    def forget_all_but(self, queries: set[str]) -> None:
+        self.kept = queries
+
+
 @pytest.fixture
 def running(tmp_path: Path) -> Set:
     log, wishes, said, gone = Log(), Wishes(), list[QueryStatus](), list[str]()
     nothing: Any = None
+    commits: Any = NoCommits()
     runner = StatementRunner(
         nothing,
         Settings(data_dir=tmp_path),
@@ -100,6 +113,7 @@ def running(tmp_path: Path) -> Set:
         wishes=wishes,
         registry=nothing,
         cluster=nothing,
+        commits=commits,
         on_status=said.append,
         wall_clock_ms=lambda: 1,
         on_gone=gone.append,

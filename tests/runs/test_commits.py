@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,10 +66,11 @@ def test_older_commits_reach_back_evenly_by_age() -> None:
 def test_commits_after_the_one_resumed_from_are_dropped() -> None:
     history = History(commits=tuple(_commit(at) for at in range(5)))
     assert history.without_newer(history.commits[2]).commits == history.commits[:3]
-    assert history.without_newer(None).commits == ()
+    begun = history.beginning_at(_commit(9))
+    assert (begun.commits, begun.start) == ((), _commit(9))
 
 
 def test_a_gap_found_again_counts_once() -> None:
     history = History().with_gaps((_gap(3, 5), _gap(0, 7, partition=1)))
-    history = history.with_gaps((_gap(3, 9),))
+    history = history.with_gaps((dataclasses.replace(_gap(3, 9), at=8),))
     assert history.gaps == (_gap(0, 7, partition=1), _gap(3, 9))

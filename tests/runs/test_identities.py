@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.pipeline.runs.identities import Collected, Written
+from headrace.pipeline.runs.identities import Collected, Written, WrittenOrder
 
 _SMALL = st.tuples(st.integers(0, 40), st.integers(0, 5))
 _WIDE = st.tuples(st.integers(0, 2**50), st.sampled_from([0, 0, 0, 1, 7, 10_000]))
@@ -49,3 +49,20 @@ def test_unbroken_ends_before_the_first_missing_record(offsets: set[int], positi
 def test_a_run_without_holes_needs_no_bits() -> None:
     (stretch,) = _written([(offset, ordinal) for offset in range(5, 1005) for ordinal in range(3)]).stretches
     assert (stretch.first, stretch.last, stretch.width, stretch.words) == (5, 1004, 3, ())
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 8))))
+def test_rows_below_the_bound_stand_behind_all_older_ones(rows: list[tuple[int, int]]) -> None:
+    order = WrittenOrder()
+    last: dict[tuple[int, int], int] = {}
+    for number, (partition, offset) in enumerate(rows):
+        order.add(partition, offset)
+        last[partition, offset] = number
+    bound = order.in_order_below()
+    misplaced = [
+        older[1]
+        for older in last
+        for newer in last
+        if older[0] == newer[0] and older[1] < newer[1] and last[older] > last[newer]
+    ]
+    assert bound == (min(misplaced) + 1 if misplaced else None)

@@ -27,9 +27,7 @@ class _Run:
             "q",
             self,
             resumption=Resumption(commit=None, positions={SOURCE: {0: 10}}, sinks_from={SINK: {0: 90}}),
-            read_back=ReadBack(
-                written={SOURCE: {0: collected.written()}}, sinks_to={SINK: {0: 100}}, has_holes=False
-            ),
+            read_back=ReadBack(written={SOURCE: {0: collected.written()}}, sinks_to={SINK: {0: 100}}),
             finished=lambda: self.batch,
             ends=self._ends,
             wall_clock_ms=lambda: 5,
@@ -103,6 +101,6 @@ def test_commits_pause() -> None:
 
 
 def test_the_end_of_a_log_in_a_hole_is_that_of_its_records() -> None:
-    back = ReadBack(written={}, sinks_to={SINK: {0: 7, 1: 5}}, has_holes=True)
+    back = ReadBack(written={}, sinks_to={SINK: {0: 7, 1: 5}})
     at_start = {SINK: {0: 1000, 1: 1000}}
     assert ends_of_records({SINK: {0: 1000, 1: 1001}}, at_start, back) == {SINK: {0: 7, 1: 1001}}

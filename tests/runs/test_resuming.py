@@ -12,7 +12,7 @@ from headrace.pipeline.runs.commits import Commit, History, Offsets
 from headrace.pipeline.runs.identities import Collected
 from headrace.pipeline.runs.reading_back import ReadBack
 from headrace.pipeline.runs.recording import Finished, Recording, ends_of_records
-from headrace.pipeline.runs.resuming import Resumption, TopicNow, resume
+from headrace.pipeline.runs.resuming import Resumption, TopicNow, resume, resumed_history
 
 SOURCE, SINK = "source-id", "sink-id"
 _TO_THE_END = 7
@@ -91,6 +91,20 @@ def test_a_recreated_sink_is_filled_again_from_where_the_query_began() -> None:
     assert found.gaps == ()
 
 
+def test_a_recreated_topic_of_dead_letters_stays_empty() -> None:
+    letters = TopicNow(name="dlq", topic_id="another", stretches={0: (0, 3)}, starts_empty=True)
+    found = resume(
+        History(commits=(_commit(9, (7, 10)),)),
+        None,
+        sources=[_now(SOURCE, p0=(0, 100))],
+        sinks=[_now(SINK, p0=(0, 100)), letters],
+        has_records=lambda offsets: offsets == {SINK: {0: 9}, "another": {}},
+        now=0,
+    )
+    assert found.positions == {SOURCE: {0: 9}}
+    assert found.sinks_from == {SINK: {0: 7}, "another": {0: 0}}
+
+
 def test_a_recreated_source_is_read_from_its_beginning_and_the_sink_from_where_the_former_one_ended() -> None:
     start = Commit(at=0, positions={SOURCE: {0: 3}}, sinks_from={}, sinks_to={})
     found = _resume(_commit(9, (7, 10)), start=start, source=_now("another", p0=(0, 4)))
@@ -167,7 +181,6 @@ class _Log:
         return ReadBack(
             written={SOURCE: {number: each.written() for number, each in written.items()}},
             sinks_to=sinks_to,
-            has_holes=False,
         )
 
 
@@ -222,7 +235,7 @@ def _run(
         has_records=sink.has,
         now=0,
     )
-    commits.history = commits.history.without_newer(found.commit)
+    commits.history = resumed_history(commits.history, found, now=0)
     back = sink.read_back(found)
     at_start = {SINK: dict(enumerate(sink.ends))}
     finished: list[Finished] = []

@@ -16,6 +16,7 @@ from headrace.pipeline.catalogue.catalogue import (
     PersistentQuery,
     QueryKind,
     Source,
+    StartPositions,
     TimestampColumn,
 )
 from headrace.pipeline.statements.queries import WindowKind
@@ -75,6 +76,9 @@ sources = st.builds(
     retention_ms=st.sampled_from([None, -1]),
     cleanup_policy=st.sampled_from([None, "compact"]),
 )
+_offsets = st.dictionaries(
+    texts, st.dictionaries(st.integers(0, 9), st.integers(0, 2**50), max_size=2), max_size=2
+)
 queries = st.builds(
     PersistentQuery,
     id=texts,
@@ -86,6 +90,7 @@ queries = st.builds(
     properties=st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
     found_sources=st.lists(sources, max_size=1).map(tuple),
     found_types=st.lists(st.tuples(texts, types), max_size=1).map(tuple),
+    start=st.none() | st.builds(StartPositions, sources=_offsets, sinks=_offsets),
 )
 catalogues = st.builds(
     lambda made, running, kinds: Catalogue(

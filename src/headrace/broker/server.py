@@ -15,7 +15,6 @@ import asyncio
 import errno
 import logging
 import socket
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -150,7 +149,6 @@ class BrokerServer:
         )
         self._logs = logs
         configs = ConfigStore(settings, logs)
-        logs.remove_expired_producers(time.time_ns() // 1_000_000)
         self._group_commit = GroupCommit(
             settings.fsync, settings.fsync_interval_ms, self._flushed, logs.reserving
         )

@@ -118,6 +118,11 @@ class Settings:
     pipeline_slots: int = _setting(
         12, "Task slots of the local Spark; a real-time query permanently holds one per partition.", minimum=4
     )
+    pipeline_on_gap: str = _setting(
+        "continue",
+        "What a query does if records expired before it read them: `continue` behind the gap, or `stop`.",
+        choices=("continue", "stop"),
+    )
     real_time_batch_seconds: int = _setting(
         60,
         "Length of a real-time batch: how much is repeated after a crash, and the time between short pauses.",

@@ -215,6 +215,11 @@ def steps_of(root: Step) -> Iterator[Step]:
         yield from steps_of(step)
 
 
+def is_stateful(plan: QueryPlan) -> bool:
+    """Whether its rows depend on more than one record, so that they have no source coordinates."""
+    return any(isinstance(step, Aggregate | StreamJoin | TableJoin) for step in steps_of(plan.root))
+
+
 def reads_of(step: Step) -> tuple[Read, ...]:
     if isinstance(step, Read):
         return (step,)

@@ -21,6 +21,7 @@ from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, Source
 from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.plan import Named, Project, QueryPlan, Read, Step, reads_of
+from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.running_query import RunningQuery
 from headrace.pipeline.statements.position import Position
@@ -133,6 +134,7 @@ class Plans:
 
     def __post_init__(self) -> None:
         self.cluster = Cluster(self.bootstrap)
+        self.commits = CommitLog(self.cluster)
         self.settings = dataclasses.replace(
             Settings(),
             engine="external",
@@ -141,7 +143,7 @@ class Plans:
             real_time_batch_seconds=5,
             pipeline_slots=12,
         )
-        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0})
+        self.producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0})
 
     def topic(self, name: str, partitions: int = 1) -> str:
         full = f"{name}_{uuid.uuid4().hex[:8]}"
@@ -172,8 +174,8 @@ class Plans:
             more: dict[str, Any] = {"timestamp": record[2]} if len(record) == 3 else {}
             if partition >= 0:
                 more["partition"] = partition
-            self._producer.produce(topic, raw, key, headers=headers, **more)
-        assert self._producer.flush(30) == 0
+            self.producer.produce(topic, raw, key, headers=headers, **more)
+        assert self.producer.flush(30) == 0
 
     def query(
         self,
@@ -188,6 +190,7 @@ class Plans:
             the_plan,
             dataclasses.replace(self.settings, pipeline_mode=mode),
             self.registry,
+            commits=self.commits,
             query_id=name or f"CSAS_{uuid.uuid4().hex[:8]}",
             starting_offsets=starting_offsets,
         )

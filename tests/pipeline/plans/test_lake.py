@@ -36,6 +36,7 @@ def test_rows_of_known_new_and_absent_schemas(plans: Plans) -> None:
         settings,
         plans.registry,
         query_id=plan.query_id,
+        commits=plans.commits,
         on_batch=lambda _, batch: written.append(batch),
     )
     keeper = QueryKeeper(query, cluster=plans.cluster, on_status=statuses.append, wall_clock_ms=lambda: 1)

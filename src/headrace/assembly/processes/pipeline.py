@@ -21,6 +21,7 @@ from headrace.pipeline import marketplace
 from headrace.pipeline.catalogue.push_wishes import PushWishes
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.catalogue.status import StatusLog
+from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.progress import ProgressWatch
@@ -54,6 +55,7 @@ def run(settings: Settings) -> int:
     registry = RegistryClient(f"http://{settings.host}:{settings.registry_port}")
     cluster = Cluster(settings.bootstrap)
     statuses = StatusLog(cluster)
+    commits = CommitLog(cluster)
     lake = marketplace.lake_plan(settings)
     assert lake.lake_table is not None
     assert lake.query_id is not None
@@ -77,7 +79,7 @@ def run(settings: Settings) -> int:
         example = marketplace.avro_plan(settings.events_topic)
         warm_up(spark, example, lake, settings=settings, stopping=stopping.is_set)
     filling = QueryKeeper(
-        PlanQuery(spark, lake, settings, registry, query_id=lake_query, on_batch=on_batch),
+        PlanQuery(spark, lake, settings, registry, query_id=lake_query, commits=commits, on_batch=on_batch),
         cluster=cluster,
         on_status=statuses.write,
         wall_clock_ms=_wall_clock_ms,
@@ -90,6 +92,7 @@ def run(settings: Settings) -> int:
         wishes=wishes,
         registry=registry,
         cluster=cluster,
+        commits=commits,
         on_status=statuses.write,
         wall_clock_ms=_wall_clock_ms,
         on_plan=statuses.write_plan,
@@ -108,6 +111,7 @@ def run(settings: Settings) -> int:
         runner.stop()
         filling.stop()
         wishes.close()
+        commits.close()
         cluster.close()
         log.stop()
         statuses.close()

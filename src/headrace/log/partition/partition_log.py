@@ -358,23 +358,18 @@ class PartitionLog:
         self.parts.flush.want_closed_segments()
         self.parts.status.changed()
 
-    def begin_flush(self, *, closed_only: bool = False, small_files: bool = False) -> FlushTicket | None:
-        """A ticket for syncing what is not on the disk yet; None if nothing is. Raises StorageError.
-
-        For the arguments see `FlushState.ticket`.
-        """
-        if self.closed:
-            return None
-        return self.parts.flush.ticket(closed_only=closed_only, small_files=small_files)
+    def begin_flush(self, *, closed_only: bool = False) -> FlushTicket | None:
+        """A ticket for syncing what is not on the disk yet; None if nothing is. Raises StorageError."""
+        return None if self.closed else self.parts.flush.ticket(closed_only=closed_only)
 
     def flushed(self, ticket: FlushTicket) -> None:
         """Take over a synced ticket: everything before its target is safe."""
         if self.parts.flush.flushed(ticket):
             self.parts.status.changed()
 
-    def flush(self, *, small_files: bool = False) -> None:
+    def flush(self) -> None:
         """Sync everything now. Raises StorageError."""
-        ticket = self.begin_flush(small_files=small_files)
+        ticket = self.begin_flush()
         if ticket is not None:
             try:
                 ticket.sync()
@@ -405,7 +400,7 @@ class PartitionLog:
         try:
             if clean:
                 self.save()
-                self.flush(small_files=True)
+                self.flush()
         except OSError as error:
             raise StorageError(f"{self.name} cannot be closed cleanly: {error}.") from error
         finally:

@@ -48,11 +48,8 @@ class LogStatus:
         self.dirty = False
 
     def changed(self) -> None:
-        """Ask the next checkpoint to include this log.
-
-        A closed log never changes, whatever is still under way for it: another may have its name by then.
-        """
-        if not (self.dirty or self.closed):
+        """Ask the next checkpoint to include this log."""
+        if not self.dirty:
             self.dirty = True
             self._tell()
 

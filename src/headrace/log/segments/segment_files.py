@@ -13,7 +13,6 @@ counted here.
 from __future__ import annotations
 
 import resource
-import threading
 from collections import OrderedDict
 from typing import Final, NamedTuple, Protocol
 
@@ -28,9 +27,9 @@ _MOST_INDEX_BYTES: Final = 16 << 20
 
 
 class SegmentFile:
-    """A descriptor that closes itself. Whoever syncs it holds `syncing`."""
+    """A descriptor that closes itself."""
 
-    __slots__ = ("__weakref__", "descriptor", "filesystem", "path", "syncing")
+    __slots__ = ("__weakref__", "descriptor", "filesystem", "path")
 
     def __init__(
         self, filesystem: FileSystem, path: str, *, write: bool = True, create: bool = False
@@ -38,7 +37,6 @@ class SegmentFile:
         self.descriptor = -1
         self.filesystem = filesystem
         self.path = path
-        self.syncing = threading.Lock()
         self.descriptor = filesystem.open(path, write=write, create=create)
 
     def pread(self, size: int, position: int) -> bytes:

@@ -118,6 +118,19 @@ class QueryKind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartPositions:
+    """Where a query begins: offsets by topic id and partition, as they were when its statement was answered.
+
+    `sources` has the streams of a query that begins at their end; a topic or partition that is missing there
+    is read from its beginning. `sinks` has the ends of the topics that it writes: everything that it ever
+    writes lies behind them.
+    """
+
+    sources: dict[str, dict[int, int]] = field(default_factory=dict)
+    sinks: dict[str, dict[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PersistentQuery:
     """A query that runs until it is terminated. `id` as ksqlDB makes them: CSAS_NAME_7."""
 
@@ -133,6 +146,8 @@ class PersistentQuery:
     # meaning of `SELECT *` does not change with its sources. Records of older versions have none.
     found_sources: tuple[Source, ...] = ()
     found_types: tuple[tuple[str, DataType], ...] = ()
+    # None in records of older versions: it begins where its properties say at its first start.
+    start: StartPositions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

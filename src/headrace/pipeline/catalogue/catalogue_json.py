@@ -19,6 +19,7 @@ from headrace.pipeline.catalogue.catalogue import (
     PersistentQuery,
     QueryKind,
     Source,
+    StartPositions,
     TimestampColumn,
 )
 from headrace.pipeline.statements.queries import WindowKind
@@ -138,6 +139,7 @@ def write_query(query: PersistentQuery) -> dict[str, Any]:
         "properties": [list(entry) for entry in query.properties],
         "found_sources": [write_source(source) for source in query.found_sources],
         "found_types": [[name, write_type(kind)] for name, kind in query.found_types],
+        "start": None if query.start is None else dataclasses.asdict(query.start),
     }
 
 
@@ -152,7 +154,19 @@ def read_query(content: dict[str, Any]) -> PersistentQuery:
         properties=tuple((name, value) for name, value in content.get("properties", ())),
         found_sources=tuple(read_source(source) for source in content.get("found_sources", ())),
         found_types=tuple((name, read_type(kind)) for name, kind in content.get("found_types", ())),
+        start=_read_start(content.get("start")),
     )
+
+
+def _read_start(content: dict[str, dict[str, dict[str, int]]] | None) -> StartPositions | None:
+    if content is None:
+        return None
+    # JSON has no whole numbers as keys.
+    offsets = {
+        side: {topic: {int(number): offset for number, offset in of.items()} for topic, of in topics.items()}
+        for side, topics in content.items()
+    }
+    return StartPositions(sources=offsets["sources"], sinks=offsets["sinks"])
 
 
 def write_catalogue(catalogue: Catalogue) -> dict[str, Any]:

@@ -48,7 +48,9 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """`start` is where the query began, if its statement does not say so. Gaps have the newest last."""
+    """`start` is where the query began, or began again because no commit was usable; None: where its
+    statement says. Gaps have the newest last.
+    """
 
     commits: tuple[Commit, ...] = ()
     gaps: tuple[Gap, ...] = ()
@@ -62,17 +64,21 @@ class History:
         commits = (*self.commits, commit)
         return dataclasses.replace(self, commits=_thinned(commits))
 
-    def without_newer(self, commit: Commit | None) -> History:
-        """Only the commits up to this one, or none: the others cannot be resumed from any more."""
-        if commit is None:
-            return dataclasses.replace(self, commits=())
+    def without_newer(self, commit: Commit) -> History:
+        """Only the commits up to this one: the others cannot be resumed from any more."""
         return dataclasses.replace(self, commits=self.commits[: self.commits.index(commit) + 1])
+
+    def beginning_at(self, start: Commit) -> History:
+        """Without commits: none can be resumed from any more."""
+        return dataclasses.replace(self, commits=(), start=start)
 
     def with_gaps(self, gaps: tuple[Gap, ...]) -> History:
         """A gap that is found again, because nothing was committed since, is not counted twice."""
         found = {_place(gap) for gap in gaps}
+        noticed = {_place(gap): gap.at for gap in self.gaps}
         kept = tuple(gap for gap in self.gaps if _place(gap) not in found)
-        return dataclasses.replace(self, gaps=(*kept, *gaps)[-_MOST_GAPS:])
+        again = tuple(dataclasses.replace(gap, at=noticed.get(_place(gap), gap.at)) for gap in gaps)
+        return dataclasses.replace(self, gaps=(*kept, *again)[-_MOST_GAPS:])
 
 
 def encode(history: History) -> bytes:

@@ -9,7 +9,7 @@ literals (`pipeline/spark/written_filter.py`). Frozen and pure.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,10 +55,12 @@ class Written:
         number = bisect_right(self.stretches, offset, key=lambda each: each.first) - 1
         return number >= 0 and self.stretches[number].has(offset, ordinal)
 
-    def unbroken_from(self, position: int) -> Written:
-        """Only what was written of the records from `position` up to the first of which nothing was."""
+    def unbroken_from(self, position: int, below: int | None = None) -> Written:
+        """Only what was written of the records from `position` up to the first of which nothing was, and of
+        none from `below` on.
+        """
         end = position
-        while self.has(end, 0):
+        while self.has(end, 0) and (below is None or end < below):
             end += 1
         if end == position:
             return Written()
@@ -85,6 +87,34 @@ class Collected:
             by_offset[offset] = (*by_offset.get(offset, ()), ordinal)
         in_order = {offset: by_offset[offset] for offset in sorted(by_offset)}
         return Written(stretches=tuple(_stretch(part) for part in _parts(in_order)))
+
+
+class WrittenOrder:
+    """The order in which rows of one source partition stand in a sink; for tables, whose rows overwrite each
+    other.
+
+    All rows of a key are in one partition of the sink, in which the last one counts. Only the last
+    occurrence of a row matters.
+    """
+
+    def __init__(self) -> None:
+        self._by_partition: dict[Hashable, dict[int, None]] = {}
+
+    def add(self, sink_partition: Hashable, offset: int) -> None:
+        rows = self._by_partition.setdefault(sink_partition, {})
+        rows.pop(offset, None)
+        rows[offset] = None
+
+    def in_order_below(self) -> int | None:
+        """Rows from this source offset on may stand before an older row; None if there are none."""
+        bound: int | None = None
+        for rows in self._by_partition.values():
+            highest = -1
+            for offset in rows:
+                if offset < highest:
+                    bound = offset + 1 if bound is None else min(bound, offset + 1)
+                highest = max(highest, offset)
+        return bound
 
 
 def _parts(by_offset: dict[int, Sequence[int]]) -> Iterator[dict[int, Sequence[int]]]:

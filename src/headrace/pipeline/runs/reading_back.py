@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.client.errors import is_end, log_late, log_unavailable
@@ -17,7 +17,7 @@ from headrace.client.reading import PartitionReader, Record
 from headrace.client.topics import Partition, TopicIdentity
 from headrace.lake.coordinates import SOURCE_HEADER
 from headrace.pipeline.runs.commits import Offsets, offset_in
-from headrace.pipeline.runs.identities import Collected, Written
+from headrace.pipeline.runs.identities import Collected, Written, WrittenOrder
 
 _PATIENCE_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.1
@@ -28,13 +28,13 @@ class ReadBack:
     """`written` is by source topic id and source partition.
 
     `sinks_to` is where the records of each sink end, by topic id and partition: the offset after the last
-    record, which may lie before the end of a log that has only a hole there. Records were missing among those
-    read if `has_holes`.
+    record, which may lie before the end of a log that has only a hole there. `orders` is by source, too, for
+    the sinks of tables.
     """
 
     written: Mapping[str, Mapping[int, Written]]
     sinks_to: dict[str, dict[int, int]]
-    has_holes: bool
+    orders: Mapping[str, Mapping[int, WrittenOrder]] = field(default_factory=dict)
 
 
 def read_back(
@@ -46,10 +46,12 @@ def read_back(
     ends: Mapping[Partition, int],
     positions: Offsets,
     quiet_seconds: float = 0.0,
+    with_order: bool = False,
 ) -> ReadBack:
     """What the query has derived from `positions` on. Raises log_unavailable.
 
-    `ends` are the ends of the sinks' partitions, asked for after the writer was silent.
+    `ends` are the ends of the sinks' partitions, asked for after the writer was silent. `with_order` is for
+    tables.
     """
     sinks_to = {sink.topic_id: dict(sinks_from.get(sink.topic_id, {})) for sink in sinks}
     ids = {sink.name: sink.topic_id for sink in sinks}
@@ -60,15 +62,11 @@ def read_back(
     }
     prefix = f"{query}/".encode()
     found: dict[str, dict[int, Collected]] = {}
-    has_holes = False
+    orders: dict[str, dict[int, WrittenOrder]] = {}
 
     def is_of_query(record: Record) -> bool:
-        nonlocal has_holes
-        partition, offset = record.partition() or 0, record.offset() or 0
-        of_sink = sinks_to[ids[record.topic() or ""]]
-        if offset != of_sink.get(partition, 0):
-            has_holes = True
-        of_sink[partition] = offset + 1
+        place = record.topic() or "", record.partition() or 0
+        sinks_to[ids[place[0]]][place[1]] = (record.offset() or 0) + 1
         header = source_header(record)
         if header is None or not header.startswith(prefix):
             return False
@@ -80,6 +78,9 @@ def read_back(
         if position is not None and source_offset >= position:
             of_topic = found.setdefault(topic_id, {})
             of_topic.setdefault(source_partition, Collected()).add(source_offset, ordinal)
+            if with_order:
+                order = orders.setdefault(topic_id, {}).setdefault(source_partition, WrittenOrder())
+                order.add(place, source_offset)
         return True
 
     for _ in records_since(bootstrap, starts, ends, counts=is_of_query, quiet_seconds=quiet_seconds):
@@ -90,7 +91,7 @@ def read_back(
             for topic_id, of_topic in found.items()
         },
         sinks_to=sinks_to,
-        has_holes=has_holes,
+        orders=orders,
     )
 
 

@@ -3,7 +3,8 @@
 The newest usable commit counts. A commit is usable if it is of the same sources and sinks (topic ids), if
 each sink still has the record before `sinks_to`, its *witness*, and if no position lies beyond the end of its
 source. A sink that lost records in a power failure lacks the witnesses of the newest commits; offsets are
-never used again, so nothing else can stand in their place. A sink that was recreated has another id.
+never used again, so nothing else can stand in their place. A sink that was recreated has another id, so that
+it is filled again.
 
 If there is no usable commit, the query begins where it first began, and reads the sinks from there. A commit
 of former sources (all of them recreated since) is of use, too: nothing of the present ones lies before its
@@ -23,11 +24,16 @@ from headrace.pipeline.runs.commits import Commit, History, Offsets, offset_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicNow:
-    """One topic: the first offset that is still there and the next offset, by partition."""
+    """One topic: the first offset that is still there and the next offset, by partition.
+
+    A sink that is recreated is filled again, unless it `starts_empty`, as dead-letter topics do: whoever
+    deletes one wants to be rid of what is in it.
+    """
 
     name: str
     topic_id: str
     stretches: Mapping[int, tuple[int, int]]
+    starts_empty: bool = False
 
 
 # Whether the log still has a record at each of these offsets.
@@ -57,9 +63,9 @@ def resume(
     has_records: HasRecords,
     now: int,
 ) -> Resumption:
-    """`start` is where the query began; None: at the beginning of everything."""
+    """`start` is where the statement says that the query begins; None: at the beginning of everything."""
     beginning = Commit(at=0, positions={}, sinks_from={}, sinks_to={})
-    base = start or history.start or beginning
+    base = history.start or start or beginning
     present = {source.topic_id for source in sources}
     for commit in reversed(history.commits):
         if not _is_of(commit, sinks) or not has_records(_witnesses(commit, sinks)):
@@ -74,8 +80,17 @@ def resume(
     return _resumed(None, base.positions, base.sinks_from, sources, sinks, noticed=first_run)
 
 
+def resumed_history(history: History, resumption: Resumption, *, now: int) -> History:
+    """What counts from now on: commits that are not usable today must not look usable tomorrow."""
+    kept = history.with_gaps(resumption.gaps)
+    if resumption.commit is not None:
+        return kept.without_newer(resumption.commit)
+    positions, sinks_from = resumption.positions, resumption.sinks_from
+    return kept.beginning_at(Commit(at=now, positions=positions, sinks_from=sinks_from, sinks_to={}))
+
+
 def _is_of(commit: Commit, sinks: Sequence[TopicNow]) -> bool:
-    return commit.sinks_to.keys() == {sink.topic_id for sink in sinks}
+    return all(sink.topic_id in commit.sinks_to for sink in sinks if not sink.starts_empty)
 
 
 def _witnesses(commit: Commit, sinks: Sequence[TopicNow]) -> dict[str, dict[int, int]]:
@@ -83,7 +98,7 @@ def _witnesses(commit: Commit, sinks: Sequence[TopicNow]) -> dict[str, dict[int,
     return {
         sink.topic_id: {
             partition: end - 1
-            for partition, end in commit.sinks_to[sink.topic_id].items()
+            for partition, end in commit.sinks_to.get(sink.topic_id, {}).items()
             if end > sink.stretches.get(partition, (0, 0))[0]
         }
         for sink in sinks

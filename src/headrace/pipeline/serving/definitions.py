@@ -35,6 +35,7 @@ from headrace.pipeline.serving.replacing import (
     replaced_query,
 )
 from headrace.pipeline.serving.session import Session
+from headrace.pipeline.serving.start_positions import start_positions
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expressions import StringLiteral
 from headrace.pipeline.statements.position import Position
@@ -171,6 +172,7 @@ class Definitions:
                 sources=tuple(dict.fromkeys(plan.sources)),
                 statement=text,
                 properties=_kept(session),
+                start=start_positions(self.cluster, plan, sink_topic=sink.topic, session=session),
                 **_found(catalogue, plan.sources),
             )
             put = PutQuery(query=query)
@@ -178,9 +180,11 @@ class Definitions:
                 check_replacement(existing, sink, statement)
                 former = replaced_query(catalogue, sink, statement)
                 check_upgrade(former.id, plan_again(former.statement, former.id, catalogue), plan, statement)
-                put = PutQuery(
-                    query=dataclasses.replace(query, id=former.id, paused=former.paused), numbered=False
+                # It goes on where the former one is, and so began where that began.
+                replacement = dataclasses.replace(
+                    query, id=former.id, paused=former.paused, start=former.start
                 )
+                put = PutQuery(query=replacement, numbered=False)
             return Decision(
                 text=text,
                 command=command_id(statement.kind, statement.name, "create"),
@@ -207,6 +211,7 @@ class Definitions:
                 sources=tuple(dict.fromkeys(plan.sources)),
                 statement=text,
                 properties=_kept(session),
+                start=start_positions(self.cluster, plan, sink_topic=target.topic, session=session),
                 **_found(catalogue, (*plan.sources, target.name)),
             )
             if named is not None and named in catalogue.queries:

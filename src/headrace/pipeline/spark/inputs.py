@@ -1,13 +1,14 @@
 """The inputs of a query: its topics, which Spark reads as streams or as a whole.
 
-`TopicInputs` implements the plan's `Inputs` for one start. Owns what a start must find out first: the
-starting offsets, the records that were processed under a former id of the source, and the copies of tables.
+`TopicInputs` implements the plan's `Inputs` for one start; `ResumedInputs` goes on where the runs before have
+ended. Owns what a start must find out first: the records that were processed under a former id of the source,
+and the copies of tables.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,14 +20,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Source
-from headrace.pipeline.plan import Aggregate, Read, StreamJoin, TableJoin, steps_of
+from headrace.pipeline.plan import Aggregate, Read, is_stateful
 from headrace.pipeline.rules.modes import REAL_TIME, Mode
 from headrace.pipeline.spark.fair_turns import pace_of
 from headrace.pipeline.spark.formats.choosing import can_fail
 from headrace.pipeline.spark.incarnations import TakenRange, taken_under_former_ids
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.query_schemas import QuerySchemas
-from headrace.pipeline.spark.steps.notes import EARLIEST, noted, starting_offsets
+from headrace.pipeline.spark.steps.notes import EARLIEST, noted
 from headrace.pipeline.spark.steps.read import latest_rows, read_rows
 from headrace.pipeline.spark.steps.rows import OFFSET, PARTITION, Rows, column, good
 from headrace.pipeline.spark.steps.table_aggregating import aggregate_table
@@ -46,7 +47,10 @@ class TopicInputs:
         session: SparkSession,
         topics: Mapping[str, TopicIdentity],
         mode: Mode,
+        *,
+        starting_offsets: Callable[[TopicIdentity], str] = lambda _: EARLIEST,
     ) -> None:
+        """`starting_offsets` says where to begin to read a stream, for a query that keeps state."""
         self.topics = topics
         self.mode = mode
         self.checkpoint = query.checkpoint(topics)
@@ -55,13 +59,13 @@ class TopicInputs:
         self._query = query
         self._schemas = schemas
         self.session = session
-        self._starting_offsets = starting_offsets(self.checkpoint, query.starting_offsets)
+        self._starting_offsets = starting_offsets
         self._taken = self._taken_before()
 
     def changes(self, read: Read) -> Rows:
+        topic = self.topics[read.source.topic]
         is_table = read.source.kind is SourceKind.TABLE
-        starting = EARLIEST if is_table else self._starting_offsets
-        return self.rows(read, self.records(self.topics[read.source.topic], starting))
+        return self.rows(read, self.records(topic, EARLIEST if is_table else self._starting_offsets(topic)))
 
     def standing(self, read: Read, *, is_global: bool) -> Rows:
         topic = self.topics[read.source.topic]
@@ -149,9 +153,7 @@ class TopicInputs:
         query = self._query
         if query.plan.lake_table is not None:
             return ()  # the marks of the lake handle them
-        if any(
-            isinstance(step, Aggregate | StreamJoin | TableJoin) for step in steps_of(self._query.plan.root)
-        ):
+        if is_stateful(query.plan):
             return ()  # their results have no source coordinates
 
         def find_out() -> bytes:
@@ -169,6 +171,24 @@ class TopicInputs:
 
         note = noted(Path(f"{self.checkpoint}.taken.json"), find_out)
         return msgspec.json.decode(note, type=tuple[TakenRange, ...])
+
+
+class ResumedInputs:
+    """The `Inputs` of a run that begins to read its one stream at given offsets."""
+
+    def __init__(self, inputs: TopicInputs, starting_offsets: str) -> None:
+        self._inputs = inputs
+        self._starting_offsets = starting_offsets
+
+    def changes(self, read: Read) -> Rows:
+        inputs = self._inputs
+        return inputs.rows(read, inputs.records(inputs.topics[read.source.topic], self._starting_offsets))
+
+    def standing(self, read: Read, *, is_global: bool) -> Rows:
+        return self._inputs.standing(read, is_global=is_global)
+
+    def table_groups(self, step: Aggregate) -> Rows:
+        return self._inputs.table_groups(step)
 
 
 class TableBatch:

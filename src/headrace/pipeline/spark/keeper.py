@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.catalogue.status import LONGEST_PLAN, QueryState, QueryStatus, SparkPlan
+from headrace.pipeline.catalogue.status import LONGEST_PLAN, Gap, QueryState, QueryStatus, SparkPlan
 from headrace.pipeline.spark.formats.avro_format import new_schema_id
 from headrace.pipeline.spark.running_query import RunningQuery
 
@@ -78,6 +78,7 @@ class QueryKeeper:
         # When to ask for Spark's plan next; None once it was reported.
         self._plan_due: float | None = None
         self._outdated_due = 0.0
+        self._gaps: tuple[Gap, ...] = ()
         self._state: QueryState | None = None
         self._pause = _FIRST_PAUSE
         self._failures = 0
@@ -133,6 +134,7 @@ class QueryKeeper:
                     self._pause = _FIRST_PAUSE
                     self._failures = 0
                     self._say("RUNNING", "", repeat=True)
+                self._running.record(now)
                 self._look_for_plan(self._running, now)
                 self._start_anew_if_outdated(self._running, now)
             return
@@ -169,8 +171,9 @@ class QueryKeeper:
         self._mode, self._mode_reason = self._running.mode, self._running.mode_reason
         self._topics = topics
         self._started_at = now
+        self._gaps = self._running.gaps
         # What failed again and again may well fail again: only after a while it is known to run.
-        self._say("RUNNING", self._last_failure if self._failures > 1 else "")
+        self._say("RUNNING", self._last_failure if self._failures > 1 else self._running.remark)
         # The plan of an earlier start is obsolete.
         self._tell_plan("")
         self._plan_due = now
@@ -239,5 +242,6 @@ class QueryKeeper:
                 mode_reason=self._mode_reason,
                 slots=self.slots_held,
                 failures=self._failures,
+                gaps=self._gaps,
             )
         )

@@ -10,6 +10,7 @@ the rows, and its marks drop rows that the table already has.
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -24,18 +25,26 @@ from headrace.client.message_sizes import derived_topic_config
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
+from headrace.pipeline.catalogue.catalogue import StartPositions
 from headrace.pipeline.plan import QueryPlan
 from headrace.pipeline.rules.modes import REAL_TIME, Mode, mode_of
+from headrace.pipeline.runs.commit_log import CommitLog
+from headrace.pipeline.runs.commits import Commit
 from headrace.pipeline.spark.fair_turns import in_pool, is_far_off, pool_of, set_pace
 from headrace.pipeline.spark.inputs import TopicInputs
 from headrace.pipeline.spark.lake_query import BatchListener
 from headrace.pipeline.spark.planned_query import PlannedQuery
+from headrace.pipeline.spark.producers import wait_for_silence
 from headrace.pipeline.spark.query_schemas import QuerySchemas, SchemaRegistry
 from headrace.pipeline.spark.running_query import RunningQuery
 from headrace.pipeline.spark.starting import Start
-from headrace.pipeline.spark.steps.notes import EARLIEST
+from headrace.pipeline.spark.stateless_run import RunContext, first_offsets
+from headrace.pipeline.spark.steps.notes import EARLIEST, LATEST
 from headrace.pipeline.spark.steps.refusals import refuse_what_spark_cannot
 
+# How long requests of a process that was killed, or of a producer that has given up, may wait in the sockets
+# of a log that answers.
+_SETTLE_SECONDS: Final = 1.0
 _STATE_SETTINGS: Final = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -58,19 +67,22 @@ class PlanQuery:
         registry: SchemaRegistry,
         *,
         query_id: str,
+        commits: CommitLog,
         free_slots: Callable[[], int] | None = None,
         starting_offsets: str = EARLIEST,
+        start: StartPositions | None = None,
         on_batch: BatchListener = lambda _batch, _written: None,
         pace: Callable[[], int] = lambda: 0,
     ) -> None:
         refuse_what_spark_cannot(plan)
         self.query = PlannedQuery(
-            name=query_id, plan=plan, settings=settings, starting_offsets=starting_offsets
+            name=query_id, plan=plan, settings=settings, starting_offsets=starting_offsets, start=start
         )
         self.name = query_id
         self.source_topics = self.query.source_topics
         self.written_topics = self.query.written_topics
         self._spark = spark
+        self._commits = commits
         self._settings = settings
         self._schemas = QuerySchemas(registry)
         self._free_slots = free_slots or (lambda: settings.pipeline_slots)
@@ -96,7 +108,8 @@ class PlanQuery:
             cluster.create_topic(topic, partitions=self._settings.default_partitions, config=size)
 
     def forget(self) -> None:
-        """Remove its checkpoints; for a stopped query that will not run again."""
+        """Remove its commits and checkpoints; for a stopped query that will not run again."""
+        self._commits.forget(self.name)
         shutil.rmtree(self.query.folder, ignore_errors=True)
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
@@ -109,9 +122,27 @@ class PlanQuery:
         set_pace(session, pace)
         try:
             mode = self.mode(topics)
-            inputs = TopicInputs(self.query, self._schemas, session, topics, mode)
+            # Before anything is read: what former runs have written must all be in the log.
+            was_cut_off = wait_for_silence(session, self.name)
+            silent_for = 0.0 if was_cut_off else self._commits.age_seconds()
+            context = RunContext(
+                query=self.name,
+                cluster=self._commits.cluster,
+                commits=self._commits,
+                start=self._start_positions(topics),
+                on_gap=self._settings.pipeline_on_gap,
+                settle_seconds=max(_SETTLE_SECONDS - silent_for, 0.0),
+            )
+            inputs = TopicInputs(
+                self.query,
+                self._schemas,
+                session,
+                topics,
+                mode,
+                starting_offsets=lambda topic: first_offsets(context, topic),
+            )
             with in_pool(session, pool_of(self.query.plan, mode.name)):
-                running = Start(self.query, self._schemas, inputs, on_batch=self._on_batch).run()
+                running = Start(self.query, self._schemas, inputs, context, on_batch=self._on_batch).run()
         except (PySparkException, Py4JError) as error:
             first_line = next(iter(str(error).splitlines()), type(error).__name__)
             raise HeadraceError(
@@ -127,13 +158,36 @@ class PlanQuery:
             return ""
         return "restarts with another pace, as more or fewer queries share the machine"
 
+    def _start_positions(self, topics: Mapping[str, TopicIdentity]) -> Commit:
+        """Where the query begins: with its statement, or if that does not say, at its first start."""
+        start, history = self.query.start, self._commits.history(self.name)
+        if self.query.plan.lake_table is not None:
+            return Commit(at=0, positions={}, sinks_from={}, sinks_to={})
+        if start is not None:
+            return Commit(at=0, positions=start.sources, sinks_from=start.sinks, sinks_to={})
+        if history.start is not None:
+            return history.start
+        streams = [topics[name] for name in self.query.stream_topics]
+        latest = self._commits.cluster.latest(streams) if self.query.starting_offsets == LATEST else {}
+        begun = Commit(
+            at=0,
+            positions={
+                topic.topic_id: {place[1]: latest[place] for place in topic.places if place in latest}
+                for topic in (streams if latest else ())
+            },
+            sinks_from={},
+            sinks_to={},
+        )
+        self._commits.replace(self.name, dataclasses.replace(history, start=begun))
+        return begun
+
     def _all(self, topics: Mapping[str, TopicIdentity]) -> Mapping[str, TopicIdentity]:
         """The given topics, and those that the caller did not look up."""
         names = (*self.source_topics, *self.written_topics)
         lacking = [name for name in names if name not in topics]
         found = dict(topics)
         if lacking:
-            found |= Cluster(self._settings.bootstrap).lookup(lacking)
+            found |= self._commits.cluster.lookup(lacking)
         gone = [name for name in names if name not in found]
         if gone:
             raise HeadraceError(

@@ -14,24 +14,33 @@ from pathlib import Path
 from headrace.client.topics import TopicIdentity
 from headrace.core.settings import Settings
 from headrace.lake.dead_letter_headers import dead_letter_topic
+from headrace.pipeline.catalogue.catalogue import StartPositions
 from headrace.pipeline.plan import QueryPlan, reads_of
 from headrace.pipeline.spark.steps.notes import EARLIEST
+from headrace.pipeline.statements.tree import SourceKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedQuery:
-    """`starting_offsets`, earliest or latest, applies to streams at the very first start; tables are always
-    read whole. After that nothing is skipped: a recreated topic is read from its beginning.
+    """`start` is where it begins; None: at its first start where `starting_offsets` says, earliest or latest.
+    Tables are always read whole, and so is a topic that is recreated later.
     """
 
     name: str
     plan: QueryPlan
     settings: Settings
     starting_offsets: str = EARLIEST
+    start: StartPositions | None = None
 
     @property
     def source_topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(read.source.topic for read in reads_of(self.plan.root)))
+
+    @property
+    def stream_topics(self) -> tuple[str, ...]:
+        """Those of its sources that are streams."""
+        streams = (read.source for read in reads_of(self.plan.root) if read.source.kind is SourceKind.STREAM)
+        return tuple(dict.fromkeys(source.topic for source in streams))
 
     @property
     def dead_letter_topics(self) -> Mapping[str, str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, cast
 
 from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.pipeline.catalogue.status import Gap
+from headrace.pipeline.runs.recording import Finished, Recording
 
 # Spark's words before the first batch of a query.
 _NO_PLAN: Final = "No physical plan"
@@ -25,10 +29,17 @@ class RunningQuery:
         between_batches: AbstractContextManager[object] | None = None,
         *,
         mode_reason: str = "",
+        remark: str = "",
+        recordings: Sequence[Recording] = (),
+        gaps: tuple[Gap, ...] = (),
     ) -> None:
+        """`remark` says what the start had to heal, `gaps` what the query could not read, ever."""
         self.handle = handle
         self.mode = mode
         self.mode_reason = mode_reason
+        self.remark = remark
+        self.gaps = gaps
+        self._recordings = recordings
         # Why it should be restarted although it runs; empty if it should not.
         self.outdated: Callable[[], str] = lambda: ""
         self._between_batches = between_batches or nullcontext()
@@ -39,9 +50,31 @@ class RunningQuery:
         text = str(self.handle._jsq.explainInternal(False)).strip()
         return "" if text.startswith(_NO_PLAN) else text
 
+    def record(self, now: float) -> None:
+        """Commit the batches that have finished; `now` is monotonic. Raises log_unavailable."""
+        for recording in self._recordings:
+            recording.note(now)
+
     def stop(self) -> None:
         with self._between_batches:
             self.handle.stop()
+
+
+def finished_batch(handle: StreamingQuery, ids: Mapping[str, str]) -> Finished | None:
+    """The newest finished batch of a Spark query that reads Kafka; `ids` has the topic ids by name."""
+    progress = handle._jsq.lastProgress()
+    if progress is None:
+        return None
+    positions: dict[str, dict[int, int]] = {}
+    content = json.loads(progress.json())
+    for source in content["sources"]:
+        ends = source.get("endOffset")
+        for topic, offsets in (ends if isinstance(ends, dict) else json.loads(ends or "{}")).items():
+            mine = positions.setdefault(ids[topic], {})
+            for partition, offset in offsets.items():
+                # A topic that is read twice is read up to the lower of the two.
+                mine[int(partition)] = min(int(offset), mine.get(int(partition), int(offset)))
+    return Finished(batch=int(content["batchId"]), positions=positions)
 
 
 def together(handles: Sequence[StreamingQuery]) -> StreamingQuery:

@@ -34,6 +34,13 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+    # A task repeated within a run would write its rows again. A failed task ends the run, and the next
+    # one finds out what was written.
+    "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.speculation": "false",
+    # Each run of a query has its own producer; that of a former run need not stay for 10 minutes.
+    "spark.kafka.producer.cache.timeout": "3m",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     "spark.sql.streaming.minBatchesToRetain": "10",
@@ -54,6 +61,8 @@ _JAVA_OPTIONS: Final = (
     "-Dorg.apache.avro.limits.string.maxLength=67108864",
     "-Dorg.apache.avro.limits.bytes.maxLength=67108864",
     "-Dorg.apache.avro.limits.collectionItems.maxLength=10000000",
+    # For the management beans of Kafka's producers (`producers.py`).
+    "--add-opens=java.management/com.sun.jmx.mbeanserver=ALL-UNNAMED",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=50",
     "-XX:+ExitOnOutOfMemoryError",

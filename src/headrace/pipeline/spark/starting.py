@@ -13,20 +13,27 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.client.message_sizes import derived_message_bytes
-from headrace.pipeline.plan import Read, reads_of, steps_of
+from headrace.pipeline.catalogue.status import Gap
+from headrace.pipeline.plan import Read, is_stateful, reads_of, steps_of
 from headrace.pipeline.rules.modes import MICRO_BATCH, REAL_TIME
+from headrace.pipeline.runs.commit_log import part_key
+from headrace.pipeline.runs.recording import Recording
 from headrace.pipeline.spark.fair_turns import pace_of
-from headrace.pipeline.spark.inputs import TableBatch, TopicInputs, has_bad_records
+from headrace.pipeline.spark.inputs import ResumedInputs, TableBatch, TopicInputs, has_bad_records
 from headrace.pipeline.spark.lake_query import BatchListener, start_into_lake
 from headrace.pipeline.spark.planned_query import PlannedQuery
+from headrace.pipeline.spark.producers import new_client_id
 from headrace.pipeline.spark.query_schemas import QuerySchemas
 from headrace.pipeline.spark.running_query import RunningQuery, together
+from headrace.pipeline.spark.stateless_run import RunContext, StatelessRun, new_checkpoint
 from headrace.pipeline.spark.steps.building import built
 from headrace.pipeline.spark.steps.notes import EARLIEST
 from headrace.pipeline.spark.steps.refusals import output_mode
 from headrace.pipeline.spark.steps.rows import Rows
 from headrace.pipeline.spark.steps.sink import PRODUCER, dead_letters, sink_records
 from headrace.pipeline.spark.steps.table_aggregating import aggregated_table
+from headrace.pipeline.spark.written_filter import without_written
+from headrace.pipeline.statements.tree import SourceKind
 
 
 class Start:
@@ -35,10 +42,12 @@ class Start:
         query: PlannedQuery,
         schemas: QuerySchemas,
         inputs: TopicInputs,
+        context: RunContext,
         *,
         on_batch: BatchListener,
     ) -> None:
         self._query = query
+        self._context = context
         self._plan = query.plan
         self._settings = query.settings
         self._schemas = schemas
@@ -46,6 +55,10 @@ class Start:
         self._on_batch = on_batch
         # Held while a batch must not be interrupted; None if an interrupted batch is repeated.
         self._between_batches: AbstractContextManager[object] | None = None
+        self._recordings: list[Recording] = []
+        self._gaps: list[Gap] = []
+        # Of the producers of this start, by which the next one finds out whether they are done.
+        self._client_id = new_client_id(query.name)
 
     def run(self) -> RunningQuery:
         handles: list[StreamingQuery] = []
@@ -64,27 +77,54 @@ class Start:
             raise
         mode = self._inputs.mode
         running = together((*handles, *self._inputs.refreshers))
-        return RunningQuery(running, mode.name, self._between_batches, mode_reason=mode.reason)
+        return RunningQuery(
+            running,
+            mode.name,
+            self._between_batches,
+            mode_reason=mode.reason,
+            recordings=self._recordings,
+            gaps=tuple(self._gaps),
+        )
 
     def _into_topics(self, handles: list[StreamingQuery]) -> None:
         """The query itself, and one for each source whose dead letters it does not write itself."""
-        plan = self._plan
         # The source whose records become results; in a look-up the stream comes first, too.
-        first, *others = reads_of(plan.root)
+        first, *others = reads_of(self._plan.root)
+        if is_stateful(self._plan):
+            handles.append(self._with_state())
+            others = [first, *others]
+        else:
+            handles.append(self._without_state(first))
+        # A topic that is read twice has its dead letters once.
+        by_topic = {read.source.topic: read for read in reversed(others) if has_bad_records(read.source)}
+        for number, read in enumerate(others):
+            if by_topic.get(read.source.topic) is read:
+                handles.append(self._dead_letters(read, number))
+
+    def _without_state(self, read: Read) -> StreamingQuery:
+        """All its rows come from single records of one source, good and bad ones."""
+        sink = self._inputs.topics[self._plan.sink.topic]
+        letters = self._inputs.topics[self._query.dead_letter_topics[read.source.topic]]
+        run = StatelessRun(
+            self._context,
+            self._query.name,
+            source=self._inputs.topics[read.source.topic],
+            sinks=(sink, letters),
+            dead_letters=letters,
+            is_table=self._plan.sink.kind is SourceKind.TABLE,
+        )
+        rows = built(self._plan.root, ResumedInputs(self._inputs, run.starting_offsets))
+        records = self._sink_records(without_written(rows, run.written))
+        return self._resumed(run, records, "", mode=self._inputs.mode.name)
+
+    def _with_state(self) -> StreamingQuery:
+        plan = self._plan
         table = next((read for step in steps_of(plan.root) if (read := aggregated_table(step))), None)
         if table is not None:
-            handles.append(self._started_in_batches(table))
-            handles_first = False
-        else:
-            rows = built(plan.root, self._inputs)
-            records = self._sink_records(rows)
-            handles.append(
-                self._started(records, "", output_mode=output_mode(plan), mode=self._inputs.mode.name)
-            )
-            handles_first = rows.has_reasons
-        for number, read in enumerate(others if handles_first else (first, *others)):
-            if has_bad_records(read.source):
-                handles.append(self._dead_letters(read, number))
+            return self._started_in_batches(table)
+        records = self._sink_records(built(plan.root, self._inputs))
+        checkpoint = str(self._inputs.checkpoint)
+        return self._started(records, "", checkpoint, output_mode=output_mode(plan), mode=MICRO_BATCH)
 
     def _sink_records(self, rows: Rows) -> DataFrame:
         sink = self._plan.sink
@@ -129,13 +169,35 @@ class Start:
             .start()
         )
 
-    def _started(self, records: DataFrame, part: str, *, output_mode: str, mode: str) -> StreamingQuery:
+    def _dead_letters(self, read: Read, number: int) -> StreamingQuery:
+        topic = self._query.dead_letter_topics[read.source.topic]
+        run = StatelessRun(
+            self._context,
+            part_key(self._query.name, number),
+            source=self._inputs.topics[read.source.topic],
+            sinks=(self._inputs.topics[topic],),
+            dead_letters=self._inputs.topics[topic],
+        )
+        rows = ResumedInputs(self._inputs, run.starting_offsets).changes(read)
+        letters = dead_letters(without_written(rows, run.written), dead_letter_topic=topic, read=read)
+        return self._resumed(run, letters, f"-dead-letters-{number}", mode=MICRO_BATCH)
+
+    def _resumed(self, run: StatelessRun, records: DataFrame, part: str, *, mode: str) -> StreamingQuery:
+        checkpoint = str(new_checkpoint(self._query.folder, part))
+        handle = self._started(records, part, checkpoint, output_mode="update", mode=mode)
+        self._recordings.append(run.recording(handle))
+        self._gaps += run.gaps
+        return handle
+
+    def _started(
+        self, records: DataFrame, part: str, checkpoint: str, *, output_mode: str, mode: str
+    ) -> StreamingQuery:
         writer = (
             records.writeStream.queryName(self._query.name + part)
             .format("kafka")
             .outputMode(output_mode)
             .options(**self._sink_options())
-            .option("checkpointLocation", str(self._inputs.checkpoint) + part)
+            .option("checkpointLocation", checkpoint)
         )
         if mode == REAL_TIME:
             # The stubs of PySpark 4.2 do not know this trigger yet; its code does.
@@ -144,14 +206,10 @@ class Start:
             writer = writer.trigger(processingTime=pace_of(self._inputs.session))
         return writer.start()
 
-    def _dead_letters(self, read: Read, number: int) -> StreamingQuery:
-        topic = self._query.dead_letter_topics[read.source.topic]
-        letters = dead_letters(self._inputs.changes(read), dead_letter_topic=topic, read=read)
-        return self._started(letters, f"-dead-letters-{number}", output_mode="append", mode=MICRO_BATCH)
-
     def _sink_options(self) -> dict[str, Any]:
         return {
             "kafka.bootstrap.servers": self._settings.bootstrap,
+            "kafka.client.id": self._client_id,
             "kafka.max.request.size": str(derived_message_bytes(self._settings)),
             **PRODUCER,
         }

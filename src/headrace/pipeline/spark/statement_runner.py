@@ -23,11 +23,12 @@ from pyspark.sql import SparkSession
 from headrace.client.cluster import Cluster
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
-from headrace.pipeline.catalogue.catalogue import Catalogue, Source
+from headrace.pipeline.catalogue.catalogue import Catalogue, Source, StartPositions
 from headrace.pipeline.catalogue.push_wishes import PushWish, rows_sink
 from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.pipeline.rules.modes import REAL_TIME
 from headrace.pipeline.rules.planning import plan_again
+from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.spark.fair_turns import pace_ms
 from headrace.pipeline.spark.keeper import PlanListener, QueryKeeper, StatusListener
 from headrace.pipeline.spark.plan_query import PlanQuery
@@ -64,6 +65,7 @@ class Asked:
     wish: PushWish | None = None
     # The same statement can mean more than before: `SELECT *` of a source with new columns.
     found: tuple[Source, ...] = ()
+    start: StartPositions | None = None
 
 
 class _Running(NamedTuple):
@@ -84,6 +86,7 @@ class StatementRunner:
         wishes: Wishes,
         registry: SchemaRegistry,
         cluster: Cluster,
+        commits: CommitLog,
         on_status: StatusListener,
         wall_clock_ms: Callable[[], int],
         on_plan: PlanListener = lambda _: None,
@@ -95,6 +98,8 @@ class StatementRunner:
         self._wishes = wishes
         self._registry = registry
         self._cluster = cluster
+        self._commits = commits
+        self._has_reconciled = False
         self._on_status = on_status
         self._on_plan = on_plan
         self._on_gone = on_gone
@@ -111,6 +116,10 @@ class StatementRunner:
         """Have a keeper for each wanted query, and no others."""
         catalogue = self._statements.catalogue
         asked = {each.id: each for each in self._asked(catalogue)}
+        if not self._has_reconciled:
+            # Of queries that were removed while no pipeline was running.
+            self._commits.forget_all_but({*catalogue.queries, *asked})
+            self._has_reconciled = True
         for query_id, running in list(self._running.items()):
             if asked.get(query_id) != running.asked or query_id in self._refused:
                 running.keeper.stop()
@@ -141,6 +150,7 @@ class StatementRunner:
                 statement=query.statement,
                 properties=query.properties,
                 found=query.found_sources,
+                start=query.start,
             )
             for query in catalogue.queries.values()
             if not query.paused
@@ -199,7 +209,9 @@ class StatementRunner:
             query_id=asked.id,
             free_slots=self._free_slots,
             pace=self._pace,
+            commits=self._commits,
             starting_offsets=dict(asked.properties).get(_OFFSET_RESET, "latest"),
+            start=asked.start,
         )
 
     def _pace(self) -> int:

@@ -12,23 +12,7 @@ from pathlib import Path
 from typing import Final
 
 EARLIEST: Final = "earliest"
-_STARTING: Final = ".starting.txt"
-
-
-def starting_offsets(checkpoint: Path, wanted: str) -> str:
-    """Where to start reading streams: as wanted at the query's very first start, otherwise from the
-    beginning.
-
-    Determined once for each checkpoint: a second start before the first batch must not count as a later one.
-    The existence of the query's folder proves nothing: it also exists if the first start was killed before it
-    wrote the note.
-    """
-
-    def find_out() -> bytes:
-        is_first = not any(checkpoint.parent.glob(f"*{_STARTING}"))
-        return (wanted if is_first else EARLIEST).encode()
-
-    return noted(Path(f"{checkpoint}{_STARTING}"), find_out).decode()
+LATEST: Final = "latest"
 
 
 def noted(path: Path, find_out: Callable[[], bytes]) -> bytes:

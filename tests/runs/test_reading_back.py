@@ -1,0 +1,133 @@
+"""Reading the sinks of a query back, and its commits, from a real log."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from headrace.client.cluster import Cluster
+from headrace.client.topics import TopicIdentity
+from headrace.pipeline.runs.commit_log import COMMITS_TOPIC, CommitLog, part_key, read_histories
+from headrace.pipeline.runs.commits import Commit, History
+from headrace.pipeline.runs.reading_back import ReadBack, has_records, read_back
+from headrace.testing import EmbeddedBroker
+
+SOURCE = "3Zk0c9mDQ8uJ1x5vX0qg5A"
+
+
+class Sink:
+    """A topic of two partitions."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.cluster = Cluster(bootstrap)
+        name = f"sink_{uuid.uuid4().hex[:8]}"
+        self.cluster.create_topic(name, partitions=2)
+        self.topic: TopicIdentity = self.cluster.lookup([name])[name]
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+
+    def write(self, partition: int, *identities: str, producer: Producer | None = None) -> None:
+        used = producer or self._producer
+        for identity in identities:
+            used.produce(
+                self.topic.name,
+                b"row",
+                partition=partition,
+                headers=[("other", b"1"), ("headrace-source", identity.encode())],
+            )
+        assert used.flush(10) == 0
+
+    def read_back(self, *, sinks_from: dict[int, int], positions: dict[int, int]) -> ReadBack:
+        return read_back(
+            self.cluster.bootstrap,
+            query="Q",
+            sinks=[self.topic],
+            sinks_from={self.topic.topic_id: sinks_from},
+            ends=self.cluster.latest([self.topic]),
+            positions={SOURCE: positions},
+        )
+
+    def has(self, partition: int, offset: int) -> bool:
+        offsets = {self.topic.topic_id: {partition: offset}}
+        return has_records(self.cluster.bootstrap, [self.topic], offsets)
+
+
+@pytest.fixture
+def sink(broker: EmbeddedBroker) -> Iterator[Sink]:
+    made = Sink(broker.bootstrap)
+    yield made
+    made.cluster.close()
+
+
+def test_only_what_the_query_derived_from_its_positions_on_counts(sink: Sink) -> None:
+    sink.write(0, f"Q/{SOURCE}/0/4/0", f"Q/{SOURCE}/0/7/0", f"QQ/{SOURCE}/0/8/0", "Q/another/0/9/0")
+    sink.write(1, f"Q/{SOURCE}/0/5/0", f"Q/{SOURCE}/1/2/3", "nonsense", f"Q/{SOURCE}/2/2/0")
+    found = sink.read_back(sinks_from={0: 0, 1: 0}, positions={0: 5, 1: 0})
+    written = found.written[SOURCE]
+    assert {offset for offset in range(20) if written[0].has(offset, 0)} == {5, 7}
+    assert written[1].has(2, 3)
+    assert not written[1].has(2, 0)
+    assert 2 not in written, "a partition without a position"
+    assert found.sinks_to == {sink.topic.topic_id: {0: 4, 1: 4}}
+
+
+def test_reading_begins_where_the_commit_says(sink: Sink) -> None:
+    sink.write(0, *(f"Q/{SOURCE}/0/{offset}/0" for offset in range(10)))
+    found = sink.read_back(sinks_from={0: 6, 1: 0}, positions={0: 0, 1: 0})
+    assert {offset for offset in range(20) if found.written[SOURCE][0].has(offset, 0)} == {6, 7, 8, 9}
+
+
+def test_an_open_transaction_of_somebody_else_hides_nothing(sink: Sink) -> None:
+    other = Producer({"bootstrap.servers": sink.cluster.bootstrap, "transactional.id": uuid.uuid4().hex})
+    other.init_transactions(10)
+    other.begin_transaction()
+    sink.write(0, "Z/other/0/0/0", producer=other)
+    sink.write(0, f"Q/{SOURCE}/0/0/0")
+    try:
+        found = sink.read_back(sinks_from={0: 0, 1: 0}, positions={0: 0})
+        assert found.written[SOURCE][0].has(0, 0)
+        assert sink.has(0, 1)
+    finally:
+        other.abort_transaction(10)
+    # The last offset is now that of a marker, which is no record; but it does not keep the reader waiting.
+    found = sink.read_back(sinks_from={0: 1, 1: 0}, positions={0: 0})
+    assert found.written[SOURCE][0].has(0, 0)
+    assert found.sinks_to[sink.topic.topic_id] == {0: 2, 1: 0}
+
+
+def test_a_witness_stands_only_where_there_is_a_record(sink: Sink) -> None:
+    sink.write(0, f"Q/{SOURCE}/0/0/0", f"Q/{SOURCE}/0/1/0")
+    assert sink.has(0, 1)
+    assert not sink.has(0, 2), "behind the last record"
+    assert not sink.has(1, 0), "of an empty partition"
+    assert has_records(sink.cluster.bootstrap, [sink.topic], {})
+
+
+def test_commits_are_found_by_the_next_process(broker: EmbeddedBroker) -> None:
+    query, other = f"Q{uuid.uuid4().hex}", f"R{uuid.uuid4().hex}"
+    cluster = Cluster(broker.bootstrap)
+    commit = Commit(at=1, positions={"s": {0: 5}}, sinks_from={"t": {0: 1}}, sinks_to={"t": {0: 3}})
+    log = CommitLog(cluster)
+    log.add(query, commit)
+    log.replace(part_key(query, 0), History(start=commit))
+    log.add(other, commit)
+    log.close()
+    again = CommitLog(cluster)
+    assert again.history(query).commits == (commit,)
+    assert again.history(part_key(query, 0)).start == commit
+    again.forget(query)
+    again.forget_all_but([])
+    again.close()
+    assert not {query, part_key(query, 0), other} & read_histories(cluster).keys()
+    cluster.close()
+
+
+def test_a_history_that_cannot_be_read_is_none(broker: EmbeddedBroker) -> None:
+    cluster = Cluster(broker.bootstrap)
+    CommitLog(cluster).close()
+    cluster.produce(COMMITS_TOPIC, b"strange", b"{")
+    assert CommitLog(cluster).history("strange") == History()
+    cluster.produce(COMMITS_TOPIC, b"strange", None)
+    cluster.close()
