@@ -90,7 +90,7 @@ def events(count: int) -> Iterator[list[Record]]:
 
 
 def derived(partition: int, count: int) -> Iterator[list[Record]]:
-    time_header = ("headrace-posted-at", str(int(time.time() * 1000)).encode())
+    time_header = (b"headrace-posted-at", str(int(time.time() * 1000)).encode())
     for first in range(0, count, BATCH):
         yield [
             Record(
@@ -99,7 +99,7 @@ def derived(partition: int, count: int) -> Iterator[list[Record]]:
                 b"u1",
                 VALUE,
                 (
-                    ("headrace-source", f"CSAS_EVENTS_AVRO_1/id/{partition}/{first + delta}/0".encode()),
+                    (b"headrace-source", f"CSAS_EVENTS_AVRO_1/id/{partition}/{first + delta}/0".encode()),
                     time_header,
                 ),
             )

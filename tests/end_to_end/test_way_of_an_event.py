@@ -138,6 +138,26 @@ def test_flow_and_latency_are_reported(platform: Platform) -> None:
         assert 0 < latency[name]["p50"] <= latency[name]["p90"] <= latency[name]["p99"]
 
 
+def test_everything_is_there_once(platform: Platform) -> None:
+    prefix = new_prefix()
+    platform.post([event(f"{prefix}-{number}") for number in range(20)])
+    platform.wait_in_lake(prefix, 20)
+    platform.settled_flow()
+    answer = subprocess.run(
+        [str(Path(sys.executable).with_name("headrace")), "reconcile", "--json"],
+        env={**os.environ, **to_environment(platform.settings)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer
+    findings = {finding["query"]: finding for finding in json.loads(answer.stdout)}
+    finding = findings["CSAS_EVENTS_AVRO_1"]
+    assert (finding["source"], finding["missing"], finding["doubles"]) == ("events", [], [])
+    assert (finding["waiting"], finding["unchecked"]) == (0, "")
+    assert finding["accepted"] == finding["written"] + finding["dead_letters"] >= 20
+
+
 def _consumer(platform: Platform) -> Consumer:
     return Consumer(
         {"bootstrap.servers": platform.settings.bootstrap, "group.id": "test", "enable.auto.commit": False}

@@ -2,7 +2,7 @@
 
 The figures cover this run: what the data folder contained before is subtracted. `accepted` is what the log
 accepted during the run, from the demo and anybody else; the figures for Avro, dead letters and the lake count
-distinct source coordinates.
+records and rows. At the end everything is reconciled, including what the data folder contained before.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import Any, Final
 import httpx
 
 from headrace.assembly.demo_traffic import Traffic, marketplace_traffic
+from headrace.assembly.reconciliation import Reconciliation
 from headrace.client.cluster import Cluster
 from headrace.client.message_sizes import event_topic_config
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.pipeline import marketplace
 from headrace.query.sql import LakeQuery, QueryResult
+from headrace.reconcile.findings import Finding
 
 PARTITIONS: Final = 4
 TODAY_AGAINST_YESTERDAY: Final = """
@@ -119,6 +121,10 @@ class Demo:
                 f"{self.traffic.posted} events have receipts but the log took {final.accepted} in this run.",
             )
         return final
+
+    def reconcile(self) -> list[Finding]:
+        """What every query and the lake made of the events."""
+        return list(Reconciliation(self._settings).run(is_full=False))
 
     def answer(self) -> QueryResult:
         """Clicks on ListingView, today against yesterday."""

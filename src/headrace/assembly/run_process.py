@@ -20,6 +20,7 @@ from typing import Final
 from headrace.assembly.announcements import announce
 from headrace.assembly.process_logging import configure_logging
 from headrace.assembly.supervisor_watch import end_with_supervisor
+from headrace.broker.lean_start import without_test_tools
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings, load_environment
 
@@ -63,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(name: str, module: str, settings: Settings) -> int:
     announce(settings, name, state="starting")
     try:
-        return int(importlib.import_module(module).run(settings))
+        with without_test_tools():
+            process = importlib.import_module(module)
+        return int(process.run(settings))
     except HeadraceError as error:
         _log.error("%s", error)
         announce(settings, name, state="failed", detail=str(error))

@@ -1,8 +1,8 @@
-"""Keeps test tools out of the broker's process.
+"""Keeps test tools out of the platform's processes.
 
 `kio` registers its types with Hypothesis if that is installed, as it is on developers' machines. That delays
-the start by a tenth of a second and costs megabytes while the broker runs. Only for processes that run
-nothing but a broker; after the imports everything is as before.
+the start by a tenth of a second or more and costs megabytes while the process runs. After the imports
+everything is as before.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import asyncio
 import errno
 import logging
 import socket
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -149,6 +150,7 @@ class BrokerServer:
         )
         self._logs = logs
         configs = ConfigStore(settings, logs)
+        logs.remove_expired_producers(time.time_ns() // 1_000_000)
         self._group_commit = GroupCommit(
             settings.fsync, settings.fsync_interval_ms, self._flushed, logs.reserving
         )

@@ -116,6 +116,21 @@ def topics(
 
 
 @app.command()
+@with_settings("data_dir", "events_topic", "host", "kafka_port", "engine", "bootstrap_servers")
+def reconcile(
+    settings: Settings,
+    full: Annotated[
+        bool, typer.Option("--full", help="Compare every record, whatever the counts say.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Compare what was accepted with what came out. Exit code: 0 all there once, 1 missing or double."""
+    from headrace.cli.reconcile import run_reconcile  # noqa: PLC0415 - for a quick --help
+
+    raise typer.Exit(run_reconcile(settings, is_full=full, as_json=as_json))
+
+
+@app.command()
 @with_settings("data_dir")
 def sql(
     settings: Settings,

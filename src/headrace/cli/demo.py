@@ -1,6 +1,7 @@
 """`headrace demo`: the platform with traffic on it, how far the events have got, and the answer to a query.
 
-The last line on standard output is a JSON object with the counts and the latency, for scripts to check.
+It ends with the findings of `headrace reconcile`; if anything is missing or double, the exit code is 1. The
+last line on standard output is a JSON object with the counts and the latency, for scripts to check.
 Ctrl-C stops the traffic and waits until everything has arrived; a second one ends at once.
 """
 
@@ -24,8 +25,10 @@ from headrace.assembly.platform_lock import check_free
 from headrace.assembly.preparation import prepare
 from headrace.assembly.supervisor import Supervisor
 from headrace.cli.platform_view import PlatformView, doors
+from headrace.cli.reconcile import EXIT_DIFFERENT, print_finding, summary
 from headrace.core.settings import Settings
 from headrace.query.sql import QueryResult
+from headrace.reconcile.findings import Finding
 
 # On a pipe, print one line for every so many looks (two a second), so that a log stays readable.
 _PLAIN_EVERY: Final = 10
@@ -47,21 +50,29 @@ def run_demo(settings: Settings, *, seconds: float | None, events_per_second: in
                 raise typer.Exit(_EXIT_KILLED)
         ending.platform_is_up = True
         try:
-            final, answer = _watch(
+            final, answer, findings = _watch(
                 settings, console, ending.asked, seconds=seconds, events_per_second=events_per_second
             )
         finally:
             supervisor.stop()
     console.print(_result_table(answer))
+    for finding in findings:
+        print_finding(console, finding)
+    console.print(summary(findings), soft_wrap=True)
     counts = {
         "accepted": final.accepted,
         "avro": final.avro,
         "dead_letters": final.dead_letters,
         "lake": final.lake,
+        "missing": sum(len(finding.missing) for finding in findings),
+        "double": sum(len(finding.doubles) for finding in findings),
+        "waiting": sum(finding.waiting for finding in findings),
         "latency_ms": {name: final.overall_latency_ms[name] for name in ("p50", "p90", "p99")},
     }
     # Not with rich, which would wrap it.
     print(json.dumps(counts), flush=True)
+    if not all(finding.is_clean for finding in findings):
+        raise typer.Exit(EXIT_DIFFERENT)
 
 
 def _watch(
@@ -71,14 +82,14 @@ def _watch(
     *,
     seconds: float | None,
     events_per_second: int,
-) -> tuple[Flow, QueryResult]:
+) -> tuple[Flow, QueryResult, list[Finding]]:
     with _FlowView(settings, console) as view:
         demo = Demo(settings, events_per_second=events_per_second, on_flow=view.show)
         try:
             demo.begin()
             demo.run(seconds=seconds, stopping=ending.is_set)
             final = demo.finish()
-            return final, demo.answer()
+            return final, demo.answer(), demo.reconcile()
         finally:
             demo.close()
 

@@ -38,6 +38,7 @@ from headrace.wire.records import read_records
 Place = tuple[str, int]
 
 PATIENCE_SECONDS: Final = 15.0
+_READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 _PARTITION_BYTES: Final = 4 * 1024 * 1024
 _REPLY_BYTES: Final = 16 * 1024 * 1024
@@ -86,8 +87,12 @@ class Fetched:
 class BatchReader:
     """Fetches batches from the leaders of their partitions, wherever those are."""
 
-    def __init__(self, cluster: Cluster, *, timeout_seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self, cluster: Cluster, *, timeout_seconds: float = PATIENCE_SECONDS, only_committed: bool = True
+    ) -> None:
+        """Unless `only_committed`, records of open and aborted transactions are visible, too."""
         self._cluster = cluster
+        self._only_committed = only_committed
         self._timeout = timeout_seconds
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
         self._leaders: dict[Place, tuple[str, int]] = {}
@@ -123,7 +128,7 @@ class BatchReader:
                 by_leader[self._leaders[place]][place] = offset
         try:
             for leader, offsets in by_leader.items():
-                self._connection(leader).send(_request(offsets, wait_ms))
+                self._connection(leader).send(_request(offsets, wait_ms, only_committed=self._only_committed))
             replies = {leader: self._connections[leader].receive(FetchResponse) for leader in by_leader}
         except (OSError, SerialError, ValueError) as error:
             self.close()
@@ -167,7 +172,8 @@ class BatchReader:
         if code in _ABSENT or code in _MOVED:
             self._leaders.pop(place, None)
             return None
-        first, end = int(reply.log_start_offset), int(reply.last_stable_offset)
+        first = int(reply.log_start_offset)
+        end = int(reply.last_stable_offset if self._only_committed else reply.high_watermark)
         if code != ErrorCode.none:
             action = f"give records of partition {place[1]} of the topic with id {place[0]}"
             raise log_unavailable(self._cluster.bootstrap, action, code.name)
@@ -197,13 +203,15 @@ def batches_between(
     topic: TopicIdentity,
     stretches: Mapping[int, tuple[int, int]],
     patience: float = PATIENCE_SECONDS,
+    *,
+    only_committed: bool = True,
 ) -> Iterator[tuple[int, Batch]]:
     """The batches of each partition from its first offset up to its second, cut off at both; partition first.
 
     Ends early at the end of what is visible. `patience` is how long to wait for more, in seconds. Raises
     log_unavailable.
     """
-    reader = BatchReader(cluster, timeout_seconds=patience)
+    reader = BatchReader(cluster, timeout_seconds=patience, only_committed=only_committed)
     positions = {number: first for number, (first, end) in stretches.items() if first < end}
     ends = {(topic.topic_id, number): end for number, (_, end) in stretches.items()}
     deadline = time.monotonic() + patience
@@ -234,9 +242,16 @@ def batches_between(
         reader.close()
 
 
-def count_records(cluster: Cluster, topic: TopicIdentity, stretches: Mapping[int, tuple[int, int]]) -> int:
+def count_records(
+    cluster: Cluster,
+    topic: TopicIdentity,
+    stretches: Mapping[int, tuple[int, int]],
+    *,
+    only_committed: bool = True,
+) -> int:
     """The visible records between these offsets. Raises log_unavailable."""
-    return sum(batch.records for _, batch in batches_between(cluster, topic, stretches))
+    batches = batches_between(cluster, topic, stretches, only_committed=only_committed)
+    return sum(batch.records for _, batch in batches)
 
 
 def visible_batches(
@@ -284,7 +299,7 @@ def _records_between(buffer: Buffer, header: BatchHeader, first: int, end: int) 
     )
 
 
-def _request(offsets: Mapping[Place, int], wait_ms: int) -> FetchRequest:
+def _request(offsets: Mapping[Place, int], wait_ms: int, *, only_committed: bool) -> FetchRequest:
     by_topic: dict[str, list[FetchPartition]] = defaultdict(list)
     for (topic_id, number), offset in offsets.items():
         by_topic[topic_id].append(
@@ -296,7 +311,7 @@ def _request(offsets: Mapping[Place, int], wait_ms: int) -> FetchRequest:
         max_wait=i32Timedelta.parse(datetime.timedelta(milliseconds=wait_ms)),
         min_bytes=i32(1),
         max_bytes=i32(_REPLY_BYTES),
-        isolation_level=i8(_READ_COMMITTED),
+        isolation_level=i8(_READ_COMMITTED if only_committed else _READ_UNCOMMITTED),
         topics=tuple(
             FetchTopic(topic_id=_uuid(topic_id), partitions=tuple(partitions))
             for topic_id, partitions in by_topic.items()

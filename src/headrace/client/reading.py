@@ -74,11 +74,14 @@ class TopicReader:
         *,
         from_beginning: bool = True,
         fetch_wait_ms: int = FETCH_WAIT_MS,
+        only_committed: bool = True,
     ) -> None:
         """Reads so many partitions from their beginning, or from their end; or what `read_from` says."""
         self._bootstrap = bootstrap
         self._topic = topic
-        self._partitions = PartitionReader(bootstrap, fetch_wait_ms=fetch_wait_ms)
+        self._partitions = PartitionReader(
+            bootstrap, fetch_wait_ms=fetch_wait_ms, only_committed=only_committed
+        )
         start = OFFSET_BEGINNING if from_beginning else OFFSET_END
         self.read_from(dict.fromkeys(range(partitions), start))
 
@@ -145,6 +148,8 @@ def records_between(
     topic: str,
     stretches: Mapping[int, tuple[int, int]],
     patience: float = PATIENCE_SECONDS,
+    *,
+    only_committed: bool = True,
 ) -> Iterator[Record]:
     """The records from the first offset up to, but without, the second, partition by partition.
 
@@ -153,7 +158,7 @@ def records_between(
     wanted = {partition: ends for partition, ends in sorted(stretches.items()) if ends[0] < ends[1]}
     if not wanted:
         return
-    reader = TopicReader(bootstrap, topic)
+    reader = TopicReader(bootstrap, topic, only_committed=only_committed)
     try:
         for partition, (first, end) in wanted.items():
             reader.read_from({partition: first})

@@ -215,15 +215,6 @@ def test_a_snapshot_of_a_batch_with_a_wrap() -> None:
     assert loaded.check(batch(TOP - 1, 4), 4) == Duplicate(0, 3, 0)
 
 
-def test_expired_producers_are_not_loaded() -> None:
-    state = ProducerState("events-0")
-    state.appended(batch(0, producer=1), 0, 0)
-    state.appended(batch(0, producer=2), 1, DAY)
-    loaded = ProducerState("events-0")
-    loaded.load(state.snapshot(), DAY)
-    assert [producer.producer_id for producer in loaded.active()] == [2]
-
-
 def test_a_damaged_snapshot_leaves_the_state_as_it_was() -> None:
     state = state_after(*FIVE)
     before = state.snapshot()
@@ -240,7 +231,8 @@ def test_a_snapshot_keeps_what_transactions_need() -> None:
     producer.coordinator_epoch = 4
     producer.batches.clear()
     loaded = ProducerState("events-0")
-    loaded.load(state.snapshot(), 100 * DAY)
+    loaded.load(state.snapshot())
+    loaded.remove_expired(100 * DAY)
     again = loaded.get(7)
     assert again is not None
     assert (again.transaction_first_offset, again.coordinator_epoch, again.last_sequence) == (0, 4, -1)

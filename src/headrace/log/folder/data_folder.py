@@ -40,6 +40,7 @@ from headrace.log.folder.partition_folders import (
     remove_folder,
 )
 from headrace.log.folder.reserving import OffsetReserving
+from headrace.log.folder.steady_time import SteadyTime
 from headrace.log.folder.topic_catalogue import (
     Catalogue,
     TopicEntry,
@@ -92,6 +93,7 @@ class DataFolder:
         self.topics_by_id: dict[uuid.UUID, Topic] = {}
         self.cluster_id = ""
         self._clock: Final = clock
+        self._steady: Final = SteadyTime()
         self._lock: Final = lock
         self._files: Final = SegmentFiles(filesystem)
         self._catalogue = Catalogue()
@@ -264,7 +266,7 @@ class DataFolder:
         deleting = self._catalogue.deleting | {topic.id}
         self._save_catalogue(replace(self._catalogue, topics=topics, deleting=deleting))
         del self.topics[name], self.topics_by_id[topic.id]
-        now_ms = self._clock()
+        now_ms = self._steady.at(self._clock())
         for log in topic.partitions:
             log.close(clean=False)
             path = mark_for_deletion(self.filesystem, self.path, log.name)
@@ -325,22 +327,29 @@ class DataFolder:
     def housekeep(self, now_ms: int) -> None:
         """Apply retention and remove deleted files. Raises StorageError at the end if something failed."""
         failures: list[Exception] = []
+        steady_ms = self._steady.at(now_ms)
         for log in self._logs():
             try:
                 log.apply_retention(now_ms)
-                log.remove_deleted(now_ms)
+                log.remove_deleted(steady_ms)
             except StorageError as error:
                 failures.append(error)
-            log.remove_expired_producers(now_ms)
-        self._remove_doomed(now_ms, failures)
+        self.remove_expired_producers(now_ms)
+        self._remove_doomed(steady_ms, failures)
         _raise_first(failures)
+
+    def remove_expired_producers(self, now_ms: int) -> None:
+        """Forget producers that were idle for too long."""
+        for log in self._logs():
+            log.remove_expired_producers(now_ms)
 
     def checkpoint(self, now_ms: int) -> None:
         """Write checkpoints, sync closed segments, remove deleted files. Raises StorageError."""
         failures: list[Exception] = []
-        self._upkeep.checkpoint(self._logs(), now_ms, failures)
+        steady_ms = self._steady.at(now_ms)
+        self._upkeep.checkpoint(self._logs(), steady_ms, failures)
         if self._doomed:
-            self._remove_doomed(now_ms, failures)
+            self._remove_doomed(steady_ms, failures)
         _raise_first(failures)
 
     def sync_closed(self) -> None:

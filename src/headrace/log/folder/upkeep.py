@@ -193,7 +193,7 @@ class Upkeep:
                     except (OSError, StorageError) as error:
                         failures.append(error)
                 try:
-                    ticket = log.begin_flush()
+                    ticket = log.begin_flush(small_files=True)
                 except StorageError as error:
                     failures.append(error)
                 else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.log.errors import BatchTooLargeError, StorageError
 from headrace.log.filesystem import remove_file
+from headrace.log.partition.leader_epochs import EPOCHS_FILE
 from headrace.wire.record_batch import read_header
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def activate(parts: LogParts) -> SegmentFile:
             raise StorageError(f"The folder of {name} cannot be created: {error}.") from error
         parts.status.folder_made()
         parts.flush.folder_made()
+        parts.flush.wrote(f"{parts.segments.path}/{EPOCHS_FILE}")
     return parts.segments.active.prepare_appends()
 
 

@@ -3,18 +3,21 @@
 The log's thread creates a ticket (`PartitionLog.begin_flush`), any thread may `sync` it while appends
 continue, and the log's thread hands it to `PartitionLog.flushed`. A ticket covers the data of all segments
 that were written since the last flush, the indexes and producer snapshots of closed ones, and the names of
-new files.
+new files; at a clean stop also the small files beside the segments.
 
 Owns the flushed offset and the record of what still has to be synced. Invariants: `flushed_offset` moves only
 with a synced ticket or the start of the log.
 Crash behaviour: everything before the target of a synced ticket survives a power loss. After a failed sync
-the operating system may consider pages clean that never reached the disk, so the next sync writes them again
-first. Byte format: none. Who may call: the partition log and its parts; the broker's group commit syncs
-tickets.
+the operating system may consider pages clean that never reached the disk. It says so once for each
+descriptor, whoever asks. So a failure counts for all tickets of the log that are under way, and until the
+flushed offset has passed everything that was written by then, each new ticket writes it again first. Byte
+format: none. Who may call: the partition log and its parts; the broker's group commit syncs tickets.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -44,32 +47,41 @@ class FlushTicket:
     segment: Segment
     position: int
     rewrite: bool
+    failures: int
+    names: int
 
     def sync(self) -> None:
         """Sync everything; in any thread. If it raises OSError, nothing is known to be safe."""
         filesystem = self.segment.filesystem
+        for file, start, end in self.files:
+            # Whoever syncs the file next has to learn of a failure first.
+            with file.syncing:
+                self._sync_file(file, start, end)
+        for path in self.paths:
+            try:
+                descriptor = filesystem.open(path, write=True)
+            except FileNotFoundError:
+                continue  # its segment has been deleted
+            try:
+                filesystem.fdatasync(descriptor)
+            finally:
+                filesystem.close(descriptor)
+        for directory in self.directories:
+            try:
+                filesystem.sync_directory(directory)
+            except FileNotFoundError:
+                continue  # the topic has been deleted
+
+    def _sync_file(self, file: SegmentFile, start: int, end: int) -> None:
         try:
-            for file, start, end in self.files:
-                if self.rewrite:
-                    _write_again(file, start, end)
-                filesystem.fdatasync(file.descriptor)
-            for path in self.paths:
-                try:
-                    descriptor = filesystem.open(path, write=True)
-                except FileNotFoundError:
-                    continue  # its segment has been deleted
-                try:
-                    filesystem.fdatasync(descriptor)
-                finally:
-                    filesystem.close(descriptor)
-            for directory in self.directories:
-                try:
-                    filesystem.sync_directory(directory)
-                except FileNotFoundError:
-                    continue  # the topic has been deleted
+            if self.rewrite:
+                _write_again(file, start, end)
+            file.filesystem.fdatasync(file.descriptor)
         except OSError:
-            self.state.sync_failed(names_too=bool(self.directories))
+            self.state.sync_failed()
             raise
+        if self.state.failures != self.failures:
+            raise OSError(errno.EIO, f"{os.strerror(errno.EIO)} in another sync", file.path)
 
 
 class FlushState:
@@ -80,13 +92,16 @@ class FlushState:
 
     __slots__ = (
         "_flushed_place",
-        "_new_folder",
-        "_new_names",
+        "_folder_synced",
+        "_names",
+        "_names_synced",
         "_reservation",
         "_segments",
-        "_sync_failed",
+        "_small_files",
+        "_suspect_offset",
         "closed_segments_wait",
         "durable",
+        "failures",
         "flushed_offset",
     )
 
@@ -98,10 +113,17 @@ class FlushState:
         self.closed_segments_wait = False
         # The last target, its segment, and its position there.
         self._flushed_place: tuple[int, Segment, int] | None = None
-        self._sync_failed = False
-        # Unsynced names that a power loss could undo: of files in the folder, and of the folder itself.
-        self._new_names = False
-        self._new_folder = False
+        self.failures = 0
+        """How many syncs have failed."""
+        # The end of what a failed sync may have lost, unless it was flushed since.
+        self._suspect_offset = 0
+        # Counts changes of names in the folder: a power loss could undo those that are not synced. The name
+        # of the folder itself is synced with them the first time.
+        self._names = 0
+        self._names_synced = 0
+        self._folder_synced = True
+        # Those that were written since a clean stop; until then nobody needs them after a power loss.
+        self._small_files: set[str] = set()
 
     @property
     def high_water_mark(self) -> int:
@@ -119,15 +141,22 @@ class FlushState:
 
     def folder_made(self) -> None:
         """Let the next flush sync the name of the folder and the names in it."""
-        self._new_names = self._new_folder = True
+        self._names += 1
+        self._folder_synced = False
 
     def names_changed(self) -> None:
         """Let the next flush sync the names in the folder."""
-        self._new_names = True
+        self._names += 1
+
+    def wrote(self, *paths: str) -> None:
+        """Let a clean stop sync these files, if they exist, and their names."""
+        self._small_files.update(paths)
+        self._names += 1
 
     def segment_closed(self) -> None:
         """A new segment has begun, and the one before it has to be synced."""
-        self._new_names = self.closed_segments_wait = True
+        self._names += 1
+        self.closed_segments_wait = True
 
     def want_closed_segments(self) -> None:
         """Ask for closed segments to be synced."""
@@ -137,30 +166,33 @@ class FlushState:
         """Nothing before this offset has to be flushed any more."""
         self.flushed_offset = max(self.flushed_offset, offset)
 
-    def sync_failed(self, *, names_too: bool) -> None:
-        """Let the next flush write the data again, and sync the names again; called from any thread."""
-        self._sync_failed = True
-        if names_too:
-            self.folder_made()
+    def sync_failed(self) -> None:
+        """Let no ticket count that is under way, and the next ones write again; called from any thread."""
+        self._suspect_offset = max(self._suspect_offset, self._segments.active.end_offset)
+        # Last: a ticket with the new number knows the offset.
+        self.failures += 1
 
-    def ticket(self, *, closed_only: bool) -> FlushTicket | None:
+    def ticket(self, *, closed_only: bool = False, small_files: bool = False) -> FlushTicket | None:
         """A ticket for everything that is not on the disk yet; None if there is nothing. Raises StorageError.
 
-        With `closed_only` it covers closed segments only.
+        With `closed_only` it covers closed segments only; with `small_files` also those.
         """
         segments = self._segments
         active = segments.active
         target = active.base_offset if closed_only else active.end_offset
-        if self.flushed_offset >= target and not self._new_names:
+        new_names = self._names != self._names_synced
+        paths = sorted(self._small_files) if small_files else []
+        if self.flushed_offset >= target and not (new_names or paths):
             return None
+        failures = self.failures
+        rewrite = self.flushed_offset < self._suspect_offset
         files = []
-        paths = []
         for number in range(max(0, segments.number_of(self.flushed_offset)), len(segments) - closed_only):
             segment = segments[number]
             if not segment.size:
                 continue
             start = 0
-            if self._sync_failed:
+            if rewrite:
                 place = segment.locate(max(self.flushed_offset, segment.base_offset))
                 start = segment.size if place is None else place.position
             files.append((segment.open_file(), start, segment.size))
@@ -170,21 +202,27 @@ class FlushState:
                     paths.append(segment.path("txnindex"))
                 paths.append(snapshot_path(segments.path, segment.end_offset))
         parent = segments.path.rpartition("/")[0]
-        ticket = FlushTicket(
+        return FlushTicket(
             state=self,
             files=files,
             paths=paths,
-            directories=[segments.path] * self._new_names + [parent] * self._new_folder,
+            directories=[segments.path] * new_names + [parent] * (not self._folder_synced),
             target_offset=target,
             segment=active,
             position=0 if closed_only else active.size,
-            rewrite=self._sync_failed,
+            rewrite=rewrite,
+            failures=failures,
+            names=self._names,
         )
-        self._new_names = self._new_folder = self._sync_failed = False
-        return ticket
 
     def flushed(self, ticket: FlushTicket) -> bool:
         """Take over a synced ticket. Return whether it changed anything."""
+        if ticket.failures != self.failures:
+            return False
+        if ticket.directories:
+            self._names_synced = ticket.names
+            self._folder_synced = self._folder_synced or len(ticket.directories) > 1
+        self._small_files.difference_update(ticket.paths)
         if ticket.target_offset < self.flushed_offset:
             return False
         self.flushed_offset = ticket.target_offset

@@ -23,6 +23,7 @@ from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.partition.parts import LogParts
 from headrace.log.partition.recovery import NOTHING_KNOWN, KnownState, Reserved, find_end
 from headrace.log.partition.retention import START_FILE, read_start
+from headrace.log.producers.snapshots import snapshot_path
 from headrace.log.segments import swap_files
 from headrace.log.segments.segment import DELETED
 
@@ -77,7 +78,14 @@ def _open_existing(parts: LogParts, known: KnownState, now_ms: int) -> None:
     swap_files.recover(filesystem, folder, found)
     _remove_leftovers(parts, found)
     _find_files(parts, found, now_ms)
-    nothing_lost = find_end(parts, known, now_ms)
+    nothing_lost = find_end(parts, known)
+    if not known.clean:
+        parts.flush.wrote(
+            f"{folder}/{EPOCHS_FILE}",
+            f"{folder}/{START_FILE}",
+            parts.segments.active.path("txnindex"),
+            snapshot_path(folder, parts.segments.end_offset),
+        )
     if not (parts.epochs.resume() and nothing_lost):
         _continue_after_loss(parts, known.reserved, now_ms)
 
@@ -97,6 +105,7 @@ def _continue_after_loss(parts: LogParts, reserved: Reserved | None, now_ms: int
         parts.epochs.know(reserved.leader_epoch, parts.segments.end_offset)
         skip_to(parts, reserved.bound, now_ms)
     parts.epochs.begin_next(parts.segments.start_offset, parts.segments.end_offset)
+    parts.flush.wrote(f"{parts.segments.path}/{EPOCHS_FILE}")
     parts.status.changed()
 
 

@@ -358,18 +358,23 @@ class PartitionLog:
         self.parts.flush.want_closed_segments()
         self.parts.status.changed()
 
-    def begin_flush(self, *, closed_only: bool = False) -> FlushTicket | None:
-        """A ticket for syncing what is not on the disk yet; None if nothing is. Raises StorageError."""
-        return None if self.closed else self.parts.flush.ticket(closed_only=closed_only)
+    def begin_flush(self, *, closed_only: bool = False, small_files: bool = False) -> FlushTicket | None:
+        """A ticket for syncing what is not on the disk yet; None if nothing is. Raises StorageError.
+
+        For the arguments see `FlushState.ticket`.
+        """
+        if self.closed:
+            return None
+        return self.parts.flush.ticket(closed_only=closed_only, small_files=small_files)
 
     def flushed(self, ticket: FlushTicket) -> None:
         """Take over a synced ticket: everything before its target is safe."""
         if self.parts.flush.flushed(ticket):
             self.parts.status.changed()
 
-    def flush(self) -> None:
+    def flush(self, *, small_files: bool = False) -> None:
         """Sync everything now. Raises StorageError."""
-        ticket = self.begin_flush()
+        ticket = self.begin_flush(small_files=small_files)
         if ticket is not None:
             try:
                 ticket.sync()
@@ -400,7 +405,7 @@ class PartitionLog:
         try:
             if clean:
                 self.save()
-                self.flush()
+                self.flush(small_files=True)
         except OSError as error:
             raise StorageError(f"{self.name} cannot be closed cleanly: {error}.") from error
         finally:

@@ -48,8 +48,11 @@ class LogStatus:
         self.dirty = False
 
     def changed(self) -> None:
-        """Ask the next checkpoint to include this log."""
-        if not self.dirty:
+        """Ask the next checkpoint to include this log.
+
+        A closed log never changes, whatever is still under way for it: another may have its name by then.
+        """
+        if not (self.dirty or self.closed):
             self.dirty = True
             self._tell()
 

@@ -61,7 +61,7 @@ class KnownState:
 NOTHING_KNOWN: Final = KnownState()
 
 
-def find_end(parts: LogParts, known: KnownState, now_ms: int) -> bool:
+def find_end(parts: LogParts, known: KnownState) -> bool:
     """Find the end of the log, with a scan if necessary. Return whether nothing can be missing.
 
     Raises OSError, StorageError.
@@ -76,10 +76,10 @@ def find_end(parts: LogParts, known: KnownState, now_ms: int) -> bool:
         _trust(parts, last, point)
         segments.end_at(point.end_offset)
         if point.producers:
-            parts.snapshots.restore(point.end_offset, now_ms)
+            parts.snapshots.restore(point.end_offset)
     else:
         clean = clean and not segments.size_bytes
-        _scan(parts, known, now_ms)
+        _scan(parts, known)
     end_offset = segments.end_offset
     flushed_offset = (
         end_offset if clean else min(max(known.flushed_offset, segments.start_offset), end_offset)
@@ -98,8 +98,10 @@ def _fits(parts: LogParts, point: Point, clean: bool) -> bool:
     segment = segments[number]
     if segment.size < point.position or point.end_offset < segments.start_offset:
         return False
-    if point.last_batch < 0 or (clean and point.position == segment.size):
+    if not point.position or (clean and point.position == segment.size):
         return True
+    if point.last_batch < 0:
+        return False
     for position, fields in walk(segment.open_file(), point.last_batch, point.position, verify=True):
         return (
             position + fields[1] + LOG_OVERHEAD == point.position
@@ -115,7 +117,7 @@ def _trust(parts: LogParts, segment: Segment, point: Point) -> None:
         raise StorageError(f"{parts.segments.name} ends at {point.end_offset}, before it starts.")
 
 
-def _scan(parts: LogParts, known: KnownState, now_ms: int) -> None:
+def _scan(parts: LogParts, known: KnownState) -> None:
     """Check all batches after the last point that is known to be good."""
     segments = parts.segments
     point = known.point
@@ -127,7 +129,7 @@ def _scan(parts: LogParts, known: KnownState, now_ms: int) -> None:
         first = max(0, segments.number_of(known.flushed_offset))
         end_offset, position = segments.bases[first], 0
     # Restore the producers' state at the point; the scan continues from there.
-    parts.snapshots.restore(end_offset, now_ms)
+    parts.snapshots.restore(end_offset)
     for number in range(first, len(segments)):
         segment = segments[number]
         hole = number > first and segment.base_offset != end_offset

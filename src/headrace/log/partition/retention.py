@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.log.errors import OffsetOutOfRangeError, StorageError
 from headrace.log.filesystem import FileSystem, read_file, write_atomically
 from headrace.log.partition.appending import roll
+from headrace.log.partition.leader_epochs import EPOCHS_FILE
 
 if TYPE_CHECKING:
     from headrace.log.partition.parts import LogParts
@@ -63,6 +64,7 @@ def delete_records_before(parts: LogParts, offset: int) -> None:
             segments.filesystem.sync_directory(segments.path)
     except OSError as error:
         raise StorageError(f"the start offset of {segments.name} cannot be written: {error}.") from error
+    parts.flush.wrote(f"{segments.path}/{START_FILE}")
     _move_start(parts, offset)
     _drop(parts, _before_start(parts), None)
 
@@ -139,6 +141,7 @@ def _move_start(parts: LogParts, offset: int) -> None:
         parts.flush.start_moved(offset)
         try:
             parts.epochs.start_moved(offset)
+            parts.flush.wrote(f"{parts.segments.path}/{EPOCHS_FILE}")
         except OSError as error:
             raise StorageError(f"the epochs of {parts.segments.name} cannot be written: {error}.") from error
     parts.status.changed()

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.log.producers.snapshots import snapshot_path
+
 if TYPE_CHECKING:
     from headrace.log.partition.parts import LogParts
+    from headrace.log.segments.segment import Segment
 
 
 class Point(NamedTuple):
@@ -20,7 +23,7 @@ class Point(NamedTuple):
     segment: int
     position: int
     last_batch: int
-    """Where the last batch begins, or -1. Recovery checks that the file has this batch."""
+    """Where the last batch begins, or -1 if there is none. Recovery checks that the file has this batch."""
     max_timestamp: int
     max_timestamp_offset: int
     producers: int
@@ -28,16 +31,35 @@ class Point(NamedTuple):
 
 
 def save(parts: LogParts) -> None:
-    """Write what is only in memory, so that a start need not read any batches. Raises OSError."""
-    if parts.segments.active.index is not None:
-        parts.segments.active.complete_indexes()
+    """Write what is only in memory, so that a start need not read any batches. Raises OSError.
+
+    A start checks offset and time indexes against the batches, and can build them again; it believes the
+    others, so that these must be synced before the mark of a clean stop.
+    """
+    active = parts.segments.active
+    if active.index is not None:
+        active.complete_indexes()
+        if active.transactions is None or len(active.transactions):
+            parts.flush.wrote(active.path("txnindex"))
     if parts.snapshots.batches_since:
         parts.snapshots.write()
         parts.snapshots.prune()
+        if len(parts.producers):
+            parts.flush.wrote(snapshot_path(parts.segments.path, parts.segments.end_offset))
+
+
+def _last_batch(segment: Segment) -> int:
+    if segment.tail_positions:
+        return segment.tail_positions[-1]
+    place = segment.locate(segment.end_offset - 1) if segment.size else None
+    return -1 if place is None else place.position
 
 
 def take_point(parts: LogParts) -> Point:
-    """Save the indexes of a log and, if due, its producers. Return the current point. Raises OSError."""
+    """Save the indexes of a log and, if due, its producers. Return the current point.
+
+    Raises OSError, StorageError.
+    """
     segment = parts.segments.active
     if segment.index is not None:
         segment.save_indexes()
@@ -47,7 +69,7 @@ def take_point(parts: LogParts) -> Point:
         segment.end_offset,
         segment.base_offset,
         segment.size,
-        segment.tail_positions[-1] if segment.tail_positions else -1,
+        _last_batch(segment),
         segment.max_timestamp if segment.timestamp_known else -1,
         segment.max_timestamp_offset if segment.timestamp_known else -1,
         len(parts.producers),

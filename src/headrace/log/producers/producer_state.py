@@ -319,8 +319,8 @@ class ProducerState:
             ],
         )
 
-    def load(self, content: bytes, now_ms: int | None = None) -> None:
-        """Replace the state with a snapshot, without producers that have expired at `now_ms`.
+    def load(self, content: bytes) -> None:
+        """Replace the state with a snapshot.
 
         Raises CorruptSnapshotError and then leaves the state unchanged.
         """
@@ -342,8 +342,6 @@ class ProducerState:
         self._producers = loaded
         first_offsets = ((each.transaction_first_offset, each.producer_id) for each in loaded.values())
         self.ongoing = {producer_id: offset for offset, producer_id in sorted(first_offsets) if offset >= 0}
-        if now_ms is not None:
-            self.remove_expired(now_ms)
 
 
 def _end_of(permission: Permission | None) -> TransactionEnd:

@@ -134,12 +134,13 @@ class ProducerSnapshots:
         if base_offset in self._offsets[:-1]:
             self._remove(base_offset)
 
-    def restore(self, end_offset: int, now_ms: int) -> None:
+    def restore(self, end_offset: int) -> None:
         """Restore the state before `end_offset` from a snapshot and the batches after it.
 
         Snapshots after `end_offset` belong to batches that are gone, and are removed. So are those before the
         first segment: the batches in between are deleted, and perhaps with them the end of a transaction
-        that the snapshot has open. Raises OSError, StorageError.
+        that the snapshot has open. No producer has expired yet: how long they are remembered is not known
+        before the logs are open. Raises OSError, StorageError.
         """
         first = self._segments.bases[0]
         for offset in [offset for offset in self._offsets if not first <= offset <= end_offset]:
@@ -147,7 +148,7 @@ class ProducerSnapshots:
         self._producers.clear()
         offset = self._segments.start_offset
         for candidate in reversed(self._offsets):
-            if self._load(candidate, self._producers, now_ms):
+            if self._load(candidate, self._producers):
                 offset = candidate
                 break
             self._remove(candidate)
@@ -158,15 +159,15 @@ class ProducerSnapshots:
     def load_before(self, offset: int, producers: ProducerState) -> int:
         """Load the newest snapshot at or before an offset into a state. Return its offset. Raises OSError."""
         for candidate in reversed(self._offsets):
-            if self._segments.bases[0] <= candidate <= offset and self._load(candidate, producers, None):
+            if self._segments.bases[0] <= candidate <= offset and self._load(candidate, producers):
                 return candidate
         return self._segments.start_offset
 
-    def _load(self, offset: int, producers: ProducerState, now_ms: int | None) -> bool:
+    def _load(self, offset: int, producers: ProducerState) -> bool:
         """Load a snapshot. Return False if it is damaged. Raises OSError."""
         path = self._path(offset)
         try:
-            producers.load(read_file(self._segments.filesystem, path), now_ms)
+            producers.load(read_file(self._segments.filesystem, path))
         except CorruptSnapshotError as error:
             _log.warning("ignoring %s: %s", path, error)
             return False

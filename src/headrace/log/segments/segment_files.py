@@ -13,6 +13,7 @@ counted here.
 from __future__ import annotations
 
 import resource
+import threading
 from collections import OrderedDict
 from typing import Final, NamedTuple, Protocol
 
@@ -27,9 +28,9 @@ _MOST_INDEX_BYTES: Final = 16 << 20
 
 
 class SegmentFile:
-    """A descriptor that closes itself."""
+    """A descriptor that closes itself. Whoever syncs it holds `syncing`."""
 
-    __slots__ = ("__weakref__", "descriptor", "filesystem", "path")
+    __slots__ = ("__weakref__", "descriptor", "filesystem", "path", "syncing")
 
     def __init__(
         self, filesystem: FileSystem, path: str, *, write: bool = True, create: bool = False
@@ -37,6 +38,7 @@ class SegmentFile:
         self.descriptor = -1
         self.filesystem = filesystem
         self.path = path
+        self.syncing = threading.Lock()
         self.descriptor = filesystem.open(path, write=write, create=create)
 
     def pread(self, size: int, position: int) -> bytes:

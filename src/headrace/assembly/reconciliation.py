@@ -1,0 +1,97 @@
+"""`headrace reconcile`: finds the hops of a platform and what was recorded about them, and compares.
+
+Needs the log and, for tables, the lake's files; the platform may be running or not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from headrace.client.cluster import Cluster
+from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
+from headrace.lake.layout import TableLayout
+from headrace.pipeline import marketplace
+from headrace.pipeline.catalogue.catalogue import Catalogue
+from headrace.pipeline.catalogue.statement_log import StatementLog
+from headrace.pipeline.rules.planning import plan_again
+from headrace.pipeline.runs.commit_log import read_histories
+from headrace.reconcile.findings import Basis, Finding
+from headrace.reconcile.hops import QueryHop, hop_of, lake_hop_of
+from headrace.reconcile.reconciling import Reconciler, Recorded
+from headrace.reconcile.recorded import Offsets
+
+# Maintenance may have added commits without positions.
+_COMMITS: Final = 50
+
+
+class Reconciliation:
+    """One reconciliation of one platform."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises HeadraceError if the log cannot be read."""
+        self._settings = settings
+        self._cluster = Cluster(settings.bootstrap)
+        self._catalogue = _catalogue(settings)
+        self._lake = marketplace.lake_plan(settings)
+
+    def run(self, *, is_full: bool) -> Iterator[Finding]:
+        """A finding for each query and each table. Raises HeadraceError if something cannot be read."""
+        assert self._lake.lake_table is not None
+        recorded = _recorded(self._cluster, self._lake.lake_table)
+        hops: list[QueryHop] = []
+        for query in self._catalogue.queries.values():
+            try:
+                hops.append(hop_of(query.id, plan_again(query.statement, query.id, self._catalogue)))
+            except HeadraceError as error:
+                yield Finding(
+                    query=query.id,
+                    source=", ".join(query.sources),
+                    sink=query.sink,
+                    basis=Basis.NOTHING,
+                    unchecked=f"It cannot be planned: {error}",
+                )
+        reconciler = Reconciler(self._cluster, self._settings.lake_dir, recorded)
+        yield from reconciler.run(hops, [lake_hop_of(self._lake)], is_full=is_full)
+
+
+def _catalogue(settings: Settings) -> Catalogue:
+    log = StatementLog(settings.bootstrap)
+    log.start()
+    try:
+        return log.catalogue
+    finally:
+        log.stop()
+
+
+def _recorded(cluster: Cluster, table: TableLayout) -> Recorded:
+    histories = read_histories(cluster)
+    return Recorded(
+        points={query: known.commits for query, known in histories.items()},
+        began={query: known.start.positions for query, known in histories.items() if known.start is not None},
+        tables={table.name: _positions(table)},
+    )
+
+
+def _positions(table: TableLayout) -> Offsets:
+    """How far the newest version of the table has read its topic, by topic id; nothing if it does not say."""
+    try:
+        commits = DeltaTable(str(table.path)).history(limit=_COMMITS)
+    except TableNotFoundError:
+        return {}
+    for commit in commits:
+        try:
+            content: Any = json.loads(commit.get("userMetadata") or "")
+        except ValueError:
+            continue
+        if isinstance(content, dict) and isinstance(positions := content.get("positions"), dict):
+            return {
+                topic_id: {int(number): offset for number, offset in offsets.items()}
+                for topic_id, offsets in positions.items()
+            }
+    return {}

@@ -1,0 +1,78 @@
+"""Reconciling a platform whose statements are real, and whose derived records were made by hand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from headrace.client.cluster import Cluster
+from headrace.core.settings import Settings
+from headrace.lake.coordinates import SOURCE_HEADER
+from headrace.pipeline import marketplace
+from headrace.testing import EmbeddedBroker
+from tests.gateway_process import gateway_settings, run_gateway
+from tests.query.records import create_topic, produce
+
+QUERY = "CSAS_EVENTS_AVRO_1"
+
+
+@pytest.fixture
+def log() -> Iterable[EmbeddedBroker]:
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+def derive(bootstrap: str, offsets: Iterable[int]) -> None:
+    source = Cluster(bootstrap).lookup(["events"])["events"].topic_id
+    headers = ([(SOURCE_HEADER, f"{QUERY}/{source}/0/{offset}/0")] for offset in offsets)
+    produce(bootstrap, "events_avro", [{"value": b"x", "headers": each} for each in headers])
+
+
+def reconcile(settings: Settings, *flags: str) -> tuple[int, dict[str, dict[str, object]]]:
+    command = [
+        str(Path(sys.executable).with_name("headrace")),
+        *("reconcile", "--json", "--engine", "external", *flags),
+        *("--bootstrap-servers", settings.bootstrap, "--data-dir", str(settings.data_dir)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.returncode, {finding["query"]: finding for finding in json.loads(done.stdout)}
+
+
+def test_the_statements_of_a_platform_are_compared(log: EmbeddedBroker, tmp_path: Path) -> None:
+    settings = gateway_settings(tmp_path, log.bootstrap)
+    create_topic(log.bootstrap, "events")
+    statements = (
+        marketplace.statements("events")
+        + "CREATE TABLE N AS SELECT user_id, COUNT(*) AS n FROM events GROUP BY user_id;"
+    )
+    with run_gateway(settings) as gateway:
+        gateway.wait_until("ready")
+        answer = httpx.post(
+            f"{gateway.statements}/ksql", json={"ksql": statements}, timeout=60, trust_env=False
+        )
+        assert answer.status_code == httpx.codes.OK, answer.text
+    for topic in ("events_avro", "events_dlq", "N"):
+        if Cluster(log.bootstrap).topic(topic) is None:
+            create_topic(log.bootstrap, topic)
+    produce(log.bootstrap, "events", [{"value": b"{}"}] * 10)
+    derive(log.bootstrap, range(7))
+    code, found = reconcile(settings)
+    assert code == 0
+    assert found[QUERY]["waiting"] == 3, "nobody has recorded a position behind them: they are on their way"
+    assert (found[QUERY]["accepted"], found[QUERY]["written"]) == (10, 7)
+    (aggregate,) = [finding for query, finding in found.items() if query.startswith("CTAS_N")]
+    assert "many records" in str(aggregate["unchecked"])
+    assert "does not say" in str(found["events-to-lake"]["unchecked"])
+    derive(log.bootstrap, [3])
+    code, found = reconcile(settings)
+    assert code == 1
+    (double,) = found[QUERY]["doubles"]  # type: ignore[misc]
+    assert double["times"] == 2
+    assert double["id"].endswith("/0/3/0")
