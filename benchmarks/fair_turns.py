@@ -54,7 +54,7 @@ FIGURES: Final = (
 )
 CLAIMS: Final = (Claim(figure="lake behind, worst", of="subject", bound="at most", target=10),)
 COPY: Final = "CREATE STREAM fair_{n} WITH (VALUE_FORMAT = 'AVRO') AS SELECT * FROM events EMIT CHANGES;"
-FILTER: Final = """CREATE STREAM fair_{n} AS SELECT user_id, event_type, server_time FROM events
+FILTER: Final = """CREATE STREAM fair_{n} AS SELECT user_key, user_id, event_type, server_time FROM events
   WHERE server_time <> 'never' EMIT CHANGES;"""
 COUNT: Final = """CREATE TABLE fair_{n} AS SELECT event_type, COUNT(*) AS events FROM events
   GROUP BY event_type EMIT CHANGES;"""

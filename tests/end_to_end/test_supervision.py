@@ -113,7 +113,7 @@ def test_a_log_that_does_not_answer_is_noticed(platform: Platform) -> None:
 def test_lag_is_told_and_a_query_that_fails_for_ever_is_not_green(platform: Platform) -> None:
     answer = httpx.post(
         f"{platform.statements_url}/ksql",
-        json={"ksql": "CREATE STREAM of_supervision AS SELECT user_id FROM events EMIT CHANGES;"},
+        json={"ksql": "CREATE STREAM of_supervision AS SELECT user_key, user_id FROM events EMIT CHANGES;"},
         timeout=60,
         trust_env=False,
     ).json()

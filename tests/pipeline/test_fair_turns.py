@@ -77,21 +77,24 @@ def test_one_without_a_turn_is_not_at_work_and_its_last_batch_stays(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    # Its tasks take a while, so that one can be seen.
+    slow = numbers.selectExpr("java_method('java.lang.Thread', 'sleep', 200L * (value + 1 - value))")
     with in_pool(spark, STATEMENTS_POOL):
-        writer = numbers.writeStream.format("noop").trigger(processingTime="0 seconds")
+        writer = slow.writeStream.format("noop").trigger(processingTime="0 seconds")
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     try:
         _until(lambda: (found := last_batch(query, None)) is not None and found.batch > 1, query)
         _until(lambda: is_at_work(query), query)
         # In a pool that comes first, so that the query gets no slot.
         with ThreadPoolExecutor(1) as pool:
-            hog = pool.submit(_sleep_in_tasks, spark, REAL_TIME_POOL, SLOTS, 4000)
+            hog = pool.submit(_sleep_in_tasks, spark, REAL_TIME_POOL, SLOTS, 6000)
             _wait_until_taken(spark)
+            _until(lambda: not is_at_work(query), query)
             before = last_batch(query, None)
-            assert not is_at_work(query)
             time.sleep(1)
-            assert not hog.done()
+            assert not is_at_work(query)
             assert last_batch(query, before) is before
+            assert not hog.done(), "the test proves nothing"
         _until(lambda: last_batch(query, before) is not before, query)
     finally:
         query.stop()

@@ -37,6 +37,10 @@ from headrace.pipeline.statements.tree import SourceKind
 logger = logging.getLogger(__name__)
 
 _LARGEST_BATCH: Final = 200_000
+# A consumer that has read a batch to its end leaves a fetch waiting at the broker, and a task of the next
+# batch first asks for offsets on the same connection: with Kafka's 500 ms it would hold its slot that long,
+# doing nothing.
+_MICRO_BATCH_READER: Final = {"kafka.fetch.max.wait.ms": "20"}
 
 
 class TopicInputs:
@@ -131,6 +135,7 @@ class TopicInputs:
             # If data expires before it is read, the query fails instead of skipping it silently.
             "failOnDataLoss": "true",
             "includeHeaders": "true",
+            **({} if self.mode.name == REAL_TIME else _MICRO_BATCH_READER),
         }
 
     def _keep_refreshed(self, copy: TableCopy, topic: TopicIdentity) -> None:

@@ -78,16 +78,18 @@ def last_batch(handle: StreamingQuery, known: BatchEnd | None) -> BatchEnd | Non
         text = source.endOffset()
         for topic, offsets in (json.loads(text) if text else {}).items():
             # Another source than Kafka's, of which there is none but in tests, has offsets of its own kind.
-            if isinstance(offsets, dict):
-                positions[topic] = {int(partition): int(offset) for partition, offset in offsets.items()}
+            for partition, offset in offsets.items() if isinstance(offsets, dict) else ():
+                # A topic that is read twice is read up to the lower of the two.
+                known_offset = positions.setdefault(topic, {}).get(int(partition), offset)
+                positions[topic][int(partition)] = min(int(offset), known_offset)
     return BatchEnd(batch=batch, positions=positions)
 
 
 def is_at_work(handle: StreamingQuery) -> bool:
     """Whether a task of the query runs at this moment."""
-    run = handle.runId
     tracker = handle._jsq.sparkSession().sparkContext().statusTracker()
-    for job in tracker.getJobIdsForGroup(run):
+    # Spark's group of a query's jobs is its run; of ended jobs it knows some, too.
+    for job in set(tracker.getJobIdsForGroup(handle.runId)) & set(tracker.getActiveJobIds()):
         info = tracker.getJobInfo(job)
         for stage in info.get().stageIds() if info.isDefined() else ():
             found = tracker.getStageInfo(stage)

@@ -53,6 +53,9 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.cleaner.periodicGC.interval": "10min",
     "spark.scheduler.mode": "FAIR",
+    # A query keeps a consumer for each partition it reads. With more of them than this (64 by default) their
+    # connections are closed and made again all the time.
+    "spark.kafka.consumer.cache.capacity": "1024",
 }
 
 _JAVA_OPTIONS: Final = (
