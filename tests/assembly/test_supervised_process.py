@@ -92,16 +92,18 @@ def test_the_wait_before_a_restart_grows_and_starts_anew_after_health(
         bench.step_until(process, "restarting")
         assert process.retry_at - bench.clock.now == pytest.approx(delay)
         assert process.state.restarts == deaths
-        expected = f"ValueError: nothing good; again in {delay:g} s"
-        if deaths >= RestartPolicy().attempts:
-            expected = f"failed {deaths} times in a row: {expected}; its log is {process.log_path}"
-        assert process.state.detail == expected
+        why = "ValueError: nothing good"
+        broken = deaths >= RestartPolicy().attempts
+        if broken:
+            why = f"failed {deaths} times in a row: {why}; its log is {process.log_path}"
+        assert process.state.detail == f"{why}; again in {delay:g} s"
         bench.clock.now = process.retry_at - 0.01
         process.step(may_start=True)
         assert (process.state.state, process.state.pid) == ("restarting", None)
         bench.clock.now = process.retry_at
         process.step(may_start=True)
         assert process.state.state == "starting"
+        assert process.state.detail == (why if broken else ""), "the reason stays while it is started again"
     bench.step_until(process, "restarting")
     fakes.spec("crashing", GOOD)
     bench.clock.now = process.retry_at

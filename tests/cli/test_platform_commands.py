@@ -199,7 +199,9 @@ def test_up_goes_on_without_one_that_is_broken_and_status_says_so(
     wait_until(lambda: _states(settings) == {"one": "running", "poor": "restarting"}, "one of two runs")
     status = platform.run("status")
     assert status.returncode == 1
-    assert "There is no Java. Install one.; again in 10 s" in " ".join(status.stdout.split())
+    shown = " ".join(status.stdout.split())
+    assert "failed: There is no Java. Install one.; its log is" in shown
+    assert "again in 10 s" in shown
     assert up.poll() is None
 
 

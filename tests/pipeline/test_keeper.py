@@ -43,6 +43,7 @@ class Query:
         self.handle = Handle()
         self.reason = ""
         self.error: HeadraceError | None = None
+        self.no_start: Exception | None = None
 
     def outdated(self) -> str:
         if self.error is not None:
@@ -52,6 +53,8 @@ class Query:
     def make_topics(self, cluster: Cluster) -> None: ...
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:  # noqa: ARG002 - of the interface
+        if self.no_start is not None:
+            raise self.no_start
         self.handle = Handle()
         handle: Any = self.handle
         running = RunningQuery(handle, "real-time", nullcontext(), mode_reason="it keeps no state")
@@ -132,3 +135,16 @@ def test_one_that_fails_again_and_again_is_failing_even_while_it_runs() -> None:
     assert said[-1].is_failing
     keeper.tick(TOPICS, now + 61)
     assert (said[-1].state, said[-1].failures, said[-1].message) == ("RUNNING", 0, "")
+
+
+def test_whatever_happens_when_a_query_starts_ends_no_other() -> None:
+    query, said = Query(), list[QueryStatus]()
+    nothing: Any = None
+    keeper = QueryKeeper(query, cluster=nothing, on_status=said.append, wall_clock_ms=lambda: 1)
+    query.no_start = FileExistsError(17, "File exists")
+    keeper.tick(TOPICS, 0.0)
+    assert (said[-1].state, said[-1].failures) == ("FAILED", 1)
+    assert "File exists" in said[-1].message
+    query.no_start = None
+    keeper.tick(TOPICS, 100.0)
+    assert said[-1].state == "RUNNING"

@@ -155,10 +155,9 @@ class SupervisedProcess:
             self._died(f"cannot be started: {error.strerror}")
             return
         self._ready_at = self._failed_at = self._stuck_since = None
-        self.hopeless = False
         self._deadline = self._clock() + self.spec.start_seconds
         _log.info("%s started as pid %d", self.spec.name, self._popen.pid)
-        self._enter("starting", "")
+        self._enter("starting", self._with_failures(""))
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         announcements.forget(self._settings, self.spec.name)
@@ -201,7 +200,7 @@ class SupervisedProcess:
             if now >= self._deadline and self._ready_at is None:
                 self._kill_useless(popen, f"not ready after {self.spec.start_seconds:g} s")
             elif own_word is not None:
-                self._enter("starting", own_word.detail)
+                self._enter("starting", self._with_failures(own_word.detail))
         elif own_word.state == "ready":
             self._ready_at = self._ready_at if self._ready_at is not None else now
             self._failed_at = None
@@ -239,6 +238,7 @@ class SupervisedProcess:
         except subprocess.TimeoutExpired:
             self._enter(self._phase, f"{reason}; was killed, but has not ended yet")
             return
+        self.hopeless = False
         self._clean_up(popen.pid)
         self._died(reason)
 
@@ -253,11 +253,15 @@ class SupervisedProcess:
         self._ready_at = None
         self.retry_at = self._clock() + delay
         _log.warning("%s died (%s); restarting it in %g s", self.spec.name, reason, delay)
-        detail = f"{reason}; again in {delay:g} s"
+        self._enter("restarting", self._with_failures(f"again in {delay:g} s", reason))
+
+    def _with_failures(self, detail: str, reason: str = "") -> str:
+        """What it says or does, and for one that is broken why: also while it is started again."""
+        known = reason
         if self.broken:
-            again = f"failed {self.deaths.in_a_row} times in a row: " if self.deaths.in_a_row > 1 else ""
-            detail = f"{again}{detail}; its log is {self.log_path}"
-        self._enter("restarting", detail)
+            times = f"failed {self.deaths.in_a_row} times in a row" if self.deaths.in_a_row > 1 else "failed"
+            known = f"{times}: {self.reason}; its log is {self.log_path}"
+        return "; ".join(text for text in (known, detail) if text)
 
     def _ended(self, code: int) -> None:
         if self._popen is not None:

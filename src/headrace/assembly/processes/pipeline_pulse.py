@@ -2,12 +2,11 @@
 
 Its own thread asks the JVM every second. Invariant: a JVM that does not answer, or a loop that has not turned
 for `LOOP_SECONDS`, means no signs. Starting or stopping one query may take long, so the loop says after each
-that it turns. Never ends anything.
+that it turns, and learns then if the JVM has ended. Never ends anything itself.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -15,13 +14,12 @@ from types import TracebackType
 from typing import Final
 
 from headrace.assembly.signs_of_life import SIGN_SECONDS, SignOfLife
+from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 
 # A query that stops waits for its batch, and one that starts reads what its predecessor wrote.
 LOOP_SECONDS: Final = 300.0
 _JOIN_SECONDS: Final = 2.0
-
-_log = logging.getLogger(__name__)
 
 
 class Pulse:
@@ -31,12 +29,15 @@ class Pulse:
         self._sign = SignOfLife(settings, process)
         self._ask_jvm = ask_jvm
         self._turned = time.monotonic()
+        self._lost = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
 
     def turned(self) -> None:
-        """The loop turns."""
+        """The loop turns. Raises if the JVM is gone: only a new process gets a new one."""
         self._turned = time.monotonic()
+        if self._lost:
+            raise HeadraceError("pipeline_failed", f"Spark's JVM is gone: {self._lost}")
 
     def __enter__(self) -> Pulse:
         self._sign.give()
@@ -60,7 +61,7 @@ class Pulse:
             try:
                 self._ask_jvm()
             except Exception as error:
-                # Whatever py4j raises when the JVM is gone. The loop meets it too, and ends the process.
-                _log.warning("the JVM does not answer: %s", error)
+                # Whatever py4j raises when the JVM is gone. The loop ends the process.
+                self._lost = str(error) or type(error).__name__
                 return
             self._sign.give()

@@ -168,6 +168,11 @@ class QueryKeeper:
         except HeadraceError as error:
             self._failed(str(error), now)
             return
+        except Exception as error:
+            # What one query meets when it starts, such as a folder it cannot use, must not end the others.
+            logger.exception("Query %s cannot be started.", self._query.name)
+            self._failed(f"It cannot be started: {error!r}", now)
+            return
         self._mode, self._mode_reason = self._running.mode, self._running.mode_reason
         self._topics = topics
         self._started_at = now

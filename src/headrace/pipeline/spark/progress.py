@@ -80,8 +80,8 @@ def last_batch(handle: StreamingQuery, known: BatchEnd | None) -> BatchEnd | Non
             # Another source than Kafka's, of which there is none but in tests, has offsets of its own kind.
             for partition, offset in offsets.items() if isinstance(offsets, dict) else ():
                 # A topic that is read twice is read up to the lower of the two.
-                known_offset = positions.setdefault(topic, {}).get(int(partition), offset)
-                positions[topic][int(partition)] = min(int(offset), known_offset)
+                of_topic = positions.setdefault(topic, {})
+                of_topic[int(partition)] = min(int(offset), of_topic.get(int(partition), int(offset)))
     return BatchEnd(batch=batch, positions=positions)
 
 
