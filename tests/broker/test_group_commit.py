@@ -17,6 +17,7 @@ from headrace.log.folder.data_folder import DataFolder
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from headrace.wire.records import Record, build_batch
+from tests.log.batches import contents
 
 pytestmark = pytest.mark.anyio
 
@@ -108,14 +109,50 @@ async def test_interval_syncs_without_being_waited_for(logs: DataFolder) -> None
         await until_flushed(log)
 
 
-@pytest.mark.parametrize("config", [LogConfig(flush_messages=3), LogConfig(flush_ms=10)])
-async def test_a_topic_can_ask_for_syncs_of_its_own(logs: DataFolder, config: LogConfig) -> None:
+async def test_a_topic_can_ask_for_syncs_at_intervals_of_its_own(logs: DataFolder) -> None:
     log = logs.topics["t"].partitions[0]
-    log.configure(config)
+    log.configure(LogConfig(flush_ms=10))
     async with committing(logs, "os") as commit:
         for _ in range(3):
             assert commit.appended(log, append(log)) is None
         await until_flushed(log)
+
+
+@pytest.mark.parametrize("policy", ["os", "interval"])
+async def test_the_record_that_reaches_flush_messages_is_answered_after_the_sync(
+    tmp_path: Path, disk: FaultyFileSystem, policy: FsyncPolicy
+) -> None:
+    """As in Kafka, which syncs in the append: with flush.messages=1 all that was answered survives."""
+    logs = DataFolder.open(tmp_path / "data", reserving=True, filesystem=disk)
+    logs.create_topic("t", 1, {}, LogConfig(flush_messages=3))
+    (log,) = logs.topics["t"].partitions
+    async with committing(logs, policy, interval_ms=60_000) as commit:
+        await waited(commit.appended(log, append(log)))
+        assert log.flushed_offset == 0, "the first record waits for its reservation only"
+        assert commit.appended(log, append(log)) is None
+        disk.refuse_sync = True
+        with pytest.raises(StorageError):
+            await waited(commit.appended(log, append(log)))
+        disk.refuse_sync = False
+        await waited(commit.appended(log, append(log)))
+        assert log.flushed_offset == log.high_water_mark == 4
+        assert commit.appended(log, append(log)) is None
+        disk.power_loss()
+    logs.abandon()
+    logs = DataFolder.open(tmp_path / "data", reserving=True, filesystem=FaultyFileSystem())
+    assert len(contents(logs.topics["t"].partitions[0])) == 4
+    logs.close()
+
+
+async def test_a_record_that_is_synced_needs_no_reservation(tmp_path: Path, disk: FaultyFileSystem) -> None:
+    logs = DataFolder.open(tmp_path / "data", reserving=True, filesystem=disk)
+    logs.create_topic("t", 1, {}, LogConfig(flush_messages=1))
+    (log,) = logs.topics["t"].partitions
+    async with committing(logs, "os") as commit:
+        for number in range(1, 2_000):
+            await waited(commit.appended(log, append(log)))
+            assert log.flushed_offset == log.high_water_mark == number
+    logs.close()
 
 
 async def test_without_a_wish_nothing_is_synced(logs: DataFolder) -> None:

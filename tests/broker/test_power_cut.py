@@ -149,3 +149,13 @@ def test_a_compacted_topic_with_a_hole_is_compacted(broker: PowerCutBroker) -> N
         time.sleep(0.2)
     # The last segment is not compacted, so the record before it may still be there.
     assert found[-1] == "after 2"
+
+
+def test_what_a_topic_with_flush_messages_has_answered_survives(broker: PowerCutBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config={"flush.messages": "1"})])[TOPIC].result(30)
+    values = [f"{number}" for number in range(20)]
+    produce(broker.bootstrap, *values)
+    broker.cut_power()
+    broker.start()
+    assert visible(broker.bootstrap) == values

@@ -4,7 +4,10 @@
                     a sync share the next one (group commit)
     fsync=interval  everything appended is synced every `fsync_interval_ms`
     fsync=os        as Kafka's default: the operating system writes back; topics can ask for more with
-                    flush.messages and flush.ms
+                    flush.ms
+
+A topic can also ask for a sync after so many records, with flush.messages. The request that reaches this
+number is answered after the sync, as in Kafka.
 
 With the last two, a power loss may take records that were answered, but never gives their offsets to others:
 `offset_reserving` reserves them ahead.
@@ -49,7 +52,9 @@ class GroupCommit:
         self._interval_seconds = interval_ms / 1000 if policy == "interval" else None
         self._flushed = flushed
         self._waiting: dict[PartitionLog, list[tuple[int, asyncio.Future[None]]]] = {}
+        # To be synced now, and when the interval is over.
         self._dirty: set[PartitionLog] = set()
+        self._later: set[PartitionLog] = set()
         self._timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self._wanted = asyncio.Event()
         self._reserving: Final = ReservingAhead(reserving, flushed)
@@ -73,30 +78,32 @@ class GroupCommit:
     async def stop(self) -> None:
         """Sync what is not synced yet, then stop."""
         await self.kill()
+        self._dirty |= self._later
         if self._dirty:
             await self._sync(self._take())
 
     def appended(self, log: PartitionLog, last_offset: int) -> asyncio.Future[None] | None:
         """Records up to `last_offset` were written. Returns a future if their producer has to wait."""
         if self._always:
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.setdefault(log, []).append((last_offset, future))
-            self._dirty.add(log)
-            self._wanted.set()
-            return future
-        if self._interval_seconds is not None:
-            self._dirty.add(log)
-        else:
-            self._follow_topic(log)
-        return self._reserving.ask(log, last_offset) if last_offset >= log.reservation.ask_at else None
-
-    def _follow_topic(self, log: PartitionLog) -> None:
+            return self._after_sync(log, last_offset)
         config = log.config
         if config.flush_messages != _NEVER and log.end_offset - log.flushed_offset >= config.flush_messages:
-            self._request(log)
+            if last_offset >= log.reservation.ask_at:
+                self._reserving.ask_ahead(log)
+            return self._after_sync(log, last_offset)
+        if self._interval_seconds is not None:
+            self._later.add(log)
         elif config.flush_ms != _NEVER and log not in self._timers:
             loop = asyncio.get_running_loop()
             self._timers[log] = loop.call_later(config.flush_ms / 1000, self._request, log)
+        return self._reserving.ask(log, last_offset) if last_offset >= log.reservation.ask_at else None
+
+    def _after_sync(self, log: PartitionLog, last_offset: int) -> asyncio.Future[None]:
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(log, []).append((last_offset, future))
+        self._dirty.add(log)
+        self._wanted.set()
+        return future
 
     def _request(self, log: PartitionLog) -> None:
         if (timer := self._timers.pop(log, None)) is not None:
@@ -105,15 +112,20 @@ class GroupCommit:
         self._wanted.set()
 
     async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        over = None if self._interval_seconds is None else loop.time() + self._interval_seconds
         while True:
-            if self._interval_seconds is not None:
-                await asyncio.sleep(self._interval_seconds)
-            else:
-                await self._wanted.wait()
+            try:
+                async with asyncio.timeout_at(over):
+                    await self._wanted.wait()
+            except TimeoutError:
+                self._dirty |= self._later
+                self._later.clear()
+                over = loop.time() + (self._interval_seconds or 0)
             self._wanted.clear()
             if self._dirty:
                 # Shielded: a running sync is completed even if the broker stops.
-                self._syncing = asyncio.get_running_loop().create_task(self._sync(self._take()))
+                self._syncing = loop.create_task(self._sync(self._take()))
                 await asyncio.shield(self._syncing)
 
     def _take(self) -> set[PartitionLog]:

@@ -40,15 +40,18 @@ class ReservingAhead:
 
     def ask(self, log: PartitionLog, last_offset: int) -> asyncio.Future[None] | None:
         """Reserve more for a log. Returns a future if records up to `last_offset` have to wait for it."""
-        self._asking.add(log)
-        loop = asyncio.get_running_loop()
-        if self._task is None and not self._stopped:
-            self._task = loop.create_task(self._write_all(), name="reserve offsets")
+        self.ask_ahead(log)
         if last_offset < log.high_water_mark:
             return None
-        future = loop.create_future()
+        future = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(log, []).append((last_offset, future))
         return future
+
+    def ask_ahead(self, log: PartitionLog) -> None:
+        """Reserve more for a log whose producers wait for a sync anyway."""
+        self._asking.add(log)
+        if self._task is None and not self._stopped:
+            self._task = asyncio.get_running_loop().create_task(self._write_all(), name="reserve offsets")
 
     async def stop(self) -> None:
         """Finish the write that is under way and start no other."""
@@ -96,7 +99,7 @@ class ReservingAhead:
 
     def _try_again(self, log: PartitionLog) -> None:
         if not (log.closed or self._stopped):
-            self.ask(log, log.start_offset - 1)
+            self.ask_ahead(log)
 
 
 def _refuse(waiting: list[tuple[int, asyncio.Future[None]]], failure: LogError) -> None:

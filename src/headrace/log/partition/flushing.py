@@ -226,6 +226,7 @@ class FlushState:
         if ticket.target_offset < self.flushed_offset:
             return False
         self.flushed_offset = ticket.target_offset
+        self._reservation.synced(ticket.target_offset)
         self._flushed_place = (ticket.target_offset, ticket.segment, ticket.position)
         if ticket.segment is self._segments.active:
             self.closed_segments_wait = False

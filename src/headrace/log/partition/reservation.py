@@ -4,10 +4,10 @@ Without a sync a record can get lost in a power loss after it was acknowledged o
 come back with another record. So offsets are reserved ahead on the disk (`folder/reservations`), and after a
 power loss the log continues behind its reservation (`hole`).
 
-Owns the reservation of one log. Invariants: every offset below `bound` is reserved durably; a batch with an
-offset from `bound` on is held: neither acknowledged nor readable until the reservation has caught up.
-`ask_at` is where the next reservation is due, early enough for it to be written in the background. A log with
-`fsync` always shows only synced records and needs none: nothing is ever held there.
+Owns the reservation of one log. Invariants: every offset below `bound` is reserved durably, or its record is
+synced; a batch with an offset from `bound` on is held: neither acknowledged nor readable until the bound has
+passed it. `ask_at` is where the next reservation is due, early enough for it to be written in the background.
+A log with `fsync` always shows only synced records and needs none: nothing is ever held there.
 
 Byte format: none. Crash behaviour: that of `folder/reservations`. Who may call: the partition log and its
 parts, the data folder. Never writes, and never reads the clock.
@@ -44,6 +44,7 @@ class Reservation:
         """Hold batches beyond `bound` from now on. The log must not go beyond it yet."""
         assert end_offset <= bound
         self._asked_end = end_offset
+        self.bound = bound
         self.grant(bound)
 
     def hold(self, base_offset: int, last_offset: int) -> None:
@@ -65,8 +66,17 @@ class Reservation:
 
     def grant(self, bound: int) -> None:
         """The bound is on the disk."""
-        self.bound = bound
-        self._held = [held for held in self._held if held[1] >= bound]
-        self.held_at = self._held[0][0] if self._held else UNLIMITED
+        self.bound = max(self.bound, bound)
+        self._release()
         # Half-way, so that there is time to write the next one.
         self.ask_at = bound - (bound - self._asked_end) // 2
+
+    def synced(self, offset: int) -> None:
+        """Records before an offset are on the disk themselves, and need no reservation."""
+        if offset > self.bound:
+            self.bound = offset
+            self._release()
+
+    def _release(self) -> None:
+        self._held = [held for held in self._held if held[1] >= self.bound]
+        self.held_at = self._held[0][0] if self._held else UNLIMITED
