@@ -7,8 +7,6 @@ writes come along, so that its runs never read what was in them before. Only ask
 
 from __future__ import annotations
 
-from typing import Final
-
 from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
 from headrace.lake.dead_letter_headers import dead_letter_topic
@@ -17,18 +15,16 @@ from headrace.pipeline.plan import QueryPlan, reads_of
 from headrace.pipeline.serving.session import Session
 from headrace.pipeline.statements.tree import SourceKind
 
-_OFFSET_RESET: Final = "auto.offset.reset"
-_LATEST: Final = "latest"
-
 
 def start_positions(
     cluster: Cluster, plan: QueryPlan, *, sink_topic: str, session: Session
 ) -> StartPositions:
     """Raises log_unavailable."""
     sources = [read.source for read in reads_of(plan.root)]
-    is_latest = session.properties.get(_OFFSET_RESET, _LATEST) == _LATEST
     # Tables are read from their beginning.
-    streams = {source.topic for source in sources if is_latest and source.kind is SourceKind.STREAM}
+    streams = {source.topic for source in sources if source.kind is SourceKind.STREAM}
+    if session.from_beginning:
+        streams.clear()
     written = {sink_topic, *(dead_letter_topic(source.topic) for source in sources)}
     topics = cluster.lookup(sorted(streams | written))
     ends = cluster.latest(topics.values())
