@@ -58,15 +58,21 @@ def test_the_statements_of_a_platform_are_compared(log: EmbeddedBroker, tmp_path
             f"{gateway.statements}/ksql", json={"ksql": statements}, timeout=60, trust_env=False
         )
         assert answer.status_code == httpx.codes.OK, answer.text
-    for topic in ("events_avro", "events_dlq", "N"):
+        produce(log.bootstrap, "events", [{"value": b"{}"}] * 4)
+        late = {"ksql": "CREATE STREAM late AS SELECT * FROM events;"}
+        answer = httpx.post(f"{gateway.statements}/ksql", json=late, timeout=60, trust_env=False)
+        assert answer.status_code == httpx.codes.OK, answer.text
+    for topic in ("events_avro", "events_dlq", "N", "LATE"):
         if Cluster(log.bootstrap).topic(topic) is None:
             create_topic(log.bootstrap, topic)
-    produce(log.bootstrap, "events", [{"value": b"{}"}] * 10)
+    produce(log.bootstrap, "events", [{"value": b"{}"}] * 6)
     derive(log.bootstrap, range(7))
     code, found = reconcile(settings)
     assert code == 0
     assert found[QUERY]["waiting"] == 3, "nobody has recorded a position behind them: they are on their way"
     assert (found[QUERY]["accepted"], found[QUERY]["written"]) == (10, 7)
+    (late_one,) = [finding for query, finding in found.items() if query.startswith("CSAS_LATE")]
+    assert late_one["waiting"] == 6, "it began behind the first four"
     (aggregate,) = [finding for query, finding in found.items() if query.startswith("CTAS_N")]
     assert "many records" in str(aggregate["unchecked"])
     assert "does not say" in str(found["events-to-lake"]["unchecked"])

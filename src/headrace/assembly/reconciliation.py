@@ -43,7 +43,7 @@ class Reconciliation:
     def run(self, *, is_full: bool) -> Iterator[Finding]:
         """A finding for each query and each table. Raises HeadraceError if something cannot be read."""
         assert self._lake.lake_table is not None
-        recorded = _recorded(self._cluster, self._lake.lake_table)
+        recorded = _recorded(self._cluster, self._catalogue, self._lake.lake_table)
         hops: list[QueryHop] = []
         for query in self._catalogue.queries.values():
             try:
@@ -69,11 +69,18 @@ def _catalogue(settings: Settings) -> Catalogue:
         log.stop()
 
 
-def _recorded(cluster: Cluster, table: TableLayout) -> Recorded:
+def _recorded(cluster: Cluster, catalogue: Catalogue, table: TableLayout) -> Recorded:
     histories = read_histories(cluster)
+    began: dict[str, Offsets] = {
+        query: known.start.positions for query, known in histories.items() if known.start is not None
+    }
+    # The statement knows better: a history also notes where a query began again.
+    began |= {
+        query.id: query.start.sources for query in catalogue.queries.values() if query.start is not None
+    }
     return Recorded(
         points={query: known.commits for query, known in histories.items()},
-        began={query: known.start.positions for query, known in histories.items() if known.start is not None},
+        began=began,
         tables={table.name: _positions(table)},
     )
 
