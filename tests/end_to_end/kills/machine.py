@@ -68,6 +68,24 @@ class Machine(Platform):
         self._broker.kill()
         self._broker.start()
 
+    def kill_driver_of_frozen_log(self) -> None:
+        """The log stands still with requests of the driver in its sockets, until the next one asks."""
+        os.kill(self._broker.pid, signal.SIGSTOP)
+        try:
+            self.kill_driver("Java")
+            wait_for(self._has_connected, "the next driver has connected")
+        finally:
+            os.kill(self._broker.pid, signal.SIGCONT)
+
+    def _has_connected(self) -> bool:
+        pid = self.pid(PIPELINE)
+        port = int(self.settings.bootstrap.rpartition(":")[2])
+        try:
+            connections = psutil.Process(pid).net_connections("tcp") if pid else []
+        except psutil.NoSuchProcess:
+            return False
+        return any(each.raddr and each.raddr.port == port for each in connections)
+
     def cut_power(self) -> None:
         self._supervisor.stop(at_once=True)
         self._broker.cut_power("some")

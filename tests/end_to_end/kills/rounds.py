@@ -7,8 +7,6 @@ The check uses nothing of the pipeline: it compares the output topics and the la
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from headrace.assembly.reconciliation import Reconciliation
 from headrace.client.cluster import Cluster
 from headrace.client.reading import TopicReader
 from tests.end_to_end.kills.expectations import Check, Found, checks, is_closing, once_each
@@ -28,7 +27,7 @@ from tests.running_platform import Platform, Stream, new_prefix, wait_for
 
 # Every kind in each dozen of rounds.
 DOZEN: Final = (
-    *("Python", "Java", "Python", "Java"),
+    *("Python", "Java", "Java", "frozen log"),
     *("log", "gateway", "log"),
     *("power", "power", "power"),
     *("folders", "folders"),
@@ -105,6 +104,8 @@ class Rounds:
             machine.kill_driver(kind)
         elif kind == "log":
             machine.kill_log()
+        elif kind == "frozen log":
+            machine.kill_driver_of_frozen_log()
         elif kind == "gateway":
             machine.wait_restarted("gateway", after=machine.kill("gateway"))
         else:
@@ -204,15 +205,13 @@ _TABLES: Final = frozenset(
 
 
 def reconciled(platform: Platform) -> None:
-    """`headrace reconcile` finds nothing missing and nothing double."""
-    done = subprocess.run(
-        [sys.executable, "-m", "headrace.cli.main", "reconcile", "--data-dir", platform.settings.data_dir],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    """`headrace reconcile` finds nothing missing, nothing double and nothing that waits."""
+
+    def wrong() -> list[str]:
+        findings = Reconciliation(platform.settings).run(is_full=True)
+        return [str(each) for each in findings if not each.is_clean or each.waiting]
+
+    wait_for(lambda: not wrong(), "reconcile agrees", explain=lambda: "\n".join(wrong()))
 
 
 def _expect_to_see_faults(output: OutputTopic, check: Check, records: Sequence[Found]) -> None:

@@ -21,8 +21,6 @@ class Query:
     # The first is for rows, the second, if there is one, for dead letters.
     sinks: tuple[str, ...]
     is_table: bool = False
-    # Its source is written by a query.
-    is_second: bool = False
 
     def derived(self, row: Row, origin: tuple[str, int, int]) -> list[tuple[str, int, Row]]:
         """Sink, ordinal and row of whatever comes from one record."""
@@ -43,10 +41,12 @@ class Query:
 
 
 FIRST = Query(name="first", source="events", sinks=("b", "letters"))
-SECOND = Query(name="second", source="b", sinks=("c",), is_second=True)
+SECOND = Query(name="second", source="b", sinks=("c",))
 OTHER = Query(name="other", source="events", sinks=("c",))
 TWIN = Query(name="twin", source="events", sinks=("c",))
 TABLE = Query(name="table", source="users", sinks=("t",), is_table=True)
+# The topic between two queries.
+CHAINED = "b"
 # In the order of the data.
 STATELESS = (FIRST, SECOND, OTHER, TWIN, TABLE)
 PARTITIONS = {"events": 2, "users": 1, "b": 2, "letters": 1, "c": 2, "t": 2, "counts": 2, "lake-letters": 1}

@@ -26,12 +26,19 @@ _KEYS = "ab"
 
 
 # Queries that run together. A few at a time meet more of what matters in the same number of steps.
-GROUPS: Sequence[Sequence[Query]] = ((FIRST,), (OTHER, TWIN), (TABLE,), (FIRST, SECOND), STATELESS)
+CHAIN = (FIRST, SECOND)
+GROUPS: Sequence[Sequence[Query]] = ((FIRST,), (OTHER, TWIN), (TABLE,), CHAIN, STATELESS)
 
 
 class Steps:
-    def __init__(self, without: Clause | None = None, *, queries: Sequence[Query] = STATELESS) -> None:
-        self.world = World(without, queries=queries)
+    def __init__(
+        self,
+        without: Clause | None = None,
+        *,
+        queries: Sequence[Query] = STATELESS,
+        cuts_chains: bool = False,
+    ) -> None:
+        self.world = World(without, queries=queries, cuts_chains=cuts_chains)
         self._values = 0
 
     def take(self, name: str, chance: Random) -> None:
@@ -204,10 +211,10 @@ WEIGHTS: Mapping[str, float] = {
 }
 
 
-def walk(seed: int, without: Clause | None = None) -> list[str]:
+def walk(seed: int, without: Clause | None = None, *, cuts_chains: bool = False) -> list[str]:
     """What is wrong after some steps at random. Each walk has likings of its own."""
     chance = Random(seed)
-    steps = Steps(without, queries=chance.choice(GROUPS))
+    steps = Steps(without, queries=CHAIN if cuts_chains else chance.choice(GROUPS), cuts_chains=cuts_chains)
     names = list(WEIGHTS)
     weights = [weight * chance.choice((0, 0.3, 1, 3)) for weight in WEIGHTS.values()]
     for name in chance.choices(names, weights, k=chance.randint(20, 80)):
