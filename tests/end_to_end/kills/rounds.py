@@ -19,9 +19,17 @@ from headrace.client.cluster import Cluster
 from headrace.client.reading import TopicReader
 from tests.end_to_end.kills.expectations import Check, Found, checks, is_closing, once_each
 from tests.end_to_end.kills.feed import Feed, Sent
-from tests.end_to_end.kills.machine import Machine
+from tests.end_to_end.kills.machine import SYNCED, Machine
 from tests.end_to_end.kills.output_reading import OutputReader
-from tests.end_to_end.kills.statements import EVENT_TOPIC, EVENTS, OUTPUTS, QUERIES, SOURCES, OutputTopic
+from tests.end_to_end.kills.statements import (
+    BETWEEN,
+    EVENT_TOPIC,
+    EVENTS,
+    OUTPUTS,
+    QUERIES,
+    SOURCES,
+    OutputTopic,
+)
 from tests.end_to_end.test_statements import Door
 from tests.running_platform import Platform, Stream, new_prefix, wait_for
 
@@ -62,6 +70,8 @@ class Rounds:
         for output in self._outputs:
             for statement in QUERIES[output.name]:
                 door.execute(statement)
+            if output.name in BETWEEN:
+                self._cluster.configure_topic(output.name, SYNCED)
 
     def next(self, kinds: Sequence[str] = DOZEN) -> None:
         """One kill, of the next kind in a random order of all."""

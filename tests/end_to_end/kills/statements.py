@@ -4,7 +4,8 @@ Behind some of them are others: a chain of two, and counts behind a stream, behi
 a look-up, which are right only if the topic between has every row once.
 
 The topics of the feed are synced with every record, so that a power cut takes nothing that was sent; what is
-derived from them, the commits and all else may come back shorter.
+derived from them, the commits and all else may come back shorter. So are the topics between two queries: a
+chain whose middle comes back shorter than its end is beyond what is promised.
 """
 
 from __future__ import annotations
@@ -134,6 +135,9 @@ EVENTS: Final = (
     "E.DEVICE_TYPE AS DEVICE_TYPE, SUBSTRING(E.SERVER_TIME, 0, 10) AS SERVER_DATE "
     "FROM EVENTS E LEFT JOIN USERS U ON E.USER_KEY = U.ID;",
 )
+
+# The topics that are read by another query.
+BETWEEN: Final = frozenset({"ORDERS_AVRO", "LINES", "OF_CUSTOMER", "COUNTS"})
 
 # The topics that are written from outside, with their partitions; compacted ones are tables.
 ROOTS: Final[Mapping[str, int]] = {
