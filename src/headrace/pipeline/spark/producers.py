@@ -20,7 +20,8 @@ from headrace.core.errors import HeadraceError
 
 # A task that was told to end may take a moment to notice.
 _STILL_SECONDS: Final = 0.25
-_PATIENCE_SECONDS: Final = 20.0
+# Other queries wait meanwhile; the start is tried again.
+_PATIENCE_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.05
 _ATTRIBUTES: Final = (
     "buffer-total-bytes",
