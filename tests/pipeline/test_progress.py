@@ -74,12 +74,14 @@ class Bench:
         # Where records really are; offsets beyond may be holes.
         self.records = [10**9, 10**9]
         self.peeks = 0
+        self.committed: dict[str, dict[int, int]] = {}
         cluster: Any = self
         self.watch = ProgressWatch(
             cluster,
             on_progress=lambda _query, progress: self.told.append(progress),
             wall_clock_ms=lambda: int(self.now * 1000),
             real_time_batch_seconds=BATCH_SECONDS,
+            committed=lambda _: self.committed,
             has_records=self._has_records,
             at_work=lambda _: self.busy,
         )
@@ -195,3 +197,11 @@ def test_a_restarted_query_starts_over() -> None:
     bench.keeper.restart("micro-batch")
     told = bench.run(STARVED_SECONDS - 1)
     assert told.starved == ""
+
+
+def test_before_its_first_batch_a_query_is_behind_by_what_earlier_runs_have_not_committed() -> None:
+    bench = Bench()
+    bench.ends = [500, 7]
+    bench.committed = {"i": {0: 100}, "former incarnation": {1: 3}}
+    assert bench.run(1).behind_records == 400
+    assert bench.run(STARVED_SECONDS + 2).starved

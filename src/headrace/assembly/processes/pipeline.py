@@ -103,6 +103,7 @@ def run(settings: Settings) -> int:
         on_progress=lambda query, found: statuses.write_progress(query, found, at=_wall_clock_ms()),
         wall_clock_ms=_wall_clock_ms,
         real_time_batch_seconds=settings.real_time_batch_seconds,
+        committed=lambda query: newest.positions if (newest := commits.history(query).newest) else {},
     )
     try:
         with Pulse(settings, "pipeline", ask_jvm=lambda: ask_jvm(spark)) as pulse:

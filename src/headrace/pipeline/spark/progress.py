@@ -160,7 +160,8 @@ class _Watched:
     advanced: float
     advanced_at: int
     end: BatchEnd | None = None
-    # Before its first batch: where its sources ended when it was first seen.
+    # Before its first batch: what the runs before it have committed, or where its sources ended when it was
+    # first seen.
     began: dict[str, dict[int, int]] = field(default_factory=dict)
     # As of the end of its last batch.
     behind_then: Behind = field(default_factory=Behind)
@@ -175,7 +176,9 @@ class _Watched:
 
 
 class ProgressWatch:
-    """Watches all queries of a pipeline process."""
+    """Watches all queries of a pipeline process. `committed` returns the positions that earlier runs of a
+    query have reached, by topic id.
+    """
 
     def __init__(
         self,
@@ -184,6 +187,7 @@ class ProgressWatch:
         on_progress: ProgressListener,
         wall_clock_ms: Callable[[], int],
         real_time_batch_seconds: float,
+        committed: Callable[[str], Positions] = lambda _: {},
         has_records: Callable[[Mapping[Partition, int]], bool] | None = None,
         at_work: Callable[[StreamingQuery], bool] = is_at_work,
     ) -> None:
@@ -191,6 +195,7 @@ class ProgressWatch:
         self._on_progress = on_progress
         self._wall_clock_ms = wall_clock_ms
         self._real_time_seconds = real_time_batch_seconds
+        self._committed = committed
         self._has_records = has_records or self._peek
         self._at_work = at_work
         self._ends = Ends()
@@ -227,7 +232,10 @@ class ProgressWatch:
         watched = self._watched.get(name)
         if watched is None or watched.run is not run:
             watched = _Watched(run=run, advanced=now, advanced_at=self._wall_clock_ms())
-            watched.began = {topic.name: self._ends.newest(topic) for topic in sources}
+            known = self._committed(name)
+            watched.began = {
+                topic.name: {**self._ends.newest(topic), **known.get(topic.topic_id, {})} for topic in sources
+            }
             self._watched[name] = watched
         end = last_batch(run.handle, watched.end)
         advanced = end is not None and end is not watched.end
