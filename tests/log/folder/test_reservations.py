@@ -55,6 +55,10 @@ def reserve(folder: DataFolder, *logs: PartitionLog) -> None:
     folder.reserving.granted(ticket)
 
 
+def folders(path: Path) -> list[str]:
+    return sorted(each.name for each in path.iterdir() if each.is_dir())
+
+
 def test_a_log_that_lost_records_continues_behind_its_reservation(tmp_path: Path) -> None:
     disk = FaultyFileSystem()
     folder, log = open_log(tmp_path / "data", disk)
@@ -128,13 +132,16 @@ def test_an_idle_log_is_not_touched_by_a_power_loss(tmp_path: Path) -> None:
     disk = FaultyFileSystem()
     folder = open_folder(tmp_path / "data", disk)
     folder.create_topic(TOPIC, 500, {}, SMALL)
-    append(folder, folder.topics[TOPIC].partitions[7], b"lost")
+    for number in (7, 8):
+        append(folder, folder.topics[TOPIC].partitions[number], b"lost")
     disk.power_loss()
+    # The first reservation has synced the names in the data folder, and with them only the first partition's.
+    assert folders(tmp_path / "data") == [f"{TOPIC}-7"]
     folder = open_folder(tmp_path / "data", FaultyFileSystem())
     ends = [log.end_offset for log in folder.topics[TOPIC].partitions]
-    assert ends[7] == 1 + FEWEST
-    assert sum(ends) == ends[7]
-    assert [each.name for each in (tmp_path / "data").iterdir() if each.is_dir()] == [f"{TOPIC}-7"]
+    assert ends[7] == ends[8] == 1 + FEWEST
+    assert sum(ends) == 2 * ends[7]
+    assert folders(tmp_path / "data") == [f"{TOPIC}-7", f"{TOPIC}-8"]
     folder.close()
 
 
@@ -178,19 +185,19 @@ def test_deleted_records_stay_deleted_behind_the_hole(tmp_path: Path) -> None:
     folder.close()
 
 
-def test_a_folder_that_changes_to_fsync_always_keeps_its_hole(tmp_path: Path) -> None:
+def test_a_folder_that_changes_to_fsync_always_keeps_its_holes(tmp_path: Path) -> None:
     disk = FaultyFileSystem()
-    folder, log = open_log(tmp_path / "data", disk)
-    append(folder, log, b"lost")
-    bound = log.reservation.bound
+    folder = open_folder(tmp_path / "data", disk)
+    # The first is in the reservations' first version; of the second, even the folder is lost.
+    for log in folder.create_topic(TOPIC, 2, {}, SMALL).partitions:
+        append(folder, log, b"lost")
     disk.power_loss()
-    disk = FaultyFileSystem()
-    folder, log = open_log(tmp_path / "data", disk, durable=True)
-    assert log.end_offset == log.high_water_mark == bound
-    disk.power_loss()
-    folder, log = open_log(tmp_path / "data", FaultyFileSystem(), durable=True)
-    assert log.end_offset == log.high_water_mark == bound
-    folder.close()
+    for _ in range(2):
+        disk = FaultyFileSystem()
+        folder = open_folder(tmp_path / "data", disk, durable=True)
+        for log in folder.topics[TOPIC].partitions:
+            assert log.end_offset == log.high_water_mark == 1 + FEWEST
+        disk.power_loss()
 
 
 def test_the_leader_epoch_survives_with_the_reservation(tmp_path: Path) -> None:
