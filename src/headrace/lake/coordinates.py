@@ -6,6 +6,10 @@ the topic's *id*, not its name: a topic that is deleted and recreated is another
 distinguishes the records derived from one source record; it is 0 if there is only one. Neither a query's name
 nor a topic id contains a slash.
 
+A row of a query that keeps state (an aggregate, a join of streams or of tables) comes from many records. Its
+header is `<query>/<checkpoint id>/batch/<batch number>/<origin>`: no source coordinates, and many rows of a
+batch may have the same (`pipeline/spark/stateful/`). Such a row is identified by its place in its topic.
+
 Never reads or writes a topic: the writers and readers of the header are in `pipeline/spark/` and `query/`.
 """
 
@@ -19,6 +23,9 @@ POSTED_AT_HEADER: Final = "headrace-posted-at"
 ERROR_HEADER: Final = "headrace-error"
 # The time of a row in milliseconds, as text: Spark's Kafka sink cannot set a record's timestamp.
 ROWTIME_HEADER: Final = "headrace-rowtime"
+
+
+_BATCH: Final = "batch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +51,24 @@ def parse_source(header: bytes) -> SourceCoordinates:
     return SourceCoordinates(
         query=query, topic_id=topic_id, partition=int(partition), offset=int(offset), ordinal=int(ordinal)
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOrigin:
+    """The checkpoint and the batch that a row of a stateful query comes from."""
+
+    query: str
+    checkpoint: str
+    batch: int
+
+    def as_prefix(self) -> str:
+        """The header without its last part, the origin of the row."""
+        return f"{self.query}/{self.checkpoint}/{_BATCH}/{self.batch}/"
+
+
+def parse_batch(header: bytes) -> BatchOrigin | None:
+    """None if it is not the header of such a row."""
+    parts = header.decode("utf-8", "replace").split("/")
+    if len(parts) != 5 or parts[2] != _BATCH or not parts[3].isdecimal():
+        return None
+    return BatchOrigin(query=parts[0], checkpoint=parts[1], batch=int(parts[3]))

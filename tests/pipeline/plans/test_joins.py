@@ -257,15 +257,15 @@ def test_a_join_of_streams_goes_on_after_a_restart(plans: Plans) -> None:
 
 @pytest.mark.long
 def test_a_copy_of_a_table_does_not_grow_by_its_past(plans: Plans) -> None:
-    copy = TableCopy(plans.folder / "copy", readable=lambda records: records)
-    copy.make(plans.spark)
+    copy = TableCopy(plans.spark, plans.folder / "copy", readable=lambda records: records)
+    copy.make()
     for number in range(3):
         batch = plans.spark.sql(
             f"SELECT CAST('k' AS BINARY) AS key, CAST('{number}' AS BINARY) AS value, 't' AS topic, "
             f"0 AS partition, {number}L AS offset, current_timestamp() AS timestamp, "
             "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers"
         )
-        copy.refresh(batch, number)
-    copy.tidy(plans.spark, hours=0)
+        copy.refresh(batch, {0: number + 1})
+    copy.tidy(hours=0)
     assert len(list((plans.folder / "copy").glob("*.parquet"))) == 1
-    assert [bytes(row["value"]) for row in copy.records(plans.spark).collect()] == [b"2"]
+    assert [bytes(row["value"]) for row in copy.records().collect()] == [b"2"]

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Source
@@ -27,6 +28,7 @@ from headrace.pipeline.spark.formats.choosing import can_fail
 from headrace.pipeline.spark.incarnations import TakenRange, taken_under_former_ids
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.query_schemas import QuerySchemas
+from headrace.pipeline.spark.refreshing import Refreshing
 from headrace.pipeline.spark.steps.notes import EARLIEST, noted
 from headrace.pipeline.spark.steps.read import latest_rows, read_rows
 from headrace.pipeline.spark.steps.rows import OFFSET, PARTITION, Rows, column, good
@@ -58,6 +60,8 @@ class TopicInputs:
         self.topics = topics
         self.mode = mode
         self.checkpoint = query.checkpoint(topics)
+        # The most records of a batch; None has all that there are.
+        self.largest_batch: int | None = _LARGEST_BATCH
         # Spark queries that keep copies of tables up to date.
         self.refreshers: list[StreamingQuery] = []
         self._query = query
@@ -77,9 +81,10 @@ class TopicInputs:
             reader = self.session.read.format("kafka").option("subscribe", topic.name)
             records = reader.options(**self._options()).option("endingOffsets", "latest").load()
             return latest_rows(self.rows(read, records))
-        copy = self.copy(read)
-        self._keep_refreshed(copy, topic)
-        return self.rows(read, copy.records(self.session))
+        folder = self.checkpoint.with_name(f"{self.checkpoint.name}-copy-{topic.topic_id}")
+        copy = self.copy(read, folder)
+        self._keep_refreshed(copy, topic, folder)
+        return self.rows(read, copy.records())
 
     def table_groups(self, step: Aggregate) -> Rows:  # noqa: ARG002 - of the interface
         raise HeadraceError(
@@ -88,11 +93,9 @@ class TopicInputs:
             remedy="Write it to its own table (CREATE TABLE … AS SELECT), and continue from that.",
         )
 
-    def copy(self, read: Read) -> TableCopy:
-        topic = self.topics[read.source.topic]
-        folder = self.checkpoint.with_name(f"{self.checkpoint.name}-copy-{topic.topic_id}")
-        copy = TableCopy(folder, readable=lambda records: self._readable(read, records))
-        copy.make(self.session)
+    def copy(self, read: Read, folder: Path) -> TableCopy:
+        copy = TableCopy(self.session, folder, readable=lambda records: self._readable(read, records))
+        copy.make()
         return copy
 
     def _readable(self, read: Read, records: DataFrame) -> DataFrame:
@@ -117,8 +120,8 @@ class TopicInputs:
     def records(self, topic: TopicIdentity, starting_offsets: str) -> DataFrame:
         reader = self.session.readStream.format("kafka").option("subscribe", topic.name)
         reader = reader.options(**self._options()).option("startingOffsets", starting_offsets)
-        if self.mode.name != REAL_TIME:
-            reader = reader.option("maxOffsetsPerTrigger", str(_LARGEST_BATCH))
+        if self.mode.name != REAL_TIME and self.largest_batch is not None:
+            reader = reader.option("maxOffsetsPerTrigger", str(self.largest_batch))
         records = reader.load()
         for taken in self._taken if topic.name == self._query.source_topics[0] else ():
             in_range = F.col("offset").between(taken.first, taken.last)
@@ -138,20 +141,16 @@ class TopicInputs:
             **({} if self.mode.name == REAL_TIME else _MICRO_BATCH_READER),
         }
 
-    def _keep_refreshed(self, copy: TableCopy, topic: TopicIdentity) -> None:
-        """Bring the copy up to the topic's end, then keep it up to date."""
+    def _keep_refreshed(self, copy: TableCopy, topic: TopicIdentity, folder: Path) -> None:
         part = f"-refresh-{len(self.refreshers)}"
-        writer = (
-            self.session.readStream.format("kafka")
-            .option("subscribe", topic.name)
-            .options(**self._options())
-            .load()
-            .writeStream.queryName(self._query.name + part)
-            .foreachBatch(copy.refresh)
-            .option("checkpointLocation", str(self.checkpoint) + part)
-        )
-        writer.trigger(availableNow=True).start().awaitTermination()
-        self.refreshers.append(writer.trigger(processingTime=pace_of(self.session)).start())
+        refreshing = Refreshing(copy, topic, folder=folder, checkpoint=Path(f"{self.checkpoint}{part}"))
+
+        def stream(starting_offsets: str) -> DataFrame:
+            reader = self.session.readStream.format("kafka").option("subscribe", topic.name)
+            return reader.options(**self._options()).option("startingOffsets", starting_offsets).load()
+
+        cluster = Cluster(self._query.settings.bootstrap)
+        self.refreshers.append(refreshing.start(stream, name=self._query.name + part, cluster=cluster))
 
     def _taken_before(self) -> tuple[TakenRange, ...]:
         """Records that were processed under a former id of the source; determined once per incarnation."""
@@ -199,8 +198,17 @@ class ResumedInputs:
 class TableBatch:
     """The `Inputs` of one batch of an aggregated table."""
 
-    def __init__(self, inputs: TopicInputs, *, before: DataFrame, after: DataFrame, batch: DataFrame) -> None:
+    def __init__(
+        self,
+        inputs: TopicInputs,
+        *,
+        before: DataFrame,
+        after: DataFrame,
+        batch: DataFrame,
+        passes_through: bool,
+    ) -> None:
         self._inputs = inputs
+        self._passes_through = passes_through
         self._before = before
         self._after = after
         self._batch = batch
@@ -213,7 +221,12 @@ class TableBatch:
 
     def table_groups(self, step: Aggregate) -> Rows:
         return aggregate_table(
-            step, before=self._before, after=self._after, batch=self._batch, decode=self._inputs.rows
+            step,
+            before=self._before,
+            after=self._after,
+            batch=self._batch,
+            decode=self._inputs.rows,
+            passes_through=self._passes_through,
         )
 
 

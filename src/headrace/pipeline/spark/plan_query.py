@@ -38,6 +38,7 @@ from headrace.pipeline.spark.producers import wait_for_silence
 from headrace.pipeline.spark.query_schemas import QuerySchemas, SchemaRegistry
 from headrace.pipeline.spark.running_query import RunningQuery
 from headrace.pipeline.spark.starting import Start
+from headrace.pipeline.spark.stateful.generations import KEPT_BATCHES
 from headrace.pipeline.spark.stateless_run import RunContext, first_offsets
 from headrace.pipeline.spark.steps.notes import EARLIEST, LATEST
 from headrace.pipeline.spark.steps.refusals import refuse_what_spark_cannot
@@ -50,6 +51,8 @@ _STATE_SETTINGS: Final = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # So many batches a query can go back, if a sink has lost its newest records.
+    "spark.sql.streaming.minBatchesToRetain": str(KEPT_BATCHES),
 }
 
 
@@ -114,7 +117,8 @@ class PlanQuery:
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
         topics = self._all(topics)
-        self._schemas.learn(self._handle.exception() if self._handle is not None else None)
+        former_error = self._handle.exception() if self._handle is not None else None
+        self._schemas.learn(former_error)
         session = self._spark.newSession()
         for name, value in _STATE_SETTINGS.items():
             session.conf.set(name, value)
@@ -132,6 +136,7 @@ class PlanQuery:
                 start=self._start_positions(topics),
                 on_gap=self._settings.pipeline_on_gap,
                 settle_seconds=max(_SETTLE_SECONDS - silent_for, 0.0),
+                former_error=str(former_error or ""),
             )
             inputs = TopicInputs(
                 self.query,

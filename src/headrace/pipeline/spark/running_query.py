@@ -5,15 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.pipeline.catalogue.status import Gap
-from headrace.pipeline.runs.recording import Finished, Recording
+from headrace.pipeline.runs.recording import Finished
 
 # Spark's words before the first batch of a query.
 _NO_PLAN: Final = "No physical plan"
+
+
+class RecordsCommits(Protocol):
+    """Writes what a run has finished to the commits of its query (`runs/recording.py`)."""
+
+    def note(self, now: float) -> None:
+        """`now` is monotonic. Raises log_unavailable."""
+        ...
 
 
 class RunningQuery:
@@ -30,7 +38,7 @@ class RunningQuery:
         *,
         mode_reason: str = "",
         remark: str = "",
-        recordings: Sequence[Recording] = (),
+        recordings: Sequence[RecordsCommits] = (),
         gaps: tuple[Gap, ...] = (),
     ) -> None:
         """`remark` says what the start had to heal, `gaps` what the query could not read, ever."""

@@ -5,7 +5,6 @@ Rows go to the sink's topic, continuously or in batches, or to a table of the la
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -17,21 +16,22 @@ from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.plan import Read, is_stateful, reads_of, steps_of
 from headrace.pipeline.rules.modes import MICRO_BATCH, REAL_TIME
 from headrace.pipeline.runs.commit_log import part_key
-from headrace.pipeline.runs.recording import Recording
 from headrace.pipeline.spark.fair_turns import pace_of
 from headrace.pipeline.spark.inputs import ResumedInputs, TableBatch, TopicInputs, has_bad_records
 from headrace.pipeline.spark.lake_query import BatchListener, start_into_lake
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.producers import new_client_id
 from headrace.pipeline.spark.query_schemas import QuerySchemas
-from headrace.pipeline.spark.running_query import RunningQuery, together
+from headrace.pipeline.spark.running_query import RecordsCommits, RunningQuery, together
+from headrace.pipeline.spark.stateful.batch_writer import BatchWriter
+from headrace.pipeline.spark.stateful.stateful_run import StatefulRun, copies_are_sound
 from headrace.pipeline.spark.stateless_run import RunContext, StatelessRun, new_checkpoint
 from headrace.pipeline.spark.steps.building import built
 from headrace.pipeline.spark.steps.notes import EARLIEST
-from headrace.pipeline.spark.steps.refusals import output_mode
 from headrace.pipeline.spark.steps.rows import Rows
 from headrace.pipeline.spark.steps.sink import PRODUCER, dead_letters, sink_records
 from headrace.pipeline.spark.steps.table_aggregating import aggregated_table
+from headrace.pipeline.spark.steps.table_copy import has_batch
 from headrace.pipeline.spark.written_filter import without_written
 from headrace.pipeline.statements.tree import SourceKind
 
@@ -55,7 +55,8 @@ class Start:
         self._on_batch = on_batch
         # Held while a batch must not be interrupted; None if an interrupted batch is repeated.
         self._between_batches: AbstractContextManager[object] | None = None
-        self._recordings: list[Recording] = []
+        self._recordings: list[RecordsCommits] = []
+        self._remark = ""
         self._gaps: list[Gap] = []
         # Of the producers of this start, by which the next one finds out whether they are done.
         self._client_id = new_client_id(query.name)
@@ -82,6 +83,7 @@ class Start:
             mode.name,
             self._between_batches,
             mode_reason=mode.reason,
+            remark=self._remark,
             recordings=self._recordings,
             gaps=tuple(self._gaps),
         )
@@ -118,13 +120,20 @@ class Start:
         return self._resumed(run, records, "", mode=self._inputs.mode.name)
 
     def _with_state(self) -> StreamingQuery:
-        plan = self._plan
-        table = next((read for step in steps_of(plan.root) if (read := aggregated_table(step))), None)
+        topics = self._inputs.topics
+        table = next((read for step in steps_of(self._plan.root) if (read := aggregated_table(step))), None)
+        copies = () if table is None else (topics[table.source.topic].topic_id,)
+        run = StatefulRun(self._query, self._context, topics, is_sound=copies_are_sound(copies, has_batch))
+        if run.derives_again(run.base.batch + 1):
+            # In one batch, so that its rows can be compared with those in the sink.
+            self._inputs.largest_batch = None
+        writer = run.writer(self._inputs.session, self._sink_options())
+        self._between_batches, self._remark = writer, run.remark
+        self._recordings.append(writer)
+        self._gaps += run.gaps
         if table is not None:
-            return self._started_in_batches(table)
-        records = self._sink_records(built(plan.root, self._inputs))
-        checkpoint = str(self._inputs.checkpoint)
-        return self._started(records, "", checkpoint, output_mode=output_mode(plan), mode=MICRO_BATCH)
+            return self._started_in_batches(table, run, writer)
+        return run.start(self._sink_records(built(self._plan.root, self._inputs)), writer)
 
     def _sink_records(self, rows: Rows) -> DataFrame:
         sink = self._plan.sink
@@ -139,35 +148,28 @@ class Start:
             read=first,
         )
 
-    def _started_in_batches(self, table: Read) -> StreamingQuery:
+    def _started_in_batches(self, table: Read, run: StatefulRun, writer: BatchWriter) -> StreamingQuery:
         """An aggregation of a table, whose batches need the table as it was before them."""
-        copy = self._inputs.copy(table)
+        topic = self._inputs.topics[table.source.topic]
+        copy = self._inputs.copy(table, run.generation.copy_of(topic.topic_id))
 
-        def write(batch: DataFrame, _batch_id: int) -> None:
-            before, after = copy.records(batch.sparkSession), copy.with_batch(batch).persist()
+        def write(batch: DataFrame, number: int) -> None:
+            before = copy.records_before(number)
+            after = copy.with_batch(before, batch).persist()
             try:
-                inputs = TableBatch(self._inputs, before=before, after=after, batch=batch)
-                (
-                    self._sink_records(built(self._plan.root, inputs))
-                    .write.format("kafka")
-                    .options(**self._sink_options())
-                    .save()
+                inputs = TableBatch(
+                    self._inputs,
+                    before=before,
+                    after=after,
+                    batch=batch,
+                    passes_through=run.derives_again(number),
                 )
-                copy.replace(after)
+                records = self._sink_records(built(self._plan.root, inputs))
+                writer.write_then(records, number, lambda: copy.replace(after, number))
             finally:
                 after.unpersist()
 
-        records = self._inputs.records(self._inputs.topics[table.source.topic], EARLIEST)
-        return self._in_batches(records, write)
-
-    def _in_batches(self, frame: DataFrame, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
-        return (
-            frame.writeStream.queryName(self._query.name)
-            .foreachBatch(write)
-            .option("checkpointLocation", str(self._inputs.checkpoint))
-            .trigger(processingTime=pace_of(self._inputs.session))
-            .start()
-        )
+        return run.start_with(self._inputs.records(topic, EARLIEST), write)
 
     def _dead_letters(self, read: Read, number: int) -> StreamingQuery:
         topic = self._query.dead_letter_topics[read.source.topic]

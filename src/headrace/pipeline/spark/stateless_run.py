@@ -50,6 +50,7 @@ class RunContext:
     start: Commit
     on_gap: str
     settle_seconds: float
+    former_error: str = ""
 
 
 class StatelessRun:
@@ -77,7 +78,7 @@ class StatelessRun:
         cluster, commits = context.cluster, context.commits
         history = commits.history(key)
         self._resumption = self._resumed()
-        self._refuse_gaps(self._resumption.gaps)
+        refuse_gaps(context, self._resumption.gaps)
         kept = resumed_history(history, self._resumption, now=_wall_clock_ms())
         if kept != history:
             commits.replace(key, kept)
@@ -154,20 +155,6 @@ class StatelessRun:
             for sink in self._sinks
         }
 
-    def _refuse_gaps(self, gaps: Sequence[Gap]) -> None:
-        for gap in gaps:
-            text = (
-                f"Query {self._context.query} has not read offsets {gap.first} to {gap.end - 1} of partition "
-                f"{gap.partition} of topic {gap.topic}: they have expired."
-            )
-            if self._context.on_gap == "stop":
-                raise HeadraceError(
-                    "pipeline_failed",
-                    text,
-                    remedy="To go on without them, set pipeline_on_gap to continue and restart the pipeline.",
-                )
-            logger.warning("%s It goes on without them.", text)
-
     def _say_what_was_found(self) -> None:
         count = sum(
             stretch.last - stretch.first + 1
@@ -177,6 +164,22 @@ class StatelessRun:
         )
         if count:
             logger.info("%s leaves out up to %d records that earlier runs have derived", self._key, count)
+
+
+def refuse_gaps(context: RunContext, gaps: Sequence[Gap]) -> None:
+    """Stop at records that have expired unread, if the setting says so."""
+    for gap in gaps:
+        text = (
+            f"Query {context.query} has not read offsets {gap.first} to {gap.end - 1} of partition "
+            f"{gap.partition} of topic {gap.topic}: they have expired."
+        )
+        if context.on_gap == "stop":
+            raise HeadraceError(
+                "pipeline_failed",
+                text,
+                remedy="To go on without them, set pipeline_on_gap to continue and restart the pipeline.",
+            )
+        logger.warning("%s It goes on without them.", text)
 
 
 def first_offsets(context: RunContext, topic: TopicIdentity) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.pipeline.plan import Explode
-from headrace.pipeline.spark.steps.rows import ORDINAL, REASON, Rows, column, columns
+from headrace.pipeline.spark.steps.rows import ORDINAL, ORIGIN, REASON, Rows, column, columns
 
 _ELEMENTS = "__elements"
 
@@ -31,10 +31,12 @@ def explode_rows(step: Explode, rows: Rows) -> Rows:
         # An element beyond the last is a null of the right type.
         one = F.array(F.try_element_at(elements, F.size(elements) + 1))
         elements = F.when(column(REASON).isNotNull(), one).otherwise(elements)
-    kept = [name for name in rows.frame.columns if name not in (*given, ORDINAL)]
+    kept = [name for name in rows.frame.columns if name not in (*given, ORDINAL, ORIGIN)]
     frame = rows.frame.select(*columns(rows.frame.columns), F.explode(elements).alias(_ELEMENTS))
     element = F.col(_ELEMENTS)
     made = [element[f"f{n}"].alias(name) for n, name in enumerate(given)]
     if ORDINAL in rows.frame.columns:
         made.append(F.coalesce(element["position"], F.lit(0)).alias(ORDINAL))
+    if ORIGIN in rows.frame.columns:
+        made.append(F.xxhash64(column(ORIGIN), element["position"]).alias(ORIGIN))
     return replace(rows, frame=frame.select(*columns(kept), *made))

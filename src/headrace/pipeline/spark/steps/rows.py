@@ -15,6 +15,7 @@ Hidden columns begin with two underscores; the plan's expressions do not use the
 | `__PARTITION`, `__OFFSET` | the position of the record | those without state |
 | `__SEQUENCE` | orders records of different partitions; 0 if there is only one | those without state |
 | `__EVENT_TIME` | the time for Spark's watermark | joins of streams |
+| `__ORIGIN` | which records were joined: a hash of their positions | joins of streams |
 | `__WINDOWSTART`, `__WINDOWEND` | the window in the key, milliseconds | after windows |
 
 A row with a reason passes all steps of a plan without state, so that one sink gets all rows, good and bad.
@@ -41,6 +42,7 @@ PARTITION: Final = "__PARTITION"
 OFFSET: Final = "__OFFSET"
 SEQUENCE: Final = "__SEQUENCE"
 EVENT_TIME: Final = "__EVENT_TIME"
+ORIGIN: Final = "__ORIGIN"
 WINDOW_START: Final = "__WINDOWSTART"
 WINDOW_END: Final = "__WINDOWEND"
 # Within one step only: the order for aggregates such as LATEST_BY_OFFSET, and the time for watermarks.

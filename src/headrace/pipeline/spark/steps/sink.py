@@ -58,6 +58,8 @@ def sink_records(
     with_faults = F.concat(headers, _faults(read)) if rows.has_reasons else headers
     value = F.when(~column(names.DELETED), values.written(columns))
     key = F.when(is_bad, raw_key).otherwise(_key(sink, keys, columns))
+    # The origin of a joined row goes into its header with the number of its batch (`stateful/`).
+    origin = [column(names.ORIGIN).cast("string").alias("origin")] if names.ORIGIN in rows.hidden else []
     lane = F.when(is_bad, F.lit(0)).otherwise(_lane(rows, topic)).cast("int")
     return rows.frame.select(
         F.when(is_bad, F.lit(dead_letter_topic)).otherwise(F.lit(sink.topic)).alias("topic"),
@@ -66,6 +68,7 @@ def sink_records(
         F.when(is_bad, with_faults).otherwise(headers).alias("headers"),
         # Null lets Kafka hash the key.
         F.when(key.isNull(), lane).alias("partition"),
+        *origin,
     )
 
 

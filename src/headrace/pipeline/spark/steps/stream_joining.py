@@ -52,6 +52,11 @@ def join_streams(step: StreamJoin, left: Rows, right: Rows) -> Rows:
         *columns([*left.visible, *right.visible]),
         F.greatest(column("__left_rowtime"), column("__right_rowtime")).alias(names.ROWTIME),
         F.lit(False).alias(names.DELETED),
+        # A side without a partner counts as 0, so that the sides of an outer join stay apart.
+        F.xxhash64(
+            F.coalesce(column("__left_origin"), F.lit(0).cast("bigint")),
+            F.coalesce(column("__right_origin"), F.lit(0).cast("bigint")),
+        ).alias(names.ORIGIN),
     ]
     lead_ms = left.lead_ms + step.after_ms
     if step.kind is JoinKind.RIGHT:
@@ -79,11 +84,19 @@ def _side(rows: Rows, key: Computed, name: str, grace_ms: int) -> DataFrame:
             *columns(rows.visible),
             F.expr(key.spark).alias(f"__{name}_key"),
             column(names.ROWTIME).alias(f"__{name}_rowtime"),
+            _origin(rows).alias(f"__{name}_origin"),
             time.alias(f"__{name}_time"),
         )
         .filter(column(f"__{name}_key").isNotNull())
     )
     return frame if is_joined else frame.withWatermark(f"__{name}_time", f"{grace_ms} milliseconds")
+
+
+def _origin(rows: Rows) -> Column:
+    """Identifies the row of one side; with that of the other side, the joined row."""
+    if names.ORIGIN in rows.frame.columns:
+        return column(names.ORIGIN)
+    return F.xxhash64(column(names.SOURCE), column(names.ORDINAL))
 
 
 def _moved(time: Column, milliseconds: int) -> Column:

@@ -5,8 +5,8 @@ batch of changes determines which groups may have changed: the former and the cu
 rows. Only these are aggregated again. A group that has lost all its rows stays, with the aggregates of no
 rows: a count of 0, a sum of 0, an empty list. This is as in ksqlDB, which undoes rows one by one.
 
-Crash behaviour: the results are written before the batch is added to the copy, so a repeated batch finds the
-former copy, or one with its rows, and gives the same results again.
+Crash behaviour: a batch begins with the snapshot of the copy from before it, so a repeated batch gives the
+same results again, whether or not it was added to the copy.
 """
 
 from __future__ import annotations
@@ -39,12 +39,24 @@ def aggregated_table(step: Step) -> Read | None:
 
 
 def aggregate_table(
-    step: Aggregate, *, before: DataFrame, after: DataFrame, batch: DataFrame, decode: Decode
+    step: Aggregate,
+    *,
+    before: DataFrame,
+    after: DataFrame,
+    batch: DataFrame,
+    decode: Decode,
+    passes_through: bool = False,
 ) -> Rows:
-    """The groups that a batch of a table's records affects, from the table's records before and after it."""
+    """The groups that a batch of a table's records affects, from the table's records before and after it.
+
+    `passes_through`: also those that a row of the table was in only in between. That is for a batch which
+    covers several former ones: they wrote those groups.
+    """
     changed = batch.filter(F.col("key").isNotNull()).select(F.col("key").alias(_CHANGED)).distinct()
     now = _standing(step.input, after, decode)
     groups = _groups(step, _standing(step.input, before, decode), changed).union(_groups(step, now, changed))
+    if passes_through:
+        groups = groups.union(_groups(step, _standing(step.input, batch, decode), changed))
     concerned = groups.distinct()
     keys = [F.expr(key.value.spark) for key in step.keys]
     same = F.lit(True)

@@ -3,7 +3,7 @@
 A change on either side determines which rows of the result may have changed. Those rows are computed again
 from the current rows of both tables; a row that no longer exists becomes a deletion. So there is no state
 except the tables' topics, and a repeated batch gives the same result or a newer one. A row that changes twice
-in a batch, or on both sides, may be written more often than necessary.
+in a batch, or on both sides, appears more than once; the writer keeps one (`stateful/`).
 
 With a foreign key the result has the keys of the left table; a change on the right affects all rows of the
 left that refer to it.

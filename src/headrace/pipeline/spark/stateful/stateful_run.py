@@ -1,0 +1,182 @@
+"""One run of a stateful query: resumes its checkpoint, and starts Spark on it, batch by batch.
+
+The resumption comes first, because it decides how the sources are read: a run that derives rows again does so
+in one batch, so that those rows can be compared with what the sinks hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.client.topics import TopicIdentity
+from headrace.lake.coordinates import ROWTIME_HEADER
+from headrace.pipeline.plan import QueryPlan, TableJoin, steps_of
+from headrace.pipeline.runs.commits import Commit, Offsets, offset_in
+from headrace.pipeline.spark.fair_turns import pace_of
+from headrace.pipeline.spark.planned_query import PlannedQuery
+from headrace.pipeline.spark.stateful.batch_writer import BatchWriter, Repetition
+from headrace.pipeline.spark.stateful.checkpoint_files import positions_after
+from headrace.pipeline.spark.stateful.generations import Generation, Generations
+from headrace.pipeline.spark.stateful.present_rows import present_rows
+from headrace.pipeline.spark.stateful.resuming_state import ResumedState, SoundCheck, StateResumption
+from headrace.pipeline.spark.stateful.row_identity import row_identity
+from headrace.pipeline.spark.stateless_run import RunContext, refuse_gaps
+from headrace.pipeline.spark.steps.read import last_header
+from headrace.pipeline.spark.steps.refusals import output_mode
+
+
+class StatefulRun:
+    def __init__(
+        self,
+        query: PlannedQuery,
+        context: RunContext,
+        topics: Mapping[str, TopicIdentity],
+        *,
+        is_sound: SoundCheck,
+    ) -> None:
+        """`is_sound` checks what belongs to the state but is not Spark's. Raises log_unavailable."""
+        self._query = query
+        self._plan = query.plan
+        self._context = context
+        self._cluster = context.cluster
+        self._sources = [topics[name] for name in query.source_topics]
+        self._sink = topics[self._plan.sink.topic]
+        resumption = StateResumption(
+            context.cluster,
+            query=query.name,
+            sources=self._sources,
+            sink=self._sink,
+            quiet_seconds=context.settle_seconds,
+        )
+        history = context.commits.history(query.name)
+        self._resumed: ResumedState = resumption.resume(
+            Generations(query.checkpoint(topics)),
+            history,
+            trailing_batches=_trailing_batches(self._plan),
+            error=context.former_error,
+            is_sound=is_sound,
+        )
+        refuse_gaps(context, self._resumed.gaps)
+        kept = history.with_gaps(self._resumed.gaps)
+        if kept != history:
+            context.commits.replace(query.name, kept)
+        self.gaps = kept.gaps
+
+    @property
+    def generation(self) -> Generation:
+        return self._resumed.generation
+
+    @property
+    def base(self) -> Commit:
+        """Where the run goes on: positions of the sources and ends of the sinks."""
+        return self._resumed.base
+
+    @property
+    def remark(self) -> str:
+        """What had to be healed; empty if nothing had to."""
+        return self._resumed.remark
+
+    def derives_again(self, batch: int) -> bool:
+        """Whether former generations may have written rows of this batch, in other batches."""
+        rows = self._resumed.sink_rows
+        return rows is not None and rows.derives_again and batch <= rows.last_batch
+
+    def writer(self, session: SparkSession, options: Mapping[str, Any]) -> BatchWriter:
+        """`options` are those of Spark's Kafka sink."""
+        return BatchWriter(
+            self.generation,
+            query=self._query.name,
+            identity=row_identity(self._plan),
+            options=options,
+            repetition=self._repetition(session),
+            standing=self._standing,
+            commits=self._context.commits,
+        )
+
+    def start(self, records: DataFrame, writer: BatchWriter) -> StreamingQuery:
+        """Start on the records for the sink."""
+        keeps_one = any(isinstance(step, TableJoin) for step in steps_of(self._plan.root))
+
+        def write(batch: DataFrame, number: int) -> None:
+            writer.write(_one_for_each_key(batch) if keeps_one else batch, number)
+
+        return self.start_with(records, write, output_mode=output_mode(self._plan))
+
+    def start_with(
+        self, frame: DataFrame, write: Callable[[DataFrame, int], None], *, output_mode: str = "append"
+    ) -> StreamingQuery:
+        return (
+            frame.writeStream.queryName(self._query.name)
+            .foreachBatch(write)
+            .outputMode(output_mode)
+            .option("checkpointLocation", str(self.generation.folder))
+            .trigger(processingTime=pace_of(frame.sparkSession))
+            .start()
+        )
+
+    def _repetition(self, session: SparkSession) -> Repetition | None:
+        rows = self._resumed.sink_rows
+        if rows is None:
+            return None
+        present = present_rows(
+            session, self._cluster.bootstrap, query=self._query.name, starts=rows.starts, ends=rows.ends
+        )
+        return Repetition(present=present, last=rows.last_batch, derives_again=rows.derives_again)
+
+    def _standing(self, batch: int) -> Commit:
+        positions = positions_after(self.generation.folder, batch) or {}
+        return self._resumed.note(
+            batch,
+            positions={source.topic_id: positions.get(source.name, {}) for source in self._sources},
+            ends=_ends_of_records(self._ends(), self._resumed),
+        )
+
+    def _ends(self) -> Offsets:
+        ends = self._cluster.latest([self._sink])
+        return {self._sink.topic_id: {number: end for (_, number), end in ends.items()}}
+
+
+def _ends_of_records(ends: Offsets, resumed: ResumedState) -> dict[str, dict[int, int]]:
+    """`ends`, but where nothing was written since the run began, the end that is known to follow a record.
+
+    After a power failure a log goes on behind the offsets that it had reserved: until something follows,
+    there is no record before its end.
+    """
+    return {
+        topic_id: {
+            partition: (
+                offset_in(resumed.base.sinks_to, topic_id, partition) or 0
+                if offset_in(resumed.sinks_at_start, topic_id, partition) == end and resumed.sink_rows is None
+                else end
+            )
+            for partition, end in of_topic.items()
+        }
+        for topic_id, of_topic in ends.items()
+    }
+
+
+def _trailing_batches(plan: QueryPlan) -> int:
+    """Rows that wait for a watermark come one batch after the records that advance it."""
+    return 1 if output_mode(plan) == "append" else 0
+
+
+def _one_for_each_key(batch: DataFrame) -> DataFrame:
+    """The newest of the rows of each key; they differ in their time only."""
+    time = last_header(ROWTIME_HEADER).cast("string").cast("bigint")
+    newest = F.max_by(F.struct(*batch.columns), time).alias("record")
+    return (
+        batch.groupBy(F.col("topic").alias("of_topic"), F.col("key").alias("of_key"))
+        .agg(newest)
+        .select("record.*")
+    )
+
+
+def copies_are_sound(topic_ids: Sequence[str], has_batch: Callable[[Path, int], bool]) -> SoundCheck:
+    """Whether the copies of tables contain a batch, too."""
+    return lambda generation, batch: all(has_batch(generation.copy_of(each), batch) for each in topic_ids)

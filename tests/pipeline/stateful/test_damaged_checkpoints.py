@@ -1,0 +1,127 @@
+"""Checkpoints that a power failure has damaged: the query heals, says so, and doubles nothing."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from headrace.pipeline.spark.stateful.batch_writer import BatchWriter
+from tests.pipeline.plans.harness import Plans
+from tests.pipeline.stateful.stateful_harness import Stateful
+from tests.pipeline.stateful.test_repeated_batches import AGGREGATE, KINDS, STREAM_JOIN, Kind
+
+ALL_KINDS = {"aggregate": AGGREGATE, "join of streams": STREAM_JOIN, **KINDS}
+
+
+def half_written(kind: Kind, plans: Plans, monkeypatch: pytest.MonkeyPatch) -> Stateful:
+    """Killed within the batch of its second part."""
+    stateful = Stateful(plans, kind.text, **kind.topics)
+    for topic, records in kind.first.items():
+        stateful.produce(topic, *records)
+    stateful.run()
+    for topic, records in kind.second.items():
+        stateful.produce(topic, *records)
+    stateful.die_within_a_batch(monkeypatch)
+    return stateful
+
+
+def test_an_empty_entry_is_put_aside(plans: Plans) -> None:
+    """Spark would fail with `Incomplete log file` at every start."""
+    stateful = Stateful(plans, AGGREGATE.text, **AGGREGATE.topics)
+    stateful.produce("s", *AGGREGATE.first["s"])
+    stateful.run()
+    generation = stateful.generation
+    (generation.folder / "offsets/1").write_bytes(b"")
+    stateful.produce("s", *AGGREGATE.second["s"])
+    assert stateful.run() == "unreadable entries of its checkpoint were put aside: offsets/1"
+    assert stateful.rows() == AGGREGATE.expected
+    assert stateful.generation == generation
+    assert stateful.run() == ""
+
+
+@pytest.mark.long
+def test_a_batch_whose_commit_is_cut_off_is_repeated(plans: Plans) -> None:
+    stateful = Stateful(plans, AGGREGATE.text, **AGGREGATE.topics)
+    stateful.produce("s", *AGGREGATE.first["s"])
+    stateful.run()
+    stateful.produce("s", *AGGREGATE.second["s"])
+    stateful.run()
+    (stateful.folder / "commits/1").write_bytes(b"")
+    (stateful.folder / "headrace/notes/1").write_bytes(b"")
+    assert stateful.run() == "unreadable entries of its checkpoint were put aside: commits/1"
+    assert stateful.rows() == AGGREGATE.expected
+
+
+def test_a_repeated_batch_may_give_other_values(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As sums of doubles and lists do: of a batch, the sink has one row of each key."""
+    stateful = Stateful(plans, AGGREGATE.text, **AGGREGATE.topics)
+    stateful.produce("s", *AGGREGATE.first["s"])
+    new = BatchWriter._new
+
+    def other(writer: BatchWriter, rows: DataFrame, number: int) -> DataFrame:
+        return new(writer, rows.withColumn("value", F.concat("value", F.lit(" "))), number)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchWriter, "_new", other)
+        stateful.die_within_a_batch(monkeypatch)
+    stateful.run()
+    found = stateful.sink()
+    assert len({out.key for out in found}) == len(found) == 12
+    assert 0 < sum((out.value or b"").endswith(b" ") for out in found) < 12
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ALL_KINDS)
+def test_the_range_of_a_half_written_batch_is_lost(
+    plans: Plans, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    kind = ALL_KINDS[name]
+    stateful = half_written(kind, plans, monkeypatch)
+    offsets = sorted(int(path.name) for path in (stateful.folder / "offsets").glob("[0-9]*"))
+    (stateful.folder / f"offsets/{offsets[-1]}").unlink()
+    remark = stateful.run(more_batches=kind.more_batches)
+    assert remark == f"went back to the end of batch {offsets[-2]}; the former checkpoint was put aside"
+    assert kind.shown(stateful.rows()) == kind.expected
+    assert stateful.run() == ""
+    assert kind.shown(stateful.rows()) == kind.expected
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ALL_KINDS)
+def test_a_lost_state_is_rebuilt(plans: Plans, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    kind = ALL_KINDS[name]
+    stateful = half_written(kind, plans, monkeypatch)
+    former = stateful.folder
+    if (former / "state").exists():
+        shutil.rmtree(former / "state")
+    (former / "metadata").write_bytes(b"")
+    remark = stateful.run(more_batches=kind.more_batches)
+    assert remark.startswith("rebuilds its state from the beginning of its sources, as its checkpoint cannot")
+    assert kind.shown(stateful.rows()) == kind.expected
+    assert former.exists()
+    assert stateful.run() == ""
+    assert kind.shown(stateful.rows()) == kind.expected
+
+
+@pytest.mark.long
+def test_a_state_that_only_spark_finds_damaged_is_rebuilt(plans: Plans) -> None:
+    stateful = Stateful(plans, AGGREGATE.text, **AGGREGATE.topics)
+    stateful.produce("s", *AGGREGATE.first["s"])
+    stateful.run()
+    for changes in stateful.folder.glob("state/*/*/*.changelog"):
+        changes.write_bytes(b"\0" * changes.stat().st_size)
+    stateful.produce("s", *AGGREGATE.second["s"])
+    remark = ""
+    for _ in range(4):
+        with stateful.running() as running:
+            remark = running.remark
+            try:
+                stateful.settle(running)
+                break
+            except AssertionError:
+                assert not running.handle.isActive
+    assert remark.startswith("rebuilds its state")
+    assert stateful.rows() == AGGREGATE.expected
