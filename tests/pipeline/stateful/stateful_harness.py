@@ -77,6 +77,7 @@ class Stateful:
             if committed and wanted is None and positions_after(self.folder, committed[-1]) == ends:
                 wanted = committed[-1] + more_batches
             if wanted is not None and committed and committed[-1] >= wanted:
+                running.record(time.monotonic())
                 return
             time.sleep(0.02)
 

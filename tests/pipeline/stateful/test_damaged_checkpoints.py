@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -125,3 +128,37 @@ def test_a_state_that_only_spark_finds_damaged_is_rebuilt(plans: Plans) -> None:
                 assert not running.handle.isActive
     assert remark.startswith("rebuilds its state")
     assert stateful.rows() == AGGREGATE.expected
+
+
+@pytest.mark.long
+def test_a_checkpoint_that_is_gone_is_rebuilt(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commits in the log tell that the query has run before."""
+    stateful = half_written(STREAM_JOIN, plans, monkeypatch)
+    shutil.rmtree(stateful.folder.parent)
+    assert stateful.run() == "rebuilds its state from the beginning of its sources"
+    assert stateful.rows() == STREAM_JOIN.expected
+
+
+@pytest.mark.long
+def test_records_that_expire_unread_are_a_gap(plans: Plans) -> None:
+    stateful = Stateful(plans, AGGREGATE.text, **AGGREGATE.topics)
+    stateful.produce("s", *AGGREGATE.first["s"])
+    stateful.run()
+    stateful.produce("s", *AGGREGATE.first["s"])
+    topic = stateful.script.topics["s"]
+    ends = plans.cluster.end_offsets(topic)
+    admin = AdminClient({"bootstrap.servers": plans.bootstrap})
+    expired = [TopicPartition(topic, number, end) for number, end in ends.items()]
+    for future in admin.delete_records(expired).values():
+        future.result(30)
+    stateful.produce("s", *AGGREGATE.first["s"])
+    with stateful.running() as running:
+        stateful.settle(running)
+        assert {(gap.partition, gap.end) for gap in running.gaps} == set(ends.items())
+        assert sum(gap.end - gap.first for gap in running.gaps) == 12
+    with stateful.running() as running:
+        assert len(running.gaps) == 2
+    assert Counter(value for _, value in stateful.rows().elements()) == {
+        "N=1, TOTAL=1.0": 12,
+        "N=2, TOTAL=2.0": 12,
+    }
