@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.client.topics import TopicIdentity
 from headrace.lake.coordinates import ROWTIME_HEADER
-from headrace.pipeline.plan import QueryPlan, TableJoin, steps_of
+from headrace.pipeline.plan import Aggregate, QueryPlan, StreamJoin, TableJoin, steps_of
 from headrace.pipeline.runs.commits import Commit, Offsets, offset_in
 from headrace.pipeline.spark.fair_turns import pace_of
 from headrace.pipeline.spark.planned_query import PlannedQuery
@@ -162,8 +162,10 @@ def _ends_of_records(ends: Offsets, resumed: ResumedState) -> dict[str, dict[int
 
 
 def _trailing_batches(plan: QueryPlan) -> int:
-    """Rows that wait for a watermark come one batch after the records that advance it."""
-    return 1 if output_mode(plan) == "append" else 0
+    """Rows that wait for a watermark come one batch after the records that advance it, in each step."""
+    if output_mode(plan) != "append":
+        return 0
+    return sum(isinstance(step, Aggregate | StreamJoin) for step in steps_of(plan.root))
 
 
 def _one_for_each_key(batch: DataFrame) -> DataFrame:
