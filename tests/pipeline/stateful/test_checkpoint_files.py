@@ -25,9 +25,17 @@ LAST = 4
 def checkpoint(tmp_path: Path) -> Path:
     """As Spark leaves it after batch 4, with a snapshot of version 3."""
     folder = tmp_path / "checkpoint"
-    for name in ("offsets", "commits", "sources/0", "state/0/0/SSTs", "state/0/_metadata/v2/0"):
+    for name in (
+        "offsets",
+        "commits",
+        "sources/0",
+        "state/0/0/SSTs",
+        "state/0/0/_metadata",
+        "state/0/_metadata/v2/0",
+    ):
         (folder / name).mkdir(parents=True)
     (folder / "metadata").write_text('{"id":"8b0e"}')
+    (folder / "state/0/0/_metadata/schema").write_text("v3")
     (folder / "sources/0/0").write_text('v1\n{"in":{"0":0}}')
     (folder / "state/0/_metadata/v2/0/0").write_text("v2\n{}")
     for batch in range(LAST + 1):

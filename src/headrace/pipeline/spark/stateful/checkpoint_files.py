@@ -32,8 +32,8 @@ _CHANGES: Final = "changelog"
 _NO_OFFSET: Final = "-"
 # Folders whose files are named after batches; the notes are ours (`generations.py`).
 _BY_BATCH: Final = ("offsets", "commits", "notes", "refused")
-# Folders of a store with files that snapshots share.
-_SHARED: Final = ("SSTs", "logs")
+# Other folders in that of a partition: files that snapshots share, and the schema of the state.
+_NO_STORES: Final = ("SSTs", "logs", "_metadata")
 # In the zip file of a snapshot: names and sizes of its tables.
 _SNAPSHOT_LIST: Final = "metadata"
 
@@ -163,7 +163,7 @@ def _link(path: Path, target: Path) -> None:
 def _stores(state: Path) -> Iterator[Path]:
     """The folders for versions: those of the partitions, or in a join the folders in them."""
     for partition in state.glob("*/[0-9]*"):
-        stores = [path for path in partition.iterdir() if path.is_dir() and path.name not in _SHARED]
+        stores = [path for path in partition.iterdir() if path.is_dir() and path.name not in _NO_STORES]
         yield from stores or [partition]
 
 
