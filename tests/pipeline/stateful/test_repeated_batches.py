@@ -166,7 +166,7 @@ def check(kind: Kind, plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
     written = sum(stateful.rows().values())
     assert written < sum(kind.expected.values()), "nothing was left to be written"
     assert written > before, "nothing was written before it was killed"
-    stateful.run(more_batches=kind.more_batches)
+    assert stateful.run(more_batches=kind.more_batches) == ""
     assert kind.shown(stateful.rows()) == kind.expected
     assert set(stateful.origins().values()) == {1}
 
