@@ -23,7 +23,6 @@ from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.plan import Aggregate, Read, is_stateful
 from headrace.pipeline.rules.modes import REAL_TIME, Mode
-from headrace.pipeline.spark.fair_turns import pace_of
 from headrace.pipeline.spark.formats.choosing import can_fail
 from headrace.pipeline.spark.incarnations import TakenRange, taken_under_former_ids
 from headrace.pipeline.spark.planned_query import PlannedQuery
