@@ -36,7 +36,7 @@ def checkpoint(tmp_path: Path) -> Path:
         (folder / name).mkdir(parents=True)
     (folder / "metadata").write_text('{"id":"8b0e"}')
     (folder / "state/0/0/_metadata/schema").write_text("v3")
-    (folder / "sources/0/0").write_text('v1\n{"in":{"0":0}}')
+    (folder / "sources/0/0").write_text('\0v1\n{"in":{"0":0}}')
     (folder / "state/0/_metadata/v2/0/0").write_text("v2\n{}")
     for batch in range(LAST + 1):
         ranges = json.dumps({"in": {"0": 10 * (batch + 1)}})

@@ -202,7 +202,8 @@ def _is_there(store: Path, table: Mapping[str, Any]) -> bool:
 
 def _versioned_lines(path: Path) -> list[str] | None:
     """The lines below that with the version; None if the file is missing, empty or no text."""
-    lines = _text(path).splitlines()
+    # The first positions of a source have a zero byte before them, for the sake of Spark 2.1.
+    lines = _text(path).removeprefix("\0").splitlines()
     return lines[1:] if lines and re.fullmatch(r"v\d+", lines[0]) else None
 
 
