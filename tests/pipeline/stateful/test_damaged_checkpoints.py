@@ -85,7 +85,9 @@ def test_the_range_of_a_half_written_batch_is_lost(
     stateful = half_written(kind, plans, monkeypatch)
     offsets = sorted(int(path.name) for path in (stateful.folder / "offsets").glob("[0-9]*"))
     (stateful.folder / f"offsets/{offsets[-1]}").unlink()
-    remark = stateful.run(more_batches=kind.more_batches)
+    for topic, records in kind.nudge.items():
+        stateful.produce(topic, *records)
+    remark = stateful.run()
     assert remark == f"went back to the end of batch {offsets[-2]}; the former checkpoint was put aside"
     assert kind.shown(stateful.rows()) == kind.expected
     assert stateful.run() == ""
