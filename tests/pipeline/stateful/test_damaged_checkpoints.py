@@ -118,6 +118,8 @@ def test_a_state_that_only_spark_finds_damaged_is_rebuilt(plans: Plans) -> None:
     stateful.run()
     for changes in stateful.folder.glob("state/*/*/*.changelog"):
         changes.write_bytes(b"\0" * changes.stat().st_size)
+    # Under another path, so that Spark does not find the state in its memory.
+    stateful.folder.rename(stateful.folder.with_name(stateful.folder.name.rpartition("-")[0] + "-abc"))
     stateful.produce("s", *AGGREGATE.second["s"])
     remark = ""
     for _ in range(4):
@@ -146,9 +148,11 @@ def test_records_that_expire_unread_are_a_gap(plans: Plans) -> None:
     stateful = Stateful(plans, AGGREGATE.text, **AGGREGATE.topics)
     stateful.produce("s", *AGGREGATE.first["s"])
     stateful.run()
-    stateful.produce("s", *AGGREGATE.first["s"])
     topic = stateful.script.topics["s"]
+    read = plans.cluster.end_offsets(topic)
+    stateful.produce("s", *AGGREGATE.first["s"])
     ends = plans.cluster.end_offsets(topic)
+    expected = {(number, read[number], end) for number, end in ends.items()}
     admin = AdminClient({"bootstrap.servers": plans.bootstrap})
     expired = [TopicPartition(topic, number, end) for number, end in ends.items()]
     for future in admin.delete_records(expired).values():
@@ -156,10 +160,10 @@ def test_records_that_expire_unread_are_a_gap(plans: Plans) -> None:
     stateful.produce("s", *AGGREGATE.first["s"])
     with stateful.running() as running:
         stateful.settle(running)
-        assert {(gap.partition, gap.end) for gap in running.gaps} == set(ends.items())
-        assert sum(gap.end - gap.first for gap in running.gaps) == 12
+        # Those of the query that writes dead letters are among them.
+        assert {(gap.partition, gap.first, gap.end) for gap in running.gaps} >= expected
     with stateful.running() as running:
-        assert len(running.gaps) == 2
+        assert {(gap.partition, gap.first, gap.end) for gap in running.gaps} >= expected
     assert Counter(value for _, value in stateful.rows().elements()) == {
         "N=1, TOTAL=1.0": 12,
         "N=2, TOTAL=2.0": 12,
