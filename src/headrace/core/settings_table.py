@@ -125,7 +125,7 @@ class Settings:
     )
     real_time_batch_seconds: int = _setting(
         60,
-        "Length of a real-time batch: how much is repeated after a crash, and the time between short pauses.",
+        "Length of a real-time batch: the time between commits, and between short pauses.",
         minimum=5,
     )
     lake_interval_ms: int = _setting(1000, "Shortest time between two commits to the lake.", minimum=0)

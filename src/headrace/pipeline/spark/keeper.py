@@ -46,7 +46,7 @@ class Query(Protocol):
     def written_topics(self) -> tuple[str, ...]: ...
 
     def make_topics(self, cluster: Cluster) -> None:
-        """Create the topics that it writes, so that its lanes are fixed before its first record."""
+        """Create the topics that it writes."""
         ...
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:

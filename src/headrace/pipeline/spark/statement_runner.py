@@ -2,12 +2,12 @@
 
 `reconcile` is called repeatedly and never waits: it compares the wanted queries with the running ones, and
 starts, stops or replaces queries. It depends only on the statement log and the wishes, so after a restart all
-queries run again, each from its checkpoint.
+queries run again, each from where it was.
 
-Invariants: each query has one keeper, named by its id. The checkpoint of a removed query is deleted; a paused
-or replaced query continues from its checkpoint. A statement that cannot be planned is reported as failed and
-does not affect others; it is retried when its statement or the catalogue changes. Never changes the
-catalogue.
+Invariants: each query has one keeper, named by its id. Commits and checkpoints of a removed query are
+deleted; a paused or replaced query continues from where it was. A statement that cannot be planned is
+reported as failed and does not affect others; it is retried when its statement or the catalogue changes.
+Never changes the catalogue.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class StatementRunner:
             if asked.get(query_id) != running.asked or query_id in self._refused:
                 running.keeper.stop()
                 del self._running[query_id]
-                # A paused or replaced query continues from its checkpoint; a removed one never returns.
+                # A paused or replaced query continues from where it was; a removed one never returns.
                 if query_id not in asked and query_id not in catalogue.queries:
                     running.query.forget()
                     if running.asked.wish is None:

@@ -122,7 +122,7 @@ def _faults(read: Read) -> Column:
 
 
 def _lane(rows: Rows, topic: TopicIdentity) -> Column:
-    """The partition of a record without a key: that of its source, so that its lane keeps its order."""
+    """The partition of a record without a key: that of its source, so that they stay in order."""
     if names.PARTITION not in rows.frame.columns:
         return F.lit(0)
     return F.pmod(column(names.PARTITION), F.lit(topic.partitions))
