@@ -158,8 +158,14 @@ def test_a_hole_at_the_end_starves_nobody() -> None:
     bench.keeper.handle.ended(0, 5, 0)
     bench.records = [5, 0]
     bench.ends = [1000, 0]
-    assert bench.run(300).starved == ""
+    told = bench.run(300)
+    assert (told.starved, told.behind_records, told.behind_ms) == ("", 0, 0)
     assert 0 < bench.peeks < 40, "asking is not free"
+    bench.ends = [1001, 0]
+    bench.records = [1001, 0]
+    told = bench.run(60)
+    assert told.starved
+    assert told.behind_records == 996, "at most: with the hole"
 
 
 def test_one_at_work_on_a_long_batch_is_not_starved_until_that_takes_too_long() -> None:

@@ -167,6 +167,8 @@ class _Watched:
     behind_then: Behind = field(default_factory=Behind)
     starved: str = ""
     peeked: float = float("-inf")
+    # What it was behind by when there were no records there, only a hole.
+    hole: tuple[int, Mapping[Partition, int]] | None = None
     written: QueryProgress | None = None
     written_at: float = 0.0
 
@@ -249,6 +251,8 @@ class ProgressWatch:
         # Within a real-time batch nobody knows how far it is: the end of the last one is what is known.
         in_flight = run.mode == REAL_TIME and not watched.starved
         shown, seen_at = (watched.behind_then, watched.advanced) if in_flight else (behind, now)
+        if watched.hole == (behind.records, behind.places):
+            shown = Behind()
         self._tell(
             name,
             watched,
@@ -284,6 +288,7 @@ class ProgressWatch:
             return watched.starved
         watched.peeked = now
         if not self._has_records(behind.places):
+            watched.hole = (behind.records, behind.places)
             return ""
         if not self._at_work(watched.run.handle):
             return f"no batch has ended for {waited:.0f} s although records wait; {others} other queries run"
