@@ -159,6 +159,8 @@ def test_show_and_describe(client: httpx.Client, name: str) -> None:
     assert (form["returnType"], [given["type"] for given in form["arguments"]]) == ("VARCHAR", ["VARCHAR"])
     (properties,) = ksql(client, "SET 'auto.offset.reset'='earliest'; SHOW PROPERTIES;")
     assert properties["overwrittenProperties"] == ["auto.offset.reset"]
+    shown = {each["name"]: (each["value"], each["editable"]) for each in properties["properties"]}
+    assert shown["processing.guarantee"] == ("exactly_once_v2", False)
     (variables,) = ksql(client, "DEFINE a = 'b'; SHOW VARIABLES;", sessionVariables={"c": "d"})
     assert {"name": "C", "value": "d"} in variables["variables"]
     (plan,) = ksql(client, f"EXPLAIN SELECT * FROM {name} EMIT CHANGES;")

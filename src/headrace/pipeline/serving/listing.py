@@ -22,7 +22,7 @@ from headrace.pipeline.serving.entities import (
     source_info,
 )
 from headrace.pipeline.serving.explaining import Explaining
-from headrace.pipeline.serving.session import Session
+from headrace.pipeline.serving.session import Session, is_prohibited
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.suggestions import did_you_mean
@@ -47,6 +47,8 @@ _SHOWN_DEFAULTS: Final = {
     "auto.offset.reset": "latest",
     "ksql.query.pull.table.scan.enabled": "true",
     "ksql.insert.into.values.enabled": "true",
+    # Every derived topic holds each record once (decision 0014).
+    "processing.guarantee": "exactly_once_v2",
 }
 
 
@@ -252,7 +254,13 @@ def _signature(function: Function, signature: Signature) -> dict[str, Any]:
 def _properties(session: Session, text: str) -> Entity:
     values = {**_SHOWN_DEFAULTS, **session.properties}
     listed = [
-        {"name": name, "scope": "KSQL", "value": value, "editable": True, "level": "QUERY"}
+        {
+            "name": name,
+            "scope": "KSQL",
+            "value": value,
+            "editable": not is_prohibited(name),
+            "level": "QUERY",
+        }
         for name, value in sorted(values.items())
     ]
     return entity(
