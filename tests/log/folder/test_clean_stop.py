@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headrace.log.config import LogConfig
+from headrace.log.folder.checkpoints import read_written_points
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.log.batches import NOW, TOPIC, batch, contents, open_log
 from tests.log.transactional import committed_records, end, write
@@ -110,6 +111,7 @@ def test_a_late_sync_of_a_deleted_topic_does_not_write_a_point_for_its_successor
     under_way.sync()
     deleted.flushed(under_way)
     folder.checkpoint(NOW)
+    assert read_written_points(disk, folder.path).points[log.name].end_offset == 40
     disk = disk.kill()
     folder, log = open_log(tmp_path / "data", filesystem=disk)
     assert [value for _, _, value in contents(log)] == values
