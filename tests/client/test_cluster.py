@@ -36,7 +36,7 @@ def test_a_topic_made_again_has_another_id(cluster: Cluster, topic_name: str) ->
     second = cluster.topic(topic_name)
     assert second is not None
     assert second.topic_id != first.topic_id
-    assert second.layout != first.layout
+    assert second != first
 
 
 def test_looking_for_a_topic_does_not_make_it(cluster: Cluster, topic_name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,16 +12,25 @@ from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.client.cluster import Cluster
 from headrace.client.message_sizes import derived_topic_config
 from headrace.client.topics import TopicIdentity
+from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.lake.coordinates import SourceCoordinates
+from headrace.lake.delta_log import DeltaLog
+from headrace.lake.positions import Reached
+from headrace.lake.repairing import carry_out, plan_repair
+from headrace.lake.sent_letters import SentLetters
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline import marketplace
 from headrace.pipeline.spark.formats.avro_format import new_schema_id, writer_schemas
+from headrace.pipeline.spark.lake_dead_letters import LakeDeadLetters
+from headrace.pipeline.spark.lake_query import partition_policy
 from headrace.pipeline.spark.lake_rows import lake_rows
+from headrace.pipeline.spark.lake_start import start_table
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
 from headrace.pipeline.spark.stateless import GivenRecords, value_schema
 from headrace.pipeline.spark.steps.building import built
@@ -29,6 +39,21 @@ from tests.pipeline.records import Record, avro, frame
 
 TOPIC = TopicIdentity(name="events_avro", topic_id="avroid", partitions=1)
 SCHEMA_ID = 7
+
+
+@dataclass
+class MadeTopic:
+    """A topic that exists only in the test."""
+
+    topic_id: str
+    has_all: bool
+
+    @property
+    def starts(self) -> dict[int, int]:
+        return {}
+
+    def has_record(self, partition: int, offset: int) -> bool:  # noqa: ARG002 - of the interface
+        return self.has_all
 
 
 class Lake:
@@ -46,17 +71,32 @@ class Lake:
         self.dead_letter_topic = dead_letter_topic
         self.schemas = {SCHEMA_ID: _SCHEMA}
         self.absent: set[int] = set()
+        # Dead letters that the next run knows.
+        self.sent: frozenset[tuple[int, int]] = frozenset()
         self.restart()
 
-    def restart(self, topic: TopicIdentity = TOPIC) -> None:
+    def restart(self, topic: TopicIdentity = TOPIC, *, has_record: bool = True) -> None:
+        """A new run, on a topic that still has everything unless told otherwise."""
         self.topic = topic
+        asked = MadeTopic(topic.topic_id, has_record)
+        start = start_table(
+            self.spark, self.table, topic=asked, dead_letters=asked, data_dir=self.settings.data_dir
+        )
         self.writer = DeltaLakeWriter(
-            self.spark,
+            start.files,
             self.table,
-            query=self.query,
             topic=topic,
-            dead_letter_topic=self.dead_letter_topic,
-            settings=self.settings,
+            version=start.version,
+            progress=start.progress,
+            dead_letters=LakeDeadLetters(
+                self.settings,
+                query=self.query,
+                topic=topic,
+                dead_letter_topic=self.dead_letter_topic,
+                sent=SentLetters(places=self.sent, ends=Reached(topic_id="letters")),
+                ends=lambda: Cluster(self.bootstrap).end_offsets(self.dead_letter_topic),
+            ),
+            policy=partition_policy(self.table, self.settings),
         )
 
     def write(self, *records: Record) -> WrittenBatch:
@@ -84,12 +124,13 @@ def _event(
     offset: int | None = None,
     topic_id: str = "src",
     partition: int = 0,
-    user: str = "",
+    type_: str | None = "View",
+    date: str | None = "2026-03-14",
 ) -> Record:
     values = dict.fromkeys(json_names(), None) | {
-        "USER_ID": user or f"{topic_id}-{source_offset}",
-        "EVENT_TYPE": "View",
-        "SERVER_DATE": "2026-03-14",
+        "USER_ID": f"{topic_id}-{source_offset}",
+        "EVENT_TYPE": type_,
+        "SERVER_DATE": date,
     }
     source = SourceCoordinates(
         query="q", topic_id=topic_id, partition=0, offset=source_offset, ordinal=0
@@ -124,20 +165,48 @@ def test_rows_carry_values_partitions_and_coordinates(lake: Lake) -> None:
     assert all("EVENT_TYPE=View/SERVER_DATE=2026-03-14/" in file for file in files)
 
 
-def test_what_is_repeated_is_dropped_in_the_batch_and_after_it(lake: Lake) -> None:
-    lake.write(_event(0), _event(1), _event(1, offset=2))
-    again = lake.write(_event(0, offset=3), _event(1, offset=4), _event(2, offset=5))
-    assert (again.rows, again.repeated) == (1, 2)
-    assert lake.users() == ["src-0", "src-1", "src-2"]
+def test_rows_out_of_order_are_all_written(lake: Lake) -> None:
+    """A look-up shuffles rows: offsets of a source come in any order."""
+    lake.write(_event(50), _event(3), _event(20, offset=51))
+    lake.write(_event(2, offset=52), _event(49, offset=53), _event(1, offset=54))
+    assert lake.users() == ["src-1", "src-2", "src-20", "src-3", "src-49", "src-50"]
 
 
-def test_a_restart_knows_the_marks_of_the_last_commit(lake: Lake) -> None:
-    lake.write(_event(0), _event(1))
-    before = lake.writer.marks
+def test_a_run_goes_on_from_the_positions_of_the_last_commit(lake: Lake) -> None:
+    lake.write(_event(0, offset=7), _event(1, offset=9))
+    assert lake.writer.progress.positions == Reached(topic_id="avroid", offsets={0: 10})
     lake.restart()
-    assert lake.writer.marks == before
-    assert lake.write(_event(0), _event(1)).rows == 0
-    assert lake.users() == ["src-0", "src-1"]
+    assert lake.writer.progress.positions == Reached(topic_id="avroid", offsets={0: 10})
+    assert lake.writer.progress.bounds == {}, "nothing is looked up"
+
+
+def test_a_commit_that_was_lost_is_caught_up_with(lake: Lake) -> None:
+    """The newest commit is gone, for example after a power failure; Spark's checkpoint would not know."""
+    lake.write(_event(0), _event(1))
+    lake.write(_event(2), _event(3))
+    log = DeltaLog(lake.table.path)
+    log.commit_file(log.newest_version()).unlink()
+    lake.restart()
+    assert lake.writer.progress.positions.offsets == {0: 2}
+    lake.write(_event(2), _event(3))
+    assert lake.users() == ["src-0", "src-1", "src-2", "src-3"]
+
+
+def test_a_torn_commit_stops_the_table_until_it_is_repaired(lake: Lake) -> None:
+    lake.write(_event(0), _event(1))
+    lake.write(_event(2), _event(3))
+    log = DeltaLog(lake.table.path)
+    torn = log.commit_file(log.newest_version())
+    torn.write_bytes(torn.read_bytes()[:100])
+    with pytest.raises(HeadraceError, match="headrace lake repair events") as error:
+        lake.restart()
+    assert str(torn) in str(error.value)
+    plan = plan_repair("events", lake.table.path)
+    assert plan is not None
+    carry_out(plan, lake.table.path)
+    lake.restart()
+    lake.write(_event(2), _event(3))
+    assert lake.users() == ["src-0", "src-1", "src-2", "src-3"]
 
 
 def test_a_topic_made_again_is_another_source(lake: Lake) -> None:
@@ -146,44 +215,139 @@ def test_a_topic_made_again_is_another_source(lake: Lake) -> None:
     assert lake.users() == ["new-0", "src-0", "src-1"]
 
 
-def test_after_a_restore_the_rows_are_the_truth(lake: Lake) -> None:
+def test_a_restored_table_goes_on_from_the_restored_version(lake: Lake) -> None:
     lake.write(_event(0), _event(1))
     version = DeltaTable(str(lake.table.path)).version()
     lake.write(_event(2))
     lake.spark.sql(f"RESTORE TABLE delta.`{lake.table.path}` TO VERSION AS OF {version}")
+    with pytest.raises(HeadraceError, match="RESTORE"):
+        lake.write(_event(3))
     lake.restart()
-    assert lake.write(_event(0), _event(1), _event(2)).rows == 1
-    assert lake.users() == ["src-0", "src-1", "src-2"]
+    assert lake.writer.progress.positions.offsets == {0: 2}
+    lake.write(_event(2), _event(3))
+    assert lake.users() == ["src-0", "src-1", "src-2", "src-3"]
 
 
-def test_compaction_keeps_the_cached_marks(lake: Lake) -> None:
+def test_rows_of_somebody_else_are_not_written_again(lake: Lake) -> None:
+    lake.write(_event(0), _event(1))
+    path = str(lake.table.path)
+    theirs = lake.spark.read.format("delta").load(path).limit(1)
+    renamed = {"_SOURCE_OFFSET": F.lit(5).cast("bigint"), "USER_ID": F.lit("theirs")}
+    theirs.withColumns(renamed).write.format("delta").mode("append").save(path)
+    lake.restart()
+    assert lake.writer.progress.positions.offsets == {0: 2}
+    assert lake.write(_event(4), _event(5), _event(6)).repeated == 1
+    assert lake.users() == ["src-0", "src-1", "src-4", "src-6", "theirs"]
+
+
+def test_compaction_and_deletions_of_others_disturb_nothing(lake: Lake) -> None:
     lake.write(_event(0))
     lake.write(_event(1))
     lake.spark.sql(f"OPTIMIZE delta.`{lake.table.path}`")
-    before = lake.writer.marks
+    lake.spark.sql(f"DELETE FROM delta.`{lake.table.path}` WHERE USER_ID = 'src-0'")
+    lake.write(_event(2))
     lake.restart()
-    assert lake.writer.marks == before
-    assert lake.write(_event(0), _event(1), _event(2)).rows == 1
+    assert lake.writer.progress.positions.offsets == {0: 3}
+    assert lake.users() == ["src-1", "src-2"]
 
 
-def test_a_topic_with_more_partitions_does_not_double_what_moved(lake: Lake) -> None:
+def test_a_topic_recreated_with_other_partitions_doubles_nothing(lake: Lake) -> None:
     lake.write(_event(0), _event(1), _event(2))
     lake.restart(TopicIdentity(name="events_avro", topic_id="another", partitions=3))
-    # The same records again, on other partitions now, and one that is new.
-    assert lake.write(_event(1, offset=0, partition=2), _event(0, offset=0, partition=1)).rows == 0
-    assert lake.write(_event(2, offset=1, partition=2), _event(3, offset=1, partition=1)).rows == 1
+    assert lake.writer.progress.positions == Reached(topic_id="another")
+    # The same records again, on other partitions now, one of them twice, and one that is new.
+    again = lake.write(
+        _event(1, offset=0, partition=2), _event(0, offset=0, partition=1), _event(0, offset=1, partition=1)
+    )
+    assert (again.rows, again.repeated) == (0, 3)
+    assert lake.write(_event(2, offset=1, partition=2), _event(3, offset=2, partition=1)).rows == 1
     assert lake.users() == ["src-0", "src-1", "src-2", "src-3"]
+    lake.restart(lake.topic)
+    assert lake.writer.progress.positions.offsets == {1: 3, 2: 2}
+    assert lake.write(_event(1, offset=2, partition=2)).rows == 0, "the bounds are kept"
+
+
+def test_a_topic_that_came_back_shorter_doubles_nothing(lake: Lake) -> None:
+    lake.write(_event(0), _event(1), _event(2))
+    lake.restart(has_record=False)
+    assert lake.writer.progress.positions.offsets == {}
+    # The query upstream derives what was lost again, further behind.
+    assert lake.write(_event(0), _event(2, offset=9), _event(1, offset=10), _event(3, offset=11)).rows == 1
+    assert lake.users() == ["src-0", "src-1", "src-2", "src-3"]
+
+
+def test_a_flood_of_new_partitions_becomes_dead_letters(lake: Lake) -> None:
+    lake.settings = dataclasses.replace(lake.settings, lake_new_partitions_per_hour=3)
+    room = derived_topic_config(lake.settings)
+    Cluster(lake.bootstrap).create_topic(lake.dead_letter_topic, partitions=1, config=room)
+    lake.restart()
+    lake.write(_event(0))
+    made_up = [_event(number, type_=f"made up {number:03}") for number in range(1, 61)]
+    many = [_event(number, type_="Sold") for number in range(100, 130)]
+    written = lake.write(*made_up, *many, _event(130))
+    assert (written.rows, written.dead_letters) == (2 + 30 + 1, 58)
+    assert len({path.name for path in lake.table.path.glob("EVENT_TYPE=*")}) == 4
+    letters = _read_all(lake.bootstrap, lake.dead_letter_topic, 58)
+    assert {headers["headrace-error"] for _, headers in letters} == {
+        "The table has no folder for EVENT_TYPE, SERVER_DATE of this record, and more than 3 new ones in an "
+        "hour are not made (lake_new_partitions_per_hour)."
+    }
+    assert {value for value, _ in letters} == {record.value for record in made_up[2:]}
+
+
+def test_values_that_cannot_name_a_folder_become_dead_letters(lake: Lake) -> None:
+    room = derived_topic_config(lake.settings)
+    Cluster(lake.bootstrap).create_topic(lake.dead_letter_topic, partitions=1, config=room)
+    bad = [
+        _event(0, date="2026-02-30"),
+        _event(1, date="yesterday"),
+        _event(2, date="2026-3-1"),
+        _event(3, type_="x" * 300),
+        _event(4, type_="/" * 90),
+    ]
+    fine = [_event(5, type_="/" * 70), _event(6, type_="ü=%"), _event(7, type_=None), _event(8, date=None)]
+    written = lake.write(*bad, *fine)
+    assert (written.rows, written.dead_letters) == (4, 5)
+    letters = _read_all(lake.bootstrap, lake.dead_letter_topic, 5)
+    reasons = sorted(headers["headrace-error"] for _, headers in letters)
+    assert [reason.split(":")[0] for reason in reasons] == [
+        *["EVENT_TYPE is too long for the name of a folder"] * 2,
+        *["SERVER_DATE is not a date (yyyy-MM-dd)"] * 3,
+    ]
+
+
+def test_dead_letters_that_an_earlier_run_sent_are_not_sent_again(lake: Lake) -> None:
+    room = derived_topic_config(lake.settings)
+    Cluster(lake.bootstrap).create_topic(lake.dead_letter_topic, partitions=1, config=room)
+    lake.sent = frozenset({(0, 0), (0, 2)})
+    lake.restart()
+    written = lake.write(*(Record(value=b"bad", offset=number, key=b"k") for number in range(4)))
+    assert (written.rows, written.dead_letters) == (0, 4)
+    letters = _read_all(lake.bootstrap, lake.dead_letter_topic, 2)
+    letters.sort(key=lambda each: each[1]["headrace-read-from"])
+    assert [headers["headrace-read-from"][-2:] for _, headers in letters] == ["/1", "/3"]
+    assert [headers["headrace-source"] for _, headers in letters] == [
+        f"{lake.query}/avroid/0/{offset}/0" for offset in (1, 3)
+    ]
+    lake.restart()
+    assert lake.writer.progress.positions.offsets == {0: 4}, "a commit without rows"
+    assert lake.writer.progress.dead_letters_from.offsets == {0: 2}
 
 
 def test_records_of_other_writers_count_with_their_own_coordinates(lake: Lake) -> None:
     value = _event(0).value
     plain = [Record(value=value, offset=offset) for offset in (5, 6)]
     assert lake.write(*plain).rows == 2
+    lake.restart(has_record=False)
     assert lake.write(*plain).rows == 0
-    odd = Record(
-        value=value, offset=7, headers={"headrace-source": b"not/ours", "headrace-posted-at": b"soon"}
-    )
-    assert lake.write(odd).rows == 1
+    odd = [b"not/ours", b"q/t/99999999999/1/0", b"q/t/batch/17/0", b"q/t/1/99999999999999999999/0"]
+    records = [
+        Record(
+            value=value, offset=7 + number, headers={"headrace-source": each, "headrace-posted-at": b"soon"}
+        )
+        for number, each in enumerate(odd)
+    ]
+    assert lake.write(*records).rows == len(odd)
 
 
 def test_an_unknown_schema_is_learned_and_evolved_fields_are_read(lake: Lake) -> None:

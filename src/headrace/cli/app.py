@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import headrace
-from headrace.cli import artifacts, dlq
+from headrace.cli import artifacts, dlq, lake
 from headrace.cli.broker_flags import with_broker_flags
 from headrace.cli.setting_flags import with_loaded_settings, with_settings
 from headrace.core.addresses import bracketed
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 app.add_typer(artifacts.app, name="artifacts")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(lake.app, name="lake")
 
 
 def _version(asked: bool) -> None:

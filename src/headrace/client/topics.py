@@ -38,11 +38,6 @@ class TopicIdentity:
     replicas: tuple[int, ...] = field(default=(), compare=False)
 
     @property
-    def layout(self) -> str:
-        """Changes whenever a key may get another partition (see `lake/marks.py`)."""
-        return f"{self.topic_id}:{self.partitions}"
-
-    @property
     def places(self) -> tuple[Partition, ...]:
         return tuple((self.name, number) for number in range(self.partitions))
 

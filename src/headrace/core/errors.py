@@ -25,6 +25,7 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "invalid_setting": 400,
     "java_missing": 500,
     "java_too_old": 500,
+    "lake_damaged": 500,
     "log_unavailable": 503,
     "method_not_allowed": 405,
     "no_such_page": 404,

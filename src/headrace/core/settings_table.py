@@ -129,6 +129,12 @@ class Settings:
         minimum=5,
     )
     lake_interval_ms: int = _setting(1000, "Shortest time between two commits to the lake.", minimum=0)
+    lake_new_partitions_per_hour: int = _setting(
+        300,
+        "Most new partitions with only a few rows that a table of the lake gets in an hour; further records "
+        "with new values of its partition columns become dead letters. 0 is no limit.",
+        minimum=0,
+    )
     spark_memory: str = _setting(
         "1g",
         "Heap size of the Spark driver.",

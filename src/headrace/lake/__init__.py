@@ -1,4 +1,4 @@
-"""The rules of the lake: source coordinates, lanes and marks, the layout of a table.
+"""The rules of the lake: source coordinates, positions of topics, the layout and the log of a table.
 
 Never: pyspark.
 """

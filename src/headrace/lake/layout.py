@@ -36,12 +36,16 @@ COORDINATE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLayout:
-    """Where a table is and what its rows look like."""
+    """Where a table is and what its rows look like.
+
+    `date_columns` are partition columns whose values must be dates, as text: `2026-03-14`, or null.
+    """
 
     name: str
     path: Path
     value_columns: tuple[str, ...]
     partition_columns: tuple[str, ...]
+    date_columns: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -59,10 +63,12 @@ class TableLayout:
         )
 
 
+# A checkpoint of the Delta log costs a Spark job; readers replay a hundred small JSON commits in a few
+# milliseconds.
+CHECKPOINT_INTERVAL: Final = 100
+
 _TABLE_PROPERTIES: Final[dict[str, str]] = {
-    # A checkpoint of the Delta log costs a Spark job; readers replay a hundred small JSON commits in a few
-    # milliseconds.
-    "delta.checkpointInterval": "100",
+    "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
     # Minimum and maximum per file only for columns that readers prune by; the row count is always kept.
     "delta.dataSkippingStatsColumns": f"{TOPIC_PARTITION},{TOPIC_OFFSET},{SOURCE_PARTITION},{SOURCE_OFFSET}",
 }

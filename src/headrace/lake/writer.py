@@ -1,7 +1,8 @@
 """What the lake requires of its writer, `pipeline/spark/lake_writer.py`, and what that reports.
 
-Contract: rows and marks are committed together or not at all; of two writers that started from the same state
-at most one commits; a row at or below its mark, or repeated within a batch, is not written.
+Contract: rows and positions are committed together or not at all; a commit is the very next version of the
+table that the writer knows, so of two writers at most one commits; a row that the table has, or that is
+repeated among suspects of one batch, is not written.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from headrace.pipeline.statements.tree import CreateAs, CreateSource, Query
 
 _DEFINITION: Final = "DEFINE events_topic = '{}';"
 _PARTITION_COLUMNS: Final = ("EVENT_TYPE", "SERVER_DATE")
+_DATE_COLUMNS: Final = ("SERVER_DATE",)
 
 
 def statements(events_topic: str) -> str:
@@ -50,5 +51,6 @@ def lake_plan(settings: Settings) -> QueryPlan:
         path=settings.lake_dir / settings.events_topic,
         value_columns=tuple(column.name for column in plan.sink.value),
         partition_columns=_PARTITION_COLUMNS,
+        date_columns=_DATE_COLUMNS,
     )
     return dataclasses.replace(plan, query_id=f"{settings.events_topic}-to-lake", lake_table=table)

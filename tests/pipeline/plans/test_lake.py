@@ -72,9 +72,8 @@ def test_rows_of_known_new_and_absent_schemas(plans: Plans) -> None:
         keeper.stop()
     (letter,) = plans.read(f"{topic}_dlq", 1)
     assert letter.headers["headrace-error"] == "The registry has no schema with id 99."
-    topic_id = plans.cluster.lookup([topic])[topic].topic_id
     checkpoints = settings.data_dir / "pipeline" / "checkpoints" / plan.query_id
-    assert [each.name for each in checkpoints.iterdir() if each.is_dir()] == [topic_id]
+    assert len([each for each in checkpoints.iterdir() if each.is_dir()]) == 1, "each run has its own"
 
 
 def _row(user: str) -> dict[str, str | None]:

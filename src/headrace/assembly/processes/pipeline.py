@@ -23,6 +23,7 @@ from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.catalogue.status import StatusLog
 from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.spark.keeper import QueryKeeper
+from headrace.pipeline.spark.lake_start import make_table
 from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.progress import ProgressWatch
 from headrace.pipeline.spark.registry_client import RegistryClient
@@ -71,7 +72,7 @@ def run(settings: Settings) -> int:
         )
 
     # Before the first event, so that an early question gets an empty answer instead of an error.
-    spark.sql(lake.lake_table.definition())
+    make_table(spark, lake.lake_table, data_dir=settings.data_dir)
     log = StatementLog(settings.bootstrap)
     log.start()
     if _log_is_empty(cluster, settings):

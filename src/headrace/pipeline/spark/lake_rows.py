@@ -4,19 +4,23 @@ be read.
 A row has the table's columns and, with names that begin with two underscores, those that only the writer
 needs: `__REASON` (null for a good row), `__LATENCY_MS` (from the POST to this read) and the raw key, value
 and headers for the dead letters.
+
+A value of a partition column becomes the name of a folder, so it must fit: a date must be one, and a name
+must not be longer than the file system allows.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.client.topics import TopicIdentity
 from headrace.lake import layout
 from headrace.lake.coordinates import SOURCE_HEADER
 from headrace.lake.layout import TableLayout
+from headrace.lake.new_partitions import LONGEST_NAME
 from headrace.pipeline.spark.steps import rows as names
 from headrace.pipeline.spark.steps.read import last_header
 from headrace.pipeline.spark.steps.rows import Rows, column, columns
@@ -26,7 +30,13 @@ LATENCY: Final = "__LATENCY_MS"
 # Query name of records without our coordinates, which get those of the topic they are read from.
 NO_QUERY: Final = ""
 
-_SOURCE_PATTERN: Final = r"^([^/]*)/([^/]+)/([0-9]+)/([0-9]+)/([0-9]+)$"
+# As many digits as fit an INT or a BIGINT.
+_SOURCE_PATTERN: Final = r"^([^/]*)/([^/]+)/([0-9]{1,9})/([0-9]{1,18})/([0-9]{1,9})$"
+
+_DATE_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+# Characters that Spark escapes as `%XX` in the name of a folder.
+_ESCAPED_PATTERN: Final = r"""[\x00-\x1F"#%'*/:=?\\\x7F{\[\]^]"""
+_SHOWN_CHARACTERS: Final = 40
 
 
 def lake_rows(rows: Rows, table: TableLayout, *, topic: TopicIdentity) -> DataFrame:
@@ -37,7 +47,7 @@ def lake_rows(rows: Rows, table: TableLayout, *, topic: TopicIdentity) -> DataFr
         *columns([names.POSTED_AT, names.KEY, names.VALUE, names.HEADERS, names.PARTITION, names.OFFSET]),
         # Records from other writers may lack this header.
         last_header(SOURCE_HEADER, names.HEADERS).cast("string").alias("source"),
-        F.coalesce(column(names.REASON), no_value).alias(names.REASON),
+        F.coalesce(column(names.REASON), no_value, *_unfit_values(table)).alias(names.REASON),
         # Not current_timestamp(), which is the same for the whole batch, but the clock when this row is read.
         F.call_function("java_method", F.lit("java.lang.System"), F.lit("currentTimeMillis"))
         .cast("bigint")
@@ -45,7 +55,6 @@ def lake_rows(rows: Rows, table: TableLayout, *, topic: TopicIdentity) -> DataFr
     )
     is_ours = F.coalesce(F.regexp_like("source", F.lit(_SOURCE_PATTERN)), F.lit(False))
     parts = F.split("source", "/")
-    is_bad = F.col(names.REASON).isNotNull()
     return located.select(
         *columns(list(table.value_columns)),
         F.when(is_ours, parts[0]).otherwise(F.lit(NO_QUERY)).alias(layout.QUERY),
@@ -60,6 +69,25 @@ def lake_rows(rows: Rows, table: TableLayout, *, topic: TopicIdentity) -> DataFr
         F.timestamp_millis(names.POSTED_AT).alias(layout.POSTED_AT),
         F.col(names.REASON),
         (F.col("read_at") - F.col(names.POSTED_AT)).alias(LATENCY),
-        # Good rows do not need their raw records.
-        *(F.when(is_bad, F.col(name)).alias(name) for name in (names.KEY, names.VALUE, names.HEADERS)),
+        *columns([names.KEY, names.VALUE, names.HEADERS]),
     )
+
+
+def _unfit_values(table: TableLayout) -> list[Column]:
+    """The reason for each partition column whose value cannot name a folder; null if it can."""
+    reasons = []
+    for name in table.partition_columns:
+        value = column(name)
+        escaped = F.regexp_replace(value, _ESCAPED_PATTERN, "%XX")
+        longest = LONGEST_NAME - len(f"{name}=".encode())
+        # The first test is quick, and enough for almost every row.
+        is_long = (F.octet_length(value) * 3 > longest) & (F.octet_length(escaped) > longest)
+        reasons.append(F.when(is_long, _unfit(name, value, "is too long for the name of a folder")))
+        if name in table.date_columns:
+            is_date = value.rlike(_DATE_PATTERN) & value.try_cast("date").isNotNull()
+            reasons.append(F.when(~is_date, _unfit(name, value, "is not a date (yyyy-MM-dd)")))
+    return reasons
+
+
+def _unfit(name: str, value: Column, problem: str) -> Column:
+    return F.concat(F.lit(f"{name} {problem}: "), F.substring(value, 1, _SHOWN_CHARACTERS), F.lit("."))

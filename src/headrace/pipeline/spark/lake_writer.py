@@ -1,211 +1,203 @@
-"""Writes batches of one topic to one Delta table, each row once (see `lake/marks.py` for the rule,
+"""Writes batches of one topic to one Delta table, each row once (see `lake/positions.py` for the rule,
 `lake/writer.py` for the contract).
 
-For each batch: drop rows that the marks cover, cache the rest in memory, find their highest positions, then
-commit rows and marks in one Delta transaction. The marks stay in memory between batches, which is correct
-only if there is no other writer: the pipeline's JVM holds a lock as long as it lives (`writer_lock.py`).
-Delta's own transaction numbers would have the same effect, at the price of three Spark jobs per commit
-(decision 0004).
+Most batches take one pass: it writes the data files and observes what it sees, above all the highest offset
+of each partition. Then the commit adds the files and says how far the topic was read. Rows that need more
+attention are left out of that pass and take a second one, before the same commit: suspects, which are looked
+up in the table (`lake_bounds.py`), and rows of new partitions (`lake_partitions.py`). Dead letters are sent
+before the commit (`lake_dead_letters.py`).
 
-Crash behaviour: before the commit nothing is visible; after it the batch may be repeated, but its rows are at
-or below the marks. Dead letters are sent after the commit and may be repeated; they have their coordinates.
+Crash behaviour: before the commit nothing is visible, and the next run reads the batch again; after it, the
+batch is behind the positions. Only one writer may exist (`writer_lock.py`). A commit must be the very next
+version of the table; if somebody else's is in between, the writer goes on only if that cannot concern the
+positions, and otherwise ends, so that the next run starts from what the table has.
 """
 
 from __future__ import annotations
 
-import logging
+import json
+import time
+from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.storagelevel import StorageLevel
 
-from headrace.client.message_sizes import derived_message_bytes
+import headrace
 from headrace.client.topics import TopicIdentity
-from headrace.core.settings import Settings
+from headrace.core.errors import HeadraceError
 from headrace.lake import layout
-from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER
-from headrace.lake.history import cached_marks
+from headrace.lake.delta_log import DeltaLog
 from headrace.lake.layout import TableLayout
-from headrace.lake.marks import Lane, Marks, Position, Source, marks_from_rows
+from headrace.lake.positions import Progress
+from headrace.lake.resuming import keeps_positions
 from headrace.lake.writer import WrittenBatch
-from headrace.pipeline.spark.fault_headers import fault_headers, header
+from headrace.pipeline.spark.delta_files import DeltaFiles
+from headrace.pipeline.spark.lake_bounds import IS_SUSPECT, with_suspects, without_known
+from headrace.pipeline.spark.lake_dead_letters import LakeDeadLetters
+from headrace.pipeline.spark.lake_partitions import IS_NEW, PartitionPolicy
 from headrace.pipeline.spark.lake_rows import LATENCY
-from headrace.pipeline.spark.marks_filter import IS_REPEATED, IS_SUSPECT, SOURCE_COLUMNS, with_marks
-from headrace.pipeline.spark.steps.rows import HEADERS, KEY, REASON, VALUE
+from headrace.pipeline.spark.steps.rows import REASON
 
-logger = logging.getLogger(__name__)
-
-_COORDINATES: Final = [*SOURCE_COLUMNS, layout.SOURCE_OFFSET, layout.SOURCE_ORDINAL]
-_LANE_COLUMNS: Final = [*SOURCE_COLUMNS, layout.TOPIC_PARTITION]
 _QUANTILES: Final = [step / 100 for step in range(101)]
+# After a batch of this many rows, the next one is written by several tasks: more files, but sooner.
+_LARGE_BATCH: Final = 20_000
+_TASKS: Final = 2
+
+_IS_BAD: Final = "__IS_BAD"
+_IS_DOUBTFUL: Final = "__IS_DOUBTFUL"
 
 
 class DeltaLakeWriter:
-    """The writer of one table; one instance per running query. `write` takes the result of `lake_rows`."""
+    """The writer of one table; one instance per run. `write` takes the result of `lake_rows`.
+
+    The table exists and can be read; `progress` is where this run goes on, according to `version` of the
+    table.
+    """
 
     def __init__(
         self,
-        spark: SparkSession,
+        files: DeltaFiles,
         table: TableLayout,
         *,
-        query: str,
         topic: TopicIdentity,
-        dead_letter_topic: str,
-        settings: Settings,
+        version: int,
+        progress: Progress,
+        dead_letters: LakeDeadLetters,
+        policy: PartitionPolicy,
     ) -> None:
-        self._spark = spark
+        self._files = files
         self._table = table
-        self._query = query
         self._topic = topic
-        self._dead_letter_topic = dead_letter_topic
-        self._settings = settings
-        spark.sql(table.definition())
-        marks = cached_marks(table.path) or self._marks_of_rows()
-        self._marks = marks.for_layout(topic.layout)
+        self._progress = progress
+        self._dead_letters = dead_letters
+        self._policy = policy
+        self._log = DeltaLog(table.path)
+        self._version = version
+        self._tasks = 1
 
     @property
-    def marks(self) -> Marks:
-        return self._marks
+    def progress(self) -> Progress:
+        """What the newest commit of this run says, or where the run began."""
+        return self._progress
 
     def write(self, batch: DataFrame) -> WrittenBatch:
         """Write one batch of rows. Returns after the commit."""
-        totals = Observation()
-        kept = self._fresh_rows(batch, totals).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            summary, quantiles = self._summarise(kept)
-            fresh = kept
-            if any(row["suspects"] for row in summary):
-                fresh = self._without_known_suspects(kept)
-                summary, quantiles = self._summarise(fresh)
-            good = [row for row in summary if not row["is_bad"]]
-            rows = sum(row["rows"] for row in good)
-            if rows:
-                self._commit(fresh, self._marks.advanced(_highest(good)))
-            dead_letters = sum(row["rows"] for row in summary if row["is_bad"])
-            if dead_letters:
-                self._send_dead_letters(fresh)
-        finally:
-            kept.unpersist()
-        counted = totals.get
-        return WrittenBatch(
-            rows=rows,
-            repeated=counted["records"] - rows - dead_letters,
-            dead_letters=dead_letters,
-            latency_quantiles_ms=quantiles if rows else (),
-        )
-
-    def _fresh_rows(self, batch: DataFrame, totals: Observation) -> DataFrame:
-        """Rows that the marks do not cover, without duplicates."""
-        # One task reads one partition in any case; saying so avoids the shuffle for dropping duplicates.
-        rows = batch.coalesce(1) if self._topic.partitions == 1 else batch
-        rows = rows.observe(totals, F.count(F.lit(1)).alias("records"))
-        # Unreadable records become dead letters; they have no marks, and may be repeated there.
-        kept = with_marks(rows, self._marks).filter(F.col(REASON).isNotNull() | ~F.col(IS_REPEATED))
-        return kept.dropDuplicates(_COORDINATES)
-
-    def _summarise(self, fresh: DataFrame) -> tuple[list[Row], tuple[float, ...]]:
-        """Highest position and number of rows per lane, and the latency of the whole batch, in one pass."""
-        latency = Observation()
-        observed = fresh.observe(
-            latency,
-            F.percentile_approx(F.when(F.col(REASON).isNull(), F.col(LATENCY)), _QUANTILES, 1000).alias(
-                "quantiles"
-            ),
-        )
-        summary = (
-            observed.groupBy(*_LANE_COLUMNS, F.col(REASON).isNotNull().alias("is_bad"))
-            .agg(
-                F.max(_position()).alias("highest"),
-                F.count(F.lit(1)).alias("rows"),
-                F.count_if(F.col(IS_SUSPECT)).alias("suspects"),
+        rows = self._flagged(batch)
+        seen = Observation()
+        certain = rows.observe(seen, *self._measures()).filter(~F.col(_IS_BAD) & ~F.col(_IS_DOUBTFUL))
+        adds = self._written(certain)
+        counted = seen.get
+        if not counted["records"]:
+            return WrittenBatch(rows=0, repeated=0, dead_letters=0, latency_quantiles_ms=())
+        if counted["elsewhere"]:
+            raise HeadraceError(
+                "pipeline_failed",
+                f"Topic {self._topic.name} has got more partitions; the query starts again to read them.",
             )
-            .collect()
-        )
-        return summary, tuple(float(value) for value in latency.get["quantiles"] or ())
-
-    def _without_known_suspects(self, fresh: DataFrame) -> DataFrame:
-        """The batch without suspects that the table already has: the slow path after a change of layout."""
-        suspects = fresh.filter(IS_SUSPECT)
-        lowest, highest = suspects.agg(F.min(layout.SOURCE_OFFSET), F.max(layout.SOURCE_OFFSET)).first() or (
-            0,
-            0,
-        )
-        known = (
-            self._spark.read.format("delta")
-            .load(str(self._table.path))
-            .filter(F.col(layout.SOURCE_OFFSET).between(lowest, highest))
-            .select(*_COORDINATES)
-        )
-        logger.info(
-            "Looking up rows between source offsets %s and %s: the topic's layout changed.", lowest, highest
-        )
-        return fresh.join(known, on=_COORDINATES, how="left_anti").withColumn(IS_SUSPECT, F.lit(False))
-
-    def _commit(self, fresh: DataFrame, marks: Marks) -> None:
-        (
-            fresh.filter(F.col(REASON).isNull())
-            .select(*self._table.columns)
-            .write.format("delta")
-            .mode("append")
-            .option("userMetadata", marks.as_metadata())
-            .save(str(self._table.path))
-        )
-        self._marks = marks
-
-    def _send_dead_letters(self, fresh: DataFrame) -> None:
-        source = F.concat_ws("/", *(F.col(name) for name in _COORDINATES))
-        derived = F.array(
-            header(SOURCE_HEADER, source),
-            header(POSTED_AT_HEADER, F.unix_millis(layout.POSTED_AT).cast("string")),
-        )
-        place = (layout.TOPIC_PARTITION, layout.TOPIC_OFFSET)
-        faults = fault_headers(
-            query=F.lit(self._query),
-            reason=F.col(REASON),
-            read_from=F.concat_ws("/", F.lit(self._topic.name), F.lit(self._topic.topic_id), *place),
-            original=F.col(HEADERS),
-            position=None,
-        )
-        headers = F.concat(derived, faults)
-        (
-            fresh.filter(F.col(REASON).isNotNull())
-            .select(F.col(KEY).alias("key"), F.col(VALUE).alias("value"), headers.alias("headers"))
-            .write.format("kafka")
-            .option("kafka.bootstrap.servers", self._settings.bootstrap)
-            .option("kafka.max.request.size", str(derived_message_bytes(self._settings)))
-            .option("topic", self._dead_letter_topic)
-            .save()
+        dead_letters = counted["bad"]
+        if dead_letters:
+            self._dead_letters.send(rows.filter(_IS_BAD))
+        if counted["doubtful"]:
+            more, refused = self._write_doubtful(rows, has_suspects=counted["suspects"] > 0)
+            adds += more
+            dead_letters += refused
+        highest = {
+            number: offset
+            for number in range(self._topic.partitions)
+            if (offset := counted[f"highest_{number}"]) is not None
+        }
+        progress = self._progress.advanced(highest)
+        self._commit(adds, self._dead_letters.noted(progress, has_sent=dead_letters > 0))
+        written = _rows_in(adds)
+        self._tasks = _TASKS if written >= _LARGE_BATCH else 1
+        quantiles = tuple(float(value) for value in counted["quantiles"] or ())
+        return WrittenBatch(
+            rows=written,
+            repeated=counted["records"] - written - dead_letters,
+            dead_letters=dead_letters,
+            latency_quantiles_ms=quantiles if written else (),
         )
 
-    def _marks_of_rows(self) -> Marks:
-        """The marks computed from the rows: needed after a restore, or if the cache is missing."""
-        rows = (
-            self._spark.read.format("delta")
-            .load(str(self._table.path))
-            .groupBy(*SOURCE_COLUMNS)
-            .agg(F.max(_position()).alias("highest"))
-            .collect()
+    def _flagged(self, batch: DataFrame) -> DataFrame:
+        rows = self._policy.with_new(with_suspects(batch, self._progress.bounds))
+        is_bad = F.col(REASON).isNotNull()
+        return rows.withColumns(
+            {_IS_BAD: is_bad, _IS_DOUBTFUL: ~is_bad & (F.col(IS_SUSPECT) | F.col(IS_NEW))}
         )
-        return marks_from_rows({_source(row): _as_position(row["highest"]) for row in rows})
+
+    def _measures(self) -> list[Column]:
+        partition, offset = F.col(layout.TOPIC_PARTITION), F.col(layout.TOPIC_OFFSET)
+        is_fresh = ~F.col(_IS_BAD) & ~F.col(IS_SUSPECT)
+        return [
+            F.count(F.lit(1)).alias("records"),
+            F.count_if(F.col(_IS_BAD)).alias("bad"),
+            F.count_if(F.col(_IS_DOUBTFUL)).alias("doubtful"),
+            F.count_if(F.col(_IS_DOUBTFUL) & F.col(IS_SUSPECT)).alias("suspects"),
+            F.count_if(partition >= self._topic.partitions).alias("elsewhere"),
+            F.percentile_approx(F.when(is_fresh, F.col(LATENCY)), _QUANTILES, 1000).alias("quantiles"),
+            *(
+                F.max(F.when(partition == number, offset)).alias(f"highest_{number}")
+                for number in range(self._topic.partitions)
+            ),
+        ]
+
+    def _write_doubtful(self, rows: DataFrame, *, has_suspects: bool) -> tuple[list[str], int]:
+        """The rows that the first pass left out: actions for the files, and the number of dead letters."""
+        doubtful = rows.filter(_IS_DOUBTFUL)
+        if has_suspects:
+            suspects = without_known(doubtful.filter(IS_SUSPECT), self._table.path)
+            doubtful = doubtful.filter(~F.col(IS_SUSPECT)).unionByName(suspects)
+        doubtful = doubtful.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            taken, refused = self._policy.split(doubtful)
+            adds = self._written(taken)
+            if refused is None:
+                return adds, 0
+            self._dead_letters.send(refused)
+            return adds, refused.count()
+        finally:
+            doubtful.unpersist()
+
+    def _written(self, rows: DataFrame) -> list[str]:
+        return self._files.write(rows.select(*self._table.columns).coalesce(self._tasks))
+
+    def _commit(self, adds: Sequence[str], progress: Progress) -> None:
+        info = {
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Append", "partitionBy": "[]"},
+            "isolationLevel": "Serializable",
+            "isBlindAppend": True,
+            "operationMetrics": {"numFiles": str(len(adds)), "numOutputRows": str(_rows_in(adds))},
+            "userMetadata": progress.as_metadata(),
+            "engineInfo": f"Headrace/{headrace.__version__}",
+        }
+        is_committed = False
+        while not is_committed:
+            self._version += 1
+            now = {"timestamp": time.time_ns() // 1_000_000, "readVersion": self._version - 1}
+            try:
+                self._log.add_commit(self._version, {**now, **info}, adds)
+                is_committed = True
+            except FileExistsError:
+                self._go_on_after(self._version)
+        self._progress = progress
+        if self._version % layout.CHECKPOINT_INTERVAL == 0:
+            self._files.checkpoint()
+
+    def _go_on_after(self, version: int) -> None:
+        """Raise an error if the commit of somebody else may concern the positions."""
+        commit = self._log.commit(version)
+        if commit is not None and keeps_positions(commit):
+            return
+        operation = commit.operation if commit is not None else "a commit without information"
+        raise HeadraceError(
+            "pipeline_failed",
+            f"Somebody else changed table {self._table.name}: version {version} is {operation}. "
+            "The query starts again from what the table has now.",
+        )
 
 
-def _highest(summary: list[Row]) -> dict[Lane, Position]:
-    return {
-        Lane(source=_source(row), topic_partition=row[layout.TOPIC_PARTITION]): _as_position(row["highest"])
-        for row in summary
-    }
-
-
-def _position() -> Column:
-    return F.struct(layout.SOURCE_OFFSET, layout.SOURCE_ORDINAL)
-
-
-def _as_position(row: Row) -> Position:
-    return Position(offset=row[layout.SOURCE_OFFSET], ordinal=row[layout.SOURCE_ORDINAL])
-
-
-def _source(row: Row) -> Source:
-    return Source(
-        query=row[layout.QUERY], topic_id=row[layout.SOURCE_TOPIC_ID], partition=row[layout.SOURCE_PARTITION]
-    )
+def _rows_in(adds: Sequence[str]) -> int:
+    return sum(json.loads(json.loads(text)["add"]["stats"])["numRecords"] for text in adds)

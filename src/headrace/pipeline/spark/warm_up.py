@@ -21,8 +21,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.client.topics import TopicIdentity
 from headrace.core.settings import Settings
+from headrace.lake.positions import Progress, Reached
+from headrace.lake.sent_letters import SentLetters
 from headrace.pipeline.plan import QueryPlan, reads_of
+from headrace.pipeline.spark.delta_files import DeltaFiles
 from headrace.pipeline.spark.formats.avro_format import WriterSchemas
+from headrace.pipeline.spark.lake_dead_letters import LakeDeadLetters
+from headrace.pipeline.spark.lake_query import partition_policy
 from headrace.pipeline.spark.lake_rows import lake_rows
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
 from headrace.pipeline.spark.stateless import GivenRecords, projected, value_schema
@@ -57,7 +62,20 @@ def warm_up(
     # There are no dead letters: all records are good.
     nowhere = "warm-up"
     writer = DeltaLakeWriter(
-        spark, table, query="warm-up", topic=sink, dead_letter_topic=nowhere, settings=settings
+        DeltaFiles(spark, table),
+        table,
+        topic=sink,
+        version=0,
+        progress=Progress(positions=Reached(topic_id=sink.topic_id)),
+        dead_letters=LakeDeadLetters(
+            settings,
+            query="warm-up",
+            topic=sink,
+            dead_letter_topic=nowhere,
+            sent=SentLetters(places=frozenset(), ends=Reached()),
+            ends=dict,
+        ),
+        policy=partition_policy(table, settings),
     )
     for number in range(_ROUNDS):
         if stopping():

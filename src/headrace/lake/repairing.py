@@ -1,0 +1,115 @@
+"""Repairs a table whose Delta log cannot be read: puts what is damaged aside, so that the table is as it was
+before.
+
+The rows of a commit that is put aside are not lost: positions and rows are one commit, so the table goes on
+from the positions of the last whole one, and reads the records again. Files are moved to `_set_aside/` in the
+table's folder, never deleted. A damaged checkpoint is not needed if the commits that it stands for are all
+there.
+
+Crash behaviour: the damaged file is moved last. If the repair is interrupted, the log still cannot be read,
+and the repair can be repeated. Never changes a log that can be read. A pipeline may run meanwhile: it does
+not write a table that cannot be read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from headrace.core.errors import HeadraceError
+from headrace.lake.delta_log import LAST_CHECKPOINT, Damage, DeltaLog
+
+SET_ASIDE: Final = "_set_aside"
+
+# Commits, checkpoints and checksums begin with their version; unfinished files with a dot.
+_VERSION: Final = re.compile(r"\.?(\d{20})\.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """The damage, and the files to put aside, in this order. `version` is what remains of the table."""
+
+    damage: Damage
+    files: tuple[Path, ...]
+    version: int
+
+
+def unreadable(name: str, damage: Damage, *, data_dir: Path) -> HeadraceError:
+    """The error for whoever needs the table."""
+    return HeadraceError(
+        "lake_damaged",
+        f"Table {name} cannot be read: {damage.file}: {damage.reason}.",
+        remedy=f"Run `headrace lake repair {name} --data-dir {data_dir}`.",
+    )
+
+
+def plan_repair(name: str, folder: Path) -> Repair | None:
+    """None if the table can be read. Raises no_such_table, lake_damaged if it cannot be repaired."""
+    log = DeltaLog(folder)
+    if not log.exists:
+        raise HeadraceError(
+            "no_such_table", f"There is no table {name}: {folder} contains no Delta log with commits."
+        )
+    damage = log.damage()
+    if damage is None:
+        return None
+    kept = damage.version - 1
+    commits = set(log.versions())
+    if damage.file in log.checkpoints().get(damage.version, []):
+        # The commits say the same, if they are all there.
+        kept = damage.version
+    older = max((version for version in log.checkpoints() if version <= damage.version - 1), default=-1)
+    if kept < 0 or not commits.issuperset(range(older + 1, kept + 1)):
+        raise HeadraceError(
+            "lake_damaged",
+            f"Table {name} cannot be repaired: {damage.file}: {damage.reason}. No older version is whole.",
+            remedy=f"Replace {folder} by a copy. If there is none, move the folder away: the pipeline "
+            "creates the table again from what its topic still has.",
+        )
+    return Repair(damage=damage, files=_to_put_aside(log, damage, kept), version=kept)
+
+
+def carry_out(repair: Repair, folder: Path) -> None:
+    target = folder / SET_ASIDE
+    target.mkdir(exist_ok=True)
+    for file in repair.files:
+        file.rename(_free(target / file.name))
+
+
+def _to_put_aside(log: DeltaLog, damage: Damage, kept: int) -> tuple[Path, ...]:
+    newer: list[tuple[int, Path]] = []
+    for file in log.folder.iterdir():
+        match = _VERSION.match(file.name)
+        if match is None:
+            continue
+        version = int(match[1])
+        is_checkpoint = ".checkpoint." in file.name
+        if version > kept or (is_checkpoint and version >= damage.version):
+            newer.append((version, file))
+    files = [file for _, file in sorted(newer, reverse=True) if file != damage.file]
+    last_checkpoint = log.folder / LAST_CHECKPOINT
+    if last_checkpoint.exists() and not _is_older(last_checkpoint, damage.version):
+        files.insert(0, last_checkpoint)
+    # A damaged data file stays where it is: without its commit it is not part of the table.
+    reason = damage.file if damage.file.parent == log.folder else log.commit_file(damage.version)
+    files = [file for file in files if file != reason]
+    return (*files, reason) if reason.exists() else tuple(files)
+
+
+def _is_older(last_checkpoint: Path, version: int) -> bool:
+    try:
+        return int(json.loads(last_checkpoint.read_bytes())["version"]) < version
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _free(path: Path) -> Path:
+    number = 0
+    free = path
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{path.name}.{number}")
+    return free

@@ -1,0 +1,170 @@
+"""Where a table goes on reading its topic: decided from the commits of its Delta log, the topic, and the
+dead-letter topic.
+
+The newest commit of ours tells the positions. Commits of others since then:
+
+- those that only move rows between files, and deletions and updates, leave the positions as they are:
+  deleted rows must not come back;
+- a RESTORE goes on with what the commits up to the restored version say: what came later is read again;
+- somebody else's rows leave the positions, but make them *doubtful*: the rows may be records that the table
+  has yet to read;
+- anything else (an overwritten or replaced table, a cleaned-up log) leaves nothing that can be relied on: the
+  topic is read from its beginning, and all its rows are doubtful.
+
+The positions of one incarnation mean nothing in another. A partition that no longer has the last record
+before its position came back shorter, for example after a power failure: it is read from an older position
+whose record is still there. In both cases rows are doubtful. So are they if the dead-letter topic came back
+shorter: then an older commit counts, so that dead letters that were lost are sent again.
+
+Doubtful rows are looked up (`positions.py`), so reading too much is never wrong, only slow. Pure: what the
+topics have is asked through `TopicNow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from headrace.lake.delta_log import Commit
+from headrace.lake.positions import Offsets, Progress, Reached, progress_from_metadata
+
+# Commits that move rows between files, change settings, or remove or change rows.
+_KEEPS_POSITIONS: Final = frozenset(
+    {
+        *("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "CLUSTER BY", "COMPUTE STATS"),
+        *("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "UPGRADE PROTOCOL", "ADD CONSTRAINT"),
+        *("DELETE", "UPDATE", "TRUNCATE"),
+    }
+)
+_ADDS_ROWS: Final = frozenset({"WRITE", "STREAMING UPDATE", "MERGE", "COPY INTO"})
+_MAKES_EMPTY: Final = "CREATE TABLE"
+_RESTORE: Final = "RESTORE"
+
+
+class Commits(Protocol):
+    def newest_version(self) -> int: ...
+
+    def commit(self, version: int) -> Commit | None: ...
+
+
+class TopicNow(Protocol):
+    """A topic as it is now."""
+
+    @property
+    def topic_id(self) -> str: ...
+
+    @property
+    def starts(self) -> Offsets:
+        """The first offset that each partition still has."""
+        ...
+
+    def has_record(self, partition: int, offset: int) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumption:
+    """`progress` has the positions to go on from, for each partition of the topic that has been read before.
+
+    If it is doubtful, the rows of the table must become its bounds.
+    """
+
+    progress: Progress
+    is_doubtful: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a commit says, and whether rows of others came after it."""
+
+    progress: Progress
+    is_doubtful: bool
+
+
+def resume(commits: Commits, *, topic: TopicNow, dead_letters: TopicNow) -> Resumption:
+    """Where to go on."""
+    is_doubtful = False
+    resumed: Progress | None = None
+    # Dead letters of everything that is read again lie from here on.
+    letters_from = Reached()
+    offsets: dict[int, int] = {}
+    pending: set[int] = set()
+    for said in history(commits):
+        progress = said.progress
+        letters_from = progress.dead_letters_from
+        if progress.positions.topic_id not in ("", topic.topic_id):
+            # Nothing of the present incarnation was read before this commit.
+            pending.clear()
+            is_doubtful = True
+            break
+        is_doubtful = is_doubtful or said.is_doubtful
+        if resumed is None:
+            if not _has_all(dead_letters, progress.dead_letters_to.of(dead_letters.topic_id)):
+                is_doubtful = True
+                continue
+            resumed = progress
+            pending = set(progress.positions.offsets)
+        for partition in sorted(pending):
+            position = progress.positions.offsets.get(partition)
+            if position is None:
+                # At this commit it had not been read: from its beginning.
+                pending.discard(partition)
+            elif _is_usable(topic, partition, position):
+                offsets[partition] = position
+                pending.discard(partition)
+            else:
+                is_doubtful = True
+        if not pending:
+            break
+    else:
+        # There is no commit, or none that can be relied on for all partitions.
+        is_doubtful = True
+        letters_from = Reached()
+    found = resumed or Progress()
+    return Resumption(
+        progress=found.at(Reached(topic_id=topic.topic_id, offsets=offsets)).with_dead_letters(
+            begin=letters_from, end=found.dead_letters_to
+        ),
+        is_doubtful=is_doubtful,
+    )
+
+
+def history(commits: Commits) -> Iterator[Said]:
+    """What our commits say, the newest first, as far back as they can be relied on."""
+    is_doubtful = False
+    version = commits.newest_version()
+    while version >= 0:
+        commit = commits.commit(version)
+        if commit is None:
+            return
+        progress = progress_from_metadata(commit.user_metadata)
+        if progress is not None:
+            yield Said(progress=progress, is_doubtful=is_doubtful)
+        elif commit.operation == _MAKES_EMPTY:
+            yield Said(progress=Progress(), is_doubtful=is_doubtful)
+            return
+        elif commit.operation == _RESTORE:
+            restored = commit.parameters.get("version")
+            if restored is None or not str(restored).isdecimal():
+                return
+            version = int(restored)
+            continue
+        elif commit.operation in _ADDS_ROWS and commit.parameters.get("mode", "Append") == "Append":
+            is_doubtful = True
+        elif commit.operation not in _KEEPS_POSITIONS:
+            return
+        version -= 1
+
+
+def keeps_positions(commit: Commit) -> bool:
+    """Whether a running writer may go on after this commit of somebody else."""
+    return commit.operation in _KEEPS_POSITIONS
+
+
+def _has_all(topic: TopicNow, ends: Offsets) -> bool:
+    return all(_is_usable(topic, partition, end) for partition, end in ends.items())
+
+
+def _is_usable(topic: TopicNow, partition: int, position: int) -> bool:
+    """Whether the partition still has what lies before the position, as far as it has not expired."""
+    return position <= topic.starts.get(partition, 0) or topic.has_record(partition, position - 1)

@@ -1,0 +1,47 @@
+"""Writes data files of a Delta table through Delta's own code, without committing them.
+
+Delta's writer commits as soon as the files are written, unsynced, and whoever wrote in between. Here files
+come first and the commit later, by `lake/delta_log.py`: after they are synced, and only as the very next
+version. Files that are never committed are not part of the table; VACUUM removes them.
+
+Uses classes of Delta that are not part of its interface, so it belongs to the pinned version
+(`java/artifacts.toml`). One writer per table. Belongs to the thread that writes batches.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.lake.layout import TableLayout
+
+
+class DeltaFiles:
+    """The data files of one table, which is created if it does not exist."""
+
+    def __init__(self, spark: SparkSession, table: TableLayout) -> None:
+        jvm, session = spark._jvm, spark._jsparkSession
+        assert jvm is not None
+        self._jvm = jvm
+        self._none = jvm.scala.Option.empty()
+        path = str(table.path)
+        logs = jvm.org.apache.spark.sql.delta.DeltaLog
+        # Delta remembers logs by their path: the table may have been repaired or replaced since.
+        logs.invalidateCache(session, jvm.org.apache.hadoop.fs.Path(path))
+        spark.sql(table.definition())
+        self._log = logs.forTable(session, path)
+        # Only its schema and settings are used, so it need not be the newest: another commit would be noticed
+        # (`lake/resuming.py`).
+        self._snapshot = self._log.update(False, self._none, self._none)
+
+    def write(self, frame: DataFrame) -> list[str]:
+        """Write the rows, and return the `add` actions that make the files part of the table, as JSON."""
+        data = frame._jdf
+        self._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(data.sparkSession())
+        transaction = self._log.startTransaction(self._none, self._jvm.scala.Option.apply(self._snapshot))
+        actions = transaction.writeFiles(data)
+        return [str(actions.apply(number).json()) for number in range(actions.size())]
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint of the newest version, and remove commits that have expired."""
+        self._snapshot = self._log.update(False, self._none, self._none)
+        self._log.checkpointAndCleanUpDeltaLog(self._snapshot, self._none)

@@ -1,0 +1,58 @@
+"""New partitions of a table as Spark sees them: which rows would make a folder, and which of those must not
+(the policy is in `lake/new_partitions.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from headrace.lake.new_partitions import NO_VALUE, NewPartitions, Partition
+from headrace.pipeline.spark.steps.rows import REASON, column
+
+IS_NEW: Final = "__IS_NEW"
+
+# Between the values of a partition; no folder's name contains it, because Spark escapes it.
+_SEPARATOR: Final = "\x01"
+
+
+class PartitionPolicy:
+    """The policy of one table. Belongs to one thread."""
+
+    def __init__(self, columns: Sequence[str], partitions: NewPartitions) -> None:
+        self._columns = columns
+        self._partitions = partitions
+        self._key = F.concat_ws(
+            _SEPARATOR,
+            *(F.coalesce(F.nullif(column(name), F.lit("")), F.lit(NO_VALUE)) for name in columns),
+        )
+        self._is_new = self._is_none_of(partitions.known)
+
+    def with_new(self, rows: DataFrame) -> DataFrame:
+        """The rows with a flag: whether the table has no folder for them yet."""
+        return rows.withColumn(IS_NEW, self._is_new)
+
+    def split(self, rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+        """The rows that the table takes, and the others, if there are any, with the reason."""
+        counts = rows.filter(IS_NEW).groupBy(self._key.alias("key")).count().collect()
+        found = [(tuple(row["key"].split(_SEPARATOR)), row["count"]) for row in counts]
+        refused = self._partitions.refused(found, time.monotonic())
+        # Made anew only here: it has a literal for each partition.
+        self._is_new = self._is_none_of(self._partitions.known)
+        if not refused:
+            return rows, None
+        is_taken = self._is_none_of(refused)
+        reason = F.lit(
+            f"The table has no folder for {', '.join(self._columns)} of this record, and more than "
+            f"{self._partitions.per_hour} new ones in an hour are not made (lake_new_partitions_per_hour)."
+        )
+        return rows.filter(is_taken), rows.filter(~is_taken).withColumn(REASON, reason)
+
+    def _is_none_of(self, partitions: set[Partition] | frozenset[Partition]) -> Column:
+        if not partitions:
+            return F.lit(True)
+        return ~self._key.isin([_SEPARATOR.join(partition) for partition in sorted(partitions)])

@@ -1,0 +1,128 @@
+"""What a run of a query into the lake starts with: the table, and where it goes on reading its topic.
+
+The table says it (`lake/resuming.py`), never Spark's checkpoint. A table whose log cannot be read stops only
+its own query, with the command that repairs it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from headrace.client.cluster import Cluster
+from headrace.client.reading import records_between
+from headrace.client.topics import TopicIdentity
+from headrace.core.errors import HeadraceError
+from headrace.lake.delta_log import DeltaLog
+from headrace.lake.layout import TableLayout
+from headrace.lake.positions import Offsets, Progress
+from headrace.lake.repairing import unreadable
+from headrace.lake.resuming import TopicNow, resume
+from headrace.pipeline.spark.delta_files import DeltaFiles
+from headrace.pipeline.spark.lake_bounds import bounds_of_rows
+
+logger = logging.getLogger(__name__)
+
+# Spark's word for the beginning of a partition.
+_EARLIEST: Final = -2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStart:
+    """The table's files, its version, and the progress that this version stands for."""
+
+    files: DeltaFiles
+    version: int
+    progress: Progress
+
+
+class AskedTopic:
+    """A topic as the log knows it."""
+
+    def __init__(self, cluster: Cluster, topic: TopicIdentity) -> None:
+        self._bootstrap = cluster.bootstrap
+        self._name = topic.name
+        self.topic_id = topic.topic_id
+        stretches = cluster.stretches([topic]).get(topic.name, {})
+        self.starts: Offsets = {number: first for number, (first, _) in stretches.items()}
+        self._ends = {number: end for number, (_, end) in stretches.items()}
+
+    def has_record(self, partition: int, offset: int) -> bool:
+        # The log answers a question beyond its end with its beginning.
+        if offset >= self._ends.get(partition, 0):
+            return False
+        found = records_between(self._bootstrap, self._name, {partition: (offset, offset + 1)})
+        return any(record.offset() == offset for record in found)
+
+
+def open_table(spark: SparkSession, table: TableLayout, *, data_dir: Path) -> DeltaFiles:
+    """Create the table if it does not exist. Raises lake_damaged if its log cannot be read."""
+    log = DeltaLog(table.path)
+    damage = log.damage()
+    if damage is not None:
+        raise unreadable(table.name, damage, data_dir=data_dir)
+    is_new = not log.exists
+    files = DeltaFiles(spark, table)
+    if is_new:
+        log.sync_commit(0)
+    return files
+
+
+def make_table(spark: SparkSession, table: TableLayout, *, data_dir: Path) -> None:
+    """Create the table if it does not exist. If it cannot be opened, its query will say so."""
+    try:
+        open_table(spark, table, data_dir=data_dir)
+    except (HeadraceError, PySparkException, Py4JError, OSError) as error:
+        logger.error("Table %s cannot be opened: %s", table.name, error)
+
+
+def start_table(
+    spark: SparkSession,
+    table: TableLayout,
+    *,
+    topic: TopicNow,
+    dead_letters: TopicNow,
+    data_dir: Path,
+) -> TableStart:
+    """Open the table and find out where to go on."""
+    files = open_table(spark, table, data_dir=data_dir)
+    log = DeltaLog(table.path)
+    # Asked first: a commit that arrives meanwhile is noticed at the first commit of this run.
+    version = log.newest_version()
+    resumption = resume(log, topic=topic, dead_letters=dead_letters)
+    progress = resumption.progress
+    if resumption.is_doubtful:
+        progress = progress.bounded(bounds_of_rows(spark, table.path))
+        logger.warning(
+            "The commits of table %s do not say which records of the topic it has. Rows of %d source "
+            "partitions are looked up before they are written.",
+            table.name,
+            len(progress.bounds),
+        )
+    return TableStart(files=files, version=version, progress=progress)
+
+
+def starting_offsets(topic: TopicIdentity, starts: Offsets, progress: Progress) -> str:
+    """Where Spark's source begins, in its own JSON."""
+    positions = progress.positions.offsets
+    offsets = {}
+    for number in range(topic.partitions):
+        position = positions.get(number)
+        first = starts.get(number, 0)
+        if position is not None and position < first:
+            logger.warning(
+                "Topic %s, partition %d: offsets %d to %d expired before the lake read them.",
+                topic.name,
+                number,
+                position,
+                first - 1,
+            )
+        offsets[str(number)] = _EARLIEST if position is None else max(position, first)
+    return json.dumps({topic.name: offsets})

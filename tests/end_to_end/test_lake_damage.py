@@ -1,0 +1,85 @@
+"""A table that lost or tore its newest commit, and a flood of made-up partitions: on the whole platform."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import httpx
+from typer.testing import CliRunner
+
+from headrace.cli.app import app
+from headrace.lake.delta_log import DeltaLog
+from tests.running_platform import Platform, event, new_prefix, wait_for
+
+
+def _log(platform: Platform) -> DeltaLog:
+    return DeltaLog(platform.settings.lake_dir / platform.settings.events_topic)
+
+
+def _problem(platform: Platform) -> str:
+    answer = httpx.get(f"{platform.console_url}/health", timeout=30, trust_env=False).json()
+    return " ".join(f"{each['problem']} {each['remedy']}" for each in answer["problems"])
+
+
+def _post(platform: Platform, prefix: str, *numbers: int) -> None:
+    assert platform.post([event(f"{prefix}-{number}") for number in numbers]).status_code == 200
+
+
+def _newest_commit(platform: Platform) -> Path:
+    log = _log(platform)
+    return log.commit_file(log.newest_version())
+
+
+def test_a_lost_or_torn_commit_is_read_again(platform: Platform) -> None:
+    prefix = new_prefix()
+    _post(platform, prefix, 1, 2)
+    platform.wait_in_lake(prefix, 2)
+    _post(platform, prefix, 3, 4)
+    platform.wait_in_lake(prefix, 4)
+
+    # Lost: the table catches up by itself, although every other file is as it was.
+    _newest_commit(platform).unlink()
+    killed = platform.kill("pipeline")
+    platform.wait_restarted("pipeline", after=killed)
+    platform.wait_in_lake(prefix, 4)
+
+    # Torn: only the table stops, and says what to do.
+    torn = _newest_commit(platform)
+    torn.write_bytes(b"")
+    killed = platform.kill("pipeline")
+    platform.wait_restarted("pipeline", after=killed)
+    command = f"headrace lake repair events --data-dir {platform.settings.data_dir}"
+    wait_for(
+        lambda: command in _problem(platform), "/health has the command", explain=lambda: _problem(platform)
+    )
+    assert str(torn) in _problem(platform)
+    pipeline = platform.pid("pipeline")
+    _post(platform, prefix, 5)
+
+    words = ["lake", "repair", "events", "--yes", "--data-dir", str(platform.settings.data_dir)]
+    repaired = CliRunner().invoke(app, words)
+    assert repaired.exit_code == 0, repaired.output
+    platform.wait_in_lake(prefix, 5)
+    assert platform.rows(prefix) == {f"{prefix}-{number}": 1 for number in range(1, 6)}
+    assert platform.pid("pipeline") == pipeline, "the pipeline never ended"
+
+
+def test_a_flood_of_made_up_partitions_holds_nothing_up(platform: Platform) -> None:
+    prefix = new_prefix()
+    _post(platform, prefix, 1)
+    platform.wait_in_lake(prefix, 1)
+    flood = [
+        event(f"{prefix}x-{number}", Event_Type=f"{prefix} {number}", Server_Time=f"{1000 + number}-01-01")
+        for number in range(3000)
+    ]
+    flood += [event(f"{prefix}x-bad", Server_Time="99/99/9999")]
+    assert platform.post(flood).status_code == 200
+    began = time.monotonic()
+    _post(platform, prefix, 2)
+    platform.wait_in_lake(prefix, 2)
+    took = time.monotonic() - began
+    most = platform.settings.lake_new_partitions_per_hour
+    folders = list((platform.settings.lake_dir / "events").glob(f"EVENT_TYPE={prefix}*"))
+    assert len(folders) <= most
+    assert took < 20, f"{took:.1f} s"
