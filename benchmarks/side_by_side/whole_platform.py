@@ -87,7 +87,7 @@ def started_platform(**changed: Any) -> Iterator[Platform]:
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="headrace-benchmark-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        settings = _settings(folder, changed)
+        settings = free_settings(folder, **changed)
         prepare(settings)
         supervisor = Supervisor(settings, whole=True)
         stack.callback(supervisor.stop)
@@ -97,7 +97,8 @@ def started_platform(**changed: Any) -> Iterator[Platform]:
         yield platform
 
 
-def _settings(folder: Path, changed: dict[str, Any]) -> Settings:
+def free_settings(folder: Path, **changed: Any) -> Settings:
+    """Settings of a platform in this folder, on free ports."""
     with ExitStack() as stack:
         ports = []
         for _ in range(5):
