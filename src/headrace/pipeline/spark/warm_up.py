@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 _ROUNDS: Final = 8
 _RECORDS: Final = 400
 _SCHEMA_ID: Final = 1
+# A date, so that it suits every column of the table.
+_VALUE: Final = "2026-03-14"
 
 
 def warm_up(
@@ -97,11 +99,11 @@ def warm_up(
 
 def _events(spark: SparkSession, columns: list[str], *, first_offset: int) -> DataFrame:
     """JSON records, as from the Kafka source."""
-    template = json.dumps(dict.fromkeys(columns, "value"))
+    template = json.dumps(dict.fromkeys(columns, _VALUE))
     # A dozen partitions of the table, as in a busy batch.
     value = F.regexp_replace(
         F.lit(template),
-        '"EVENT_TYPE": "value"',
+        f'"EVENT_TYPE": "{_VALUE}"',
         F.concat(F.lit('"EVENT_TYPE": "'), F.col("id") % 12, F.lit('"')),
     )
     return spark.range(first_offset, first_offset + _RECORDS, numPartitions=1).select(
