@@ -6,7 +6,7 @@ from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
 from headrace.lake.positions import Progress, Reached
 from headrace.pipeline.spark.lake_dead_letters import already_sent
-from headrace.pipeline.spark.lake_start import AskedTopic, starting_offsets
+from headrace.pipeline.spark.lake_start import AskedTopic, gaps_before, starting_offsets
 from headrace.testing import EmbeddedBroker
 
 
@@ -67,3 +67,5 @@ def test_spark_begins_at_the_positions_or_where_the_topic_begins() -> None:
     topic = TopicIdentity(name="t", topic_id="id", partitions=3)
     progress = Progress(positions=Reached(topic_id="id", offsets={0: 5, 1: 2}))
     assert starting_offsets(topic, {0: 0, 1: 4, 2: 0}, progress) == '{"t": {"0": 5, "1": 4, "2": -2}}'
+    (gap,) = gaps_before(topic, {0: 0, 1: 4, 2: 0}, progress, now=7)
+    assert (gap.topic, gap.topic_id, gap.partition, gap.first, gap.end, gap.at) == ("t", "id", 1, 2, 4, 7)

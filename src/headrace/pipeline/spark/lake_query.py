@@ -33,7 +33,7 @@ from headrace.pipeline.spark.inputs import TopicInputs
 from headrace.pipeline.spark.lake_dead_letters import LakeDeadLetters, already_sent
 from headrace.pipeline.spark.lake_partitions import PartitionPolicy
 from headrace.pipeline.spark.lake_rows import lake_rows
-from headrace.pipeline.spark.lake_start import AskedTopic, start_table, starting_offsets
+from headrace.pipeline.spark.lake_start import AskedTopic, gaps_before, start_table, starting_offsets
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.steps.building import built
@@ -171,6 +171,8 @@ def _prepared(query: PlannedQuery, inputs: TopicInputs, table: TableLayout) -> t
         ),
         policy=partition_policy(table, settings),
     )
+    for gap in gaps_before(topic, asked.starts, start.progress, now=time.time_ns() // 1_000_000):
+        logger.warning("table %s has a gap: %s", table.name, gap)
     return writer, starting_offsets(topic, asked.starts, start.progress)
 
 

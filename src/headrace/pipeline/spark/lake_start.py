@@ -25,6 +25,7 @@ from headrace.lake.layout import TableLayout
 from headrace.lake.positions import Offsets, Progress
 from headrace.lake.repairing import unreadable
 from headrace.lake.resuming import TopicNow, resume
+from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.spark.delta_files import DeltaFiles
 from headrace.pipeline.spark.lake_bounds import bounds_of_rows
 
@@ -112,17 +113,24 @@ def start_table(
 def starting_offsets(topic: TopicIdentity, starts: Offsets, progress: Progress) -> str:
     """Where Spark's source begins, in its own JSON."""
     positions = progress.positions.offsets
-    offsets = {}
-    for number in range(topic.partitions):
-        position = positions.get(number)
-        first = starts.get(number, 0)
-        if position is not None and position < first:
-            logger.warning(
-                "Topic %s, partition %d: offsets %d to %d expired before the lake read them.",
-                topic.name,
-                number,
-                position,
-                first - 1,
-            )
-        offsets[str(number)] = _EARLIEST if position is None else max(position, first)
+    offsets = {
+        str(number): max(positions[number], starts.get(number, 0)) if number in positions else _EARLIEST
+        for number in range(topic.partitions)
+    }
     return json.dumps({topic.name: offsets})
+
+
+def gaps_before(topic: TopicIdentity, starts: Offsets, progress: Progress, *, now: int) -> tuple[Gap, ...]:
+    """Offsets that expired before the table has read them; `now` in milliseconds."""
+    return tuple(
+        Gap(
+            topic=topic.name,
+            topic_id=topic.topic_id,
+            partition=number,
+            first=position,
+            end=starts[number],
+            at=now,
+        )
+        for number, position in progress.positions.offsets.items()
+        if position < starts.get(number, 0)
+    )
