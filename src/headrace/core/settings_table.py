@@ -130,7 +130,7 @@ class Settings:
     )
     lake_interval_ms: int = _setting(1000, "Shortest time between two commits to the lake.", minimum=0)
     lake_new_partitions_per_hour: int = _setting(
-        300,
+        100,
         "Most new partitions with only a few rows that a table of the lake gets in an hour; further records "
         "with new values of its partition columns become dead letters. 0 is no limit.",
         minimum=0,

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -18,6 +20,15 @@ IS_NEW: Final = "__IS_NEW"
 
 # Between the values of a partition; no folder's name contains it, because Spark escapes it.
 _SEPARATOR: Final = "\x01"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Rows for the table, and rows for the dead letters with their reason, None if there are none."""
+
+    taken: DataFrame
+    refused: DataFrame | None
+    refused_rows: int
 
 
 class PartitionPolicy:
@@ -36,23 +47,28 @@ class PartitionPolicy:
         """The rows with a flag: whether the table has no folder for them yet."""
         return rows.withColumn(IS_NEW, self._is_new)
 
-    def split(self, rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
-        """The rows that the table takes, and the others, if there are any, with the reason."""
+    def split(self, rows: DataFrame) -> Split:
+        """The rows that the table takes, and the others."""
         counts = rows.filter(IS_NEW).groupBy(self._key.alias("key")).count().collect()
         found = [(tuple(row["key"].split(_SEPARATOR)), row["count"]) for row in counts]
         refused = self._partitions.refused(found, time.monotonic())
         # Made anew only here: it has a literal for each partition.
         self._is_new = self._is_none_of(self._partitions.known)
         if not refused:
-            return rows, None
-        is_taken = self._is_none_of(refused)
+            return Split(taken=rows, refused=None, refused_rows=0)
+        # There may be thousands of refused partitions, but only a limited number of admitted ones.
+        is_refused = F.col(IS_NEW) & self._is_none_of({each for each, _ in found} - refused)
         reason = F.lit(
             f"The table has no folder for {', '.join(self._columns)} of this record, and more than "
             f"{self._partitions.per_hour} new ones in an hour are not made (lake_new_partitions_per_hour)."
         )
-        return rows.filter(is_taken), rows.filter(~is_taken).withColumn(REASON, reason)
+        return Split(
+            taken=rows.filter(~is_refused),
+            refused=rows.filter(is_refused).withColumn(REASON, reason),
+            refused_rows=sum(count for each, count in found if each in refused),
+        )
 
-    def _is_none_of(self, partitions: set[Partition] | frozenset[Partition]) -> Column:
+    def _is_none_of(self, partitions: AbstractSet[Partition]) -> Column:
         if not partitions:
             return F.lit(True)
         return ~self._key.isin([_SEPARATOR.join(partition) for partition in sorted(partitions)])

@@ -151,12 +151,11 @@ class DeltaLakeWriter:
             doubtful = doubtful.filter(~F.col(IS_SUSPECT)).unionByName(suspects)
         doubtful = doubtful.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            taken, refused = self._policy.split(doubtful)
-            adds = self._written(taken)
-            if refused is None:
-                return adds, 0
-            self._dead_letters.send(refused)
-            return adds, refused.count()
+            split = self._policy.split(doubtful)
+            adds = self._written(split.taken)
+            if split.refused is not None:
+                self._dead_letters.send(split.refused)
+            return adds, split.refused_rows
         finally:
             doubtful.unpersist()
 
