@@ -5,6 +5,7 @@ whatever crashes, against a model that remembers every record.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,8 +35,8 @@ class Topic:
     def starts(self) -> dict[int, int]:
         return dict.fromkeys(range(len(self.partitions)), 0)
 
-    def has_record(self, partition: int, offset: int) -> bool:
-        return offset in self.partitions[partition]
+    def lacking(self, offsets: Mapping[int, int]) -> set[int]:
+        return {number for number, offset in offsets.items() if offset not in self.partitions[number]}
 
     def append(self, partition: int, what: int) -> None:
         self.partitions[partition][self.ends[partition]] = what

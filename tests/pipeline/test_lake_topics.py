@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
 from headrace.lake.positions import Progress, Reached
-from headrace.pipeline.spark.lake_dead_letters import already_sent
+from headrace.pipeline.spark.lake_dead_letters import LetterTopic
 from headrace.pipeline.spark.lake_start import AskedTopic, gaps_before, starting_offsets
 from headrace.testing import EmbeddedBroker
 
@@ -17,9 +17,8 @@ def _made(cluster: Cluster, name: str, *, partitions: int = 1) -> TopicIdentity:
     return found
 
 
-def _letter(cluster: Cluster, topic: str, query: str, read_from: str) -> None:
-    headers = (("headrace-query", query.encode()), ("headrace-read-from", read_from.encode()))
-    cluster.produce(topic, None, b"bad", headers=headers)
+def _letter(cluster: Cluster, topic: str, source: str) -> None:
+    cluster.produce(topic, None, b"bad", headers=(("headrace-source", source.encode()),))
 
 
 def test_a_topic_knows_which_records_it_has(broker: EmbeddedBroker, topic_name: str) -> None:
@@ -29,8 +28,9 @@ def test_a_topic_knows_which_records_it_has(broker: EmbeddedBroker, topic_name: 
         cluster.produce(topic_name, None, b"value")
     asked = AskedTopic(cluster, topic)
     assert asked.starts == {0: 0}
-    assert [asked.has_record(0, offset) for offset in (0, 2, 3, 99)] == [True, True, False, False]
-    assert not asked.has_record(7, 0)
+    assert [asked.lacking({0: offset}) for offset in (0, 2)] == [set(), set()]
+    assert [asked.lacking({0: offset}) for offset in (3, 99)] == [{0}, {0}]
+    assert asked.lacking({0: 1, 7: 0}) == {7}
     cluster.close()
 
 
@@ -40,26 +40,32 @@ def test_only_dead_letters_of_this_query_and_incarnation_from_the_positions_on_c
     cluster = Cluster(broker.bootstrap)
     letters = _made(cluster, topic_name)
     topic = TopicIdentity(name="t", topic_id="id", partitions=2)
-    for query, read_from in (
-        ("lake", "t/id/0/1"),
-        ("lake", "t/id/0/7"),
-        ("lake", "t/id/0/4"),
-        ("lake", "t/id/1/9"),
-        ("lake", "t/former id/0/8"),
-        ("second table", "t/id/0/8"),
+    for source in (
+        "lake/id/0/1/0",
+        "lake/id/0/7/0",
+        "lake/id/0/4/0",
+        "lake/id/1/9/0",
+        "lake/former id/0/8/0",
+        "second table/id/0/8/0",
     ):
-        _letter(cluster, topic_name, query, read_from)
+        _letter(cluster, topic_name, source)
     cluster.produce(topic_name, None, b"somebody else's")
     progress = Progress(positions=Reached(topic_id="id", offsets={0: 5}))
-    sent = already_sent(cluster, letters, query="lake", topic=topic, progress=progress)
-    assert sent.places == {(0, 7), (1, 9)}
-    assert sent.ends == Reached(topic_id=letters.topic_id, offsets={0: 7})
+
+    def found(progress: Progress) -> LetterTopic:
+        return LetterTopic(cluster, letters, query="lake", topic=topic, progress=progress)
+
+    first = found(progress)
+    assert first.sent.places == {(0, 7), (1, 9)}
+    assert first.sent.ends == Reached(topic_id=letters.topic_id, offsets={0: 7})
     begin = Reached(topic_id=letters.topic_id, offsets={0: 3})
     later = progress.with_dead_letters(begin=begin, end=begin)
-    assert already_sent(cluster, letters, query="lake", topic=topic, progress=later).places == {(1, 9)}
+    assert found(later).sent.places == {(1, 9)}
     of_former = Reached(topic_id="another id", offsets={0: 3})
     recreated = progress.with_dead_letters(begin=of_former, end=of_former)
-    assert already_sent(cluster, letters, query="lake", topic=topic, progress=recreated).places == sent.places
+    assert found(recreated).sent.places == first.sent.places
+    _letter(cluster, topic_name, "lake/id/0/8/0")
+    assert first.ends() == {0: 8}
     cluster.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,8 +53,8 @@ class MadeTopic:
     def starts(self) -> dict[int, int]:
         return {}
 
-    def has_record(self, partition: int, offset: int) -> bool:  # noqa: ARG002 - of the interface
-        return self.has_all
+    def lacking(self, offsets: Mapping[int, int]) -> set[int]:
+        return set() if self.has_all else set(offsets)
 
 
 class Lake:
@@ -75,10 +76,10 @@ class Lake:
         self.sent: frozenset[tuple[int, int]] = frozenset()
         self.restart()
 
-    def restart(self, topic: TopicIdentity = TOPIC, *, has_record: bool = True) -> None:
+    def restart(self, topic: TopicIdentity = TOPIC, *, has_all: bool = True) -> None:
         """A new run, on a topic that still has everything unless told otherwise."""
         self.topic = topic
-        asked = MadeTopic(topic.topic_id, has_record)
+        asked = MadeTopic(topic.topic_id, has_all)
         start = start_table(
             self.spark, self.table, topic=asked, dead_letters=asked, data_dir=self.settings.data_dir
         )
@@ -93,6 +94,7 @@ class Lake:
                 query=self.query,
                 topic=topic,
                 dead_letter_topic=self.dead_letter_topic,
+                client_id="test",
                 sent=SentLetters(places=self.sent, ends=Reached(topic_id="letters")),
                 ends=lambda: Cluster(self.bootstrap).end_offsets(self.dead_letter_topic),
             ),
@@ -269,7 +271,7 @@ def test_a_topic_recreated_with_other_partitions_doubles_nothing(lake: Lake) -> 
 
 def test_a_topic_that_came_back_shorter_doubles_nothing(lake: Lake) -> None:
     lake.write(_event(0), _event(1), _event(2))
-    lake.restart(has_record=False)
+    lake.restart(has_all=False)
     assert lake.writer.progress.positions.offsets == {}
     # The query upstream derives what was lost again, further behind.
     assert lake.write(_event(0), _event(2, offset=9), _event(1, offset=10), _event(3, offset=11)).rows == 1
@@ -338,7 +340,7 @@ def test_records_of_other_writers_count_with_their_own_coordinates(lake: Lake) -
     value = _event(0).value
     plain = [Record(value=value, offset=offset) for offset in (5, 6)]
     assert lake.write(*plain).rows == 2
-    lake.restart(has_record=False)
+    lake.restart(has_all=False)
     assert lake.write(*plain).rows == 0
     odd = [b"not/ours", b"q/t/99999999999/1/0", b"q/t/batch/17/0", b"q/t/1/99999999999999999999/0"]
     records = [

@@ -23,6 +23,7 @@ topics have is asked through `TopicNow`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -59,7 +60,9 @@ class TopicNow(Protocol):
         """The first offset that each partition still has."""
         ...
 
-    def has_record(self, partition: int, offset: int) -> bool: ...
+    def lacking(self, offsets: Offsets) -> AbstractSet[int]:
+        """Those of the given partitions that have no record at their offset."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,21 +102,17 @@ def resume(commits: Commits, *, topic: TopicNow, dead_letters: TopicNow) -> Resu
             break
         is_doubtful = is_doubtful or said.is_doubtful
         if resumed is None:
-            if not _has_all(dead_letters, progress.dead_letters_to.of(dead_letters.topic_id)):
+            if _shorter(dead_letters, progress.dead_letters_to.of(dead_letters.topic_id)):
                 is_doubtful = True
                 continue
             resumed = progress
             pending = set(progress.positions.offsets)
-        for partition in sorted(pending):
-            position = progress.positions.offsets.get(partition)
-            if position is None:
-                # At this commit it had not been read: from its beginning.
-                pending.discard(partition)
-            elif _is_usable(topic, partition, position):
-                offsets[partition] = position
-                pending.discard(partition)
-            else:
-                is_doubtful = True
+        # A partition that had not been read at this commit is read from its beginning.
+        known = {number: at for number, at in progress.positions.offsets.items() if number in pending}
+        shorter = _shorter(topic, known)
+        offsets |= {number: at for number, at in known.items() if number not in shorter}
+        is_doubtful = is_doubtful or bool(shorter)
+        pending = set(shorter)
         if not pending:
             break
     else:
@@ -161,10 +160,9 @@ def keeps_positions(commit: Commit) -> bool:
     return commit.operation in _KEEPS_POSITIONS
 
 
-def _has_all(topic: TopicNow, ends: Offsets) -> bool:
-    return all(_is_usable(topic, partition, end) for partition, end in ends.items())
-
-
-def _is_usable(topic: TopicNow, partition: int, position: int) -> bool:
-    """Whether the partition still has what lies before the position, as far as it has not expired."""
-    return position <= topic.starts.get(partition, 0) or topic.has_record(partition, position - 1)
+def _shorter(topic: TopicNow, positions: Offsets) -> AbstractSet[int]:
+    """The partitions that no longer have the last record before their position, although it cannot have
+    expired.
+    """
+    last = {number: at - 1 for number, at in positions.items() if at > topic.starts.get(number, 0)}
+    return topic.lacking(last) if last else frozenset()

@@ -155,7 +155,7 @@ class TopicInputs:
         """Records that were processed under a former id of the source; determined once per incarnation."""
         query = self._query
         if query.plan.lake_table is not None:
-            return ()  # the marks of the lake handle them
+            return ()  # the lake looks them up
         if is_stateful(query.plan):
             return ()  # their results have no source coordinates
 

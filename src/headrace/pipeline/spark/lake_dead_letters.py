@@ -7,54 +7,90 @@ run sent is found out at the start (`lake/sent_letters.py` has the rule).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.client.cluster import Cluster
 from headrace.client.message_sizes import derived_message_bytes
-from headrace.client.reading import records_between
 from headrace.client.topics import TopicIdentity
 from headrace.core.settings import Settings
 from headrace.lake import layout
 from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER
-from headrace.lake.dead_letter_headers import QUERY_HEADER, READ_FROM_HEADER, parse_place
 from headrace.lake.positions import Offsets, Progress, Reached
-from headrace.lake.sent_letters import Place, SentLetters
+from headrace.lake.sent_letters import SentLetters
+from headrace.pipeline.runs.reading_back import read_back
+from headrace.pipeline.runs.recording import ends_of_records
 from headrace.pipeline.spark.fault_headers import fault_headers, header
 from headrace.pipeline.spark.steps.rows import HEADERS, KEY, REASON, VALUE
 
-_SECONDS: Final = 30.0
 _PLACE: Final = [layout.TOPIC_PARTITION, layout.TOPIC_OFFSET]
 
 
-def already_sent(
-    cluster: Cluster,
-    dead_letter_topic: TopicIdentity,
-    *,
-    query: str,
-    topic: TopicIdentity,
-    progress: Progress,
-) -> SentLetters:
-    """Reads the dead-letter topic from where the progress says."""
-    stretches = cluster.stretches([dead_letter_topic]).get(dead_letter_topic.name, {})
-    begins = progress.dead_letters_from.of(dead_letter_topic.topic_id)
-    places: set[Place] = set()
-    wanted = {number: (max(first, begins.get(number, 0)), end) for number, (first, end) in stretches.items()}
-    for record in records_between(cluster.bootstrap, dead_letter_topic.name, wanted, _SECONDS):
-        place = _place_of(dict(record.headers() or ()), query=query, topic=topic)
-        if place is not None and place[1] >= progress.positions.offsets.get(place[0], 0):
-            places.add(place)
-    ends = {number: end for number, (_, end) in stretches.items()}
-    return SentLetters(
-        places=frozenset(places), ends=Reached(topic_id=dead_letter_topic.topic_id, offsets=ends)
-    )
+class LetterTopic:
+    """The dead-letter topic of one run: what earlier runs have sent, and where it ends."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        letters: TopicIdentity,
+        *,
+        query: str,
+        topic: TopicIdentity,
+        progress: Progress,
+        settle_seconds: float = 0.0,
+    ) -> None:
+        """Reads the topic from where the progress says. `settle_seconds` is how long to look out for dead
+        letters of earlier runs that may be on their way.
+        """
+        self._cluster = cluster
+        self._letters = letters
+        begins = progress.dead_letters_from.of(letters.topic_id)
+        starts = cluster.earliest([letters])
+        self._ends_at_start = self._log_ends()
+        positions = {number: progress.positions.offsets.get(number, 0) for number in range(topic.partitions)}
+        self._found = read_back(
+            cluster.bootstrap,
+            query=query,
+            sinks=[letters],
+            sinks_from={
+                letters.topic_id: {
+                    place[1]: max(starts.get(place, 0), begins.get(place[1], 0)) for place in letters.places
+                }
+            },
+            ends={(letters.name, number): end for number, end in self._ends_at_start.items()},
+            positions={topic.topic_id: positions},
+            quiet_seconds=settle_seconds,
+        )
+        places = {
+            (partition, offset)
+            for partition, written in self._found.written.get(topic.topic_id, {}).items()
+            for stretch in written.stretches
+            for offset in range(stretch.first, stretch.last + 1)
+            if stretch.has(offset, 0)
+        }
+        ends = self._found.sinks_to[letters.topic_id]
+        self.sent = SentLetters(
+            places=frozenset(places), ends=Reached(topic_id=letters.topic_id, offsets=ends)
+        )
+
+    def ends(self) -> Offsets:
+        """Where its records end now: before a hole, if it ends in one."""
+        of_topic = self._letters.topic_id
+        ends = ends_of_records({of_topic: self._log_ends()}, {of_topic: self._ends_at_start}, self._found)
+        return ends[of_topic]
+
+    def _log_ends(self) -> dict[int, int]:
+        latest = self._cluster.latest([self._letters])
+        return {place[1]: latest[place] for place in self._letters.places if place in latest}
 
 
 class LakeDeadLetters:
-    """Sends dead letters of one run. `ends` asks the dead-letter topic where it ends."""
+    """Sends dead letters of one run. `ends` asks the dead-letter topic where it ends; by the client id the
+    next run finds out whether everything was sent (`producers.py`).
+    """
 
     def __init__(
         self,
@@ -63,6 +99,7 @@ class LakeDeadLetters:
         query: str,
         topic: TopicIdentity,
         dead_letter_topic: str,
+        client_id: str,
         sent: SentLetters,
         ends: Callable[[], Offsets],
     ) -> None:
@@ -70,6 +107,7 @@ class LakeDeadLetters:
         self._query = query
         self._topic = topic
         self._dead_letter_topic = dead_letter_topic
+        self._client_id = client_id
         self._sent = sent
         self._ends = ends
 
@@ -93,6 +131,7 @@ class LakeDeadLetters:
             .select(F.col(KEY).alias("key"), F.col(VALUE).alias("value"), headers.alias("headers"))
             .write.format("kafka")
             .option("kafka.bootstrap.servers", self._settings.bootstrap)
+            .option("kafka.client.id", self._client_id)
             .option("kafka.max.request.size", str(derived_message_bytes(self._settings)))
             .option("topic", self._dead_letter_topic)
             .save()
@@ -112,13 +151,3 @@ class LakeDeadLetters:
         values = ", ".join(f"({partition}, {offset}L)" for partition, offset in sorted(self._sent.places))
         sent = bad.sparkSession.sql(f"SELECT * FROM VALUES {values} AS sent({', '.join(_PLACE)})")
         return bad.join(F.broadcast(sent), on=_PLACE, how="left_anti")
-
-
-def _place_of(headers: Mapping[str, Any], *, query: str, topic: TopicIdentity) -> Place | None:
-    """The record that a dead letter of this query on this incarnation is about."""
-    try:
-        place = parse_place(headers[READ_FROM_HEADER].decode())
-        is_ours = headers[QUERY_HEADER].decode() == query and place.topic_id == topic.topic_id
-    except (KeyError, ValueError, AttributeError):
-        return None  # not one of ours
-    return (place.partition, place.offset) if is_ours else None

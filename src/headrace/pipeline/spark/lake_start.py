@@ -17,7 +17,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headrace.client.cluster import Cluster
-from headrace.client.reading import records_between
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.lake.delta_log import DeltaLog
@@ -26,6 +25,7 @@ from headrace.lake.positions import Offsets, Progress
 from headrace.lake.repairing import unreadable
 from headrace.lake.resuming import TopicNow, resume
 from headrace.pipeline.catalogue.status import Gap
+from headrace.pipeline.runs.reading_back import has_records
 from headrace.pipeline.spark.delta_files import DeltaFiles
 from headrace.pipeline.spark.lake_bounds import bounds_of_rows
 
@@ -49,18 +49,19 @@ class AskedTopic:
 
     def __init__(self, cluster: Cluster, topic: TopicIdentity) -> None:
         self._bootstrap = cluster.bootstrap
-        self._name = topic.name
+        self._topic = topic
         self.topic_id = topic.topic_id
-        stretches = cluster.stretches([topic]).get(topic.name, {})
-        self.starts: Offsets = {number: first for number, (first, _) in stretches.items()}
-        self._ends = {number: end for number, (_, end) in stretches.items()}
+        earliest = cluster.earliest([topic])
+        self.starts: Offsets = {place[1]: earliest[place] for place in topic.places if place in earliest}
 
-    def has_record(self, partition: int, offset: int) -> bool:
-        # The log answers a question beyond its end with its beginning.
-        if offset >= self._ends.get(partition, 0):
-            return False
-        found = records_between(self._bootstrap, self._name, {partition: (offset, offset + 1)})
-        return any(record.offset() == offset for record in found)
+    def lacking(self, offsets: Offsets) -> frozenset[int]:
+        if self._has_all(offsets):
+            return frozenset()
+        return frozenset(number for number, offset in offsets.items() if not self._has_all({number: offset}))
+
+    def _has_all(self, offsets: Offsets) -> bool:
+        known = {number: offset for number, offset in offsets.items() if number in self.starts}
+        return known == offsets and has_records(self._bootstrap, [self._topic], {self.topic_id: known})
 
 
 def open_table(spark: SparkSession, table: TableLayout, *, data_dir: Path) -> DeltaFiles:

@@ -5,7 +5,7 @@ records that cannot be read become dead letters, unchanged, with the reason and 
 without a key stay in the lane of their source. A plan without state does all that with one sink. A plan with
 state loses track of single records, so a second query on the same source finds its dead letters, and its
 results have no coordinates except those of their own topic. A plan into the lake puts the coordinates into
-the rows, and its marks drop rows that the table already has.
+the rows, and goes on where the table had got to.
 """
 
 from __future__ import annotations

@@ -66,10 +66,17 @@ class Start:
         try:
             table = self._plan.lake_table
             if table is not None:
-                handle, self._between_batches = start_into_lake(
-                    self._query, self._inputs, table, on_batch=self._on_batch
+                started = start_into_lake(
+                    self._query,
+                    self._inputs,
+                    table,
+                    context=self._context,
+                    client_id=self._client_id,
+                    on_batch=self._on_batch,
                 )
-                handles.append(handle)
+                handles.append(started.handle)
+                self._between_batches = started.in_batch
+                self._gaps += started.gaps
             else:
                 self._into_topics(handles)
         except BaseException:

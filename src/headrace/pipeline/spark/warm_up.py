@@ -74,6 +74,7 @@ def warm_up(
             query="warm-up",
             topic=sink,
             dead_letter_topic=nowhere,
+            client_id=nowhere,
             sent=SentLetters(places=frozenset(), ends=Reached()),
             ends=dict,
         ),
