@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+from tests.exactly_once.model.lake import BAD, LETTERS, TOPIC
 from tests.exactly_once.model.log import Row
 from tests.exactly_once.model.queries import Query
 from tests.exactly_once.model.world import World
@@ -31,6 +32,7 @@ def settle(world: World, chance: Random) -> None:
             world.finish(name, chance)
             world.record(name)
         moved |= _count(world, chance)
+        moved |= _fill_lake(world, chance)
         if not moved:
             return
     raise AssertionError("it never ends")
@@ -48,13 +50,46 @@ def _count(world: World, chance: Random) -> bool:
     return moved
 
 
+def _fill_lake(world: World, chance: Random) -> bool:
+    lake = world.lake
+    if lake.run is None or lake.is_outdated():
+        lake.start(chance)
+    return lake.batch(dict.fromkeys(range(len(world.log.topics["c"].partitions)), _EVERYTHING), chance)
+
+
 def problems(world: World) -> list[str]:
     found = [
         problem
         for query in world.queries.values()
         for problem in (_of_table(world, query) if query.is_table else _of_stream(world, query))
     ]
-    return found + _of_count(world)
+    # The lake knows nothing of lineages.
+    return found + _of_count(world) + ([] if world.cuts_chains else _of_lake(world))
+
+
+def _of_lake(world: World) -> list[str]:
+    """Every record of the topic is in the table, or among the dead letters if it is bad; nothing is double.
+
+    A dead letter is known by the place of its record, so that a topic that was recreated has them anew.
+    """
+    topic = world.log.topics[TOPIC]
+    rows = Counter((row.writer, row.lineage) for row in world.lake.rows)
+    letters = Counter(row.source for row in world.log.topics[LETTERS].seen_rows())
+    lost = []
+    for number, partition in enumerate(topic.partitions):
+        for offset, row in partition.read(0, partition.stable_end):
+            place = f"{topic.id}/{number}/{offset}/0"
+            is_bad = row.value == BAD
+            is_there = letters[f"lake/{place}"] if is_bad else rows[row.writer, row.lineage or f"/{place}"]
+            if not is_there:
+                lost.append(f"lake: lacks {row.lineage or place}")
+    double = [
+        f"lake: {each} {count} times"
+        for counted in (rows, letters)
+        for each, count in counted.items()
+        if count > 1
+    ]
+    return lost + double
 
 
 def _of_count(world: World) -> list[str]:

@@ -28,3 +28,6 @@ class Clause(Enum):
     STATE_REPEATS_RANGES = "a stateful query repeats unfinished batches with the same ranges"
     STATE_SKIPS_WRITTEN = "a repeated batch skips the rows that are there"
     STATE_REWINDS = "a stateful query whose sink or source was cut goes back to a state before the cut"
+    LAKE_POSITIONS_WITH_ROWS = "the lake commits positions and rows in one transaction"
+    LAKE_LOOKS_UP_AFTER_CUT = "after its topic was cut or re-created the lake looks rows up by lineage"
+    LAKE_DEAD_LETTERS_FIRST = "the lake sends dead letters before it commits, and a restart skips those"

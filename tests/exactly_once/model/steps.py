@@ -154,6 +154,17 @@ class Steps:
             if chance.random() < 0.5:
                 count.finish(chance)
 
+    def _start_lake(self, chance: Random) -> None:
+        lake = self.world.lake
+        if lake.run is None or lake.is_outdated():
+            lake.start(chance)
+
+    def _run_lake(self, chance: Random) -> None:
+        lake = self.world.lake
+        if lake.run is not None and not lake.is_outdated():
+            sizes = {number: chance.randint(0, 4) for number in range(4)}
+            lake.batch(sizes, chance, dies=chance.random() < 0.3)
+
     def _any_query(self, chance: Random) -> str:
         return chance.choice(list(self.world.queries))
 
@@ -185,6 +196,8 @@ STEPS: Mapping[str, Callable[[Steps, Random], None]] = {
     "compact": Steps._compact,
     "start the count": Steps._start_count,
     "run the count": Steps._run_count,
+    "start the lake": Steps._start_lake,
+    "run the lake": Steps._run_lake,
 }
 # How often each is taken, compared with the others.
 WEIGHTS: Mapping[str, float] = {
@@ -208,6 +221,8 @@ WEIGHTS: Mapping[str, float] = {
     "compact": 0.5,
     "start the count": 2,
     "run the count": 4,
+    "start the lake": 2,
+    "run the lake": 4,
 }
 
 

@@ -25,6 +25,7 @@ from headrace.pipeline.runs.resuming import Resumption, TopicNow, resume, resume
 from tests.exactly_once.model.clauses import Clause
 from tests.exactly_once.model.commits import Beside, ModelCommitLog
 from tests.exactly_once.model.counting import Count
+from tests.exactly_once.model.lake import Lake
 from tests.exactly_once.model.log import Log, Partition, Row, Topic
 from tests.exactly_once.model.queries import CHAINED, PARTITIONS, STATELESS, Query
 from tests.exactly_once.model.reader import reader_class
@@ -77,6 +78,7 @@ class World:
             self.log.make(name, partitions)
         self.commits = ModelCommitLog(self._altered)
         self.count = Count(self.log, without)
+        self.lake = Lake(self.log, without)
         self.recreated: set[str] = set()
         self.runs: dict[str, Run] = {}
         # What a dead run has sent and the log has not taken yet.
@@ -232,6 +234,7 @@ class World:
         for name in list(self.runs):
             self.fail(name)
         self.count.kill()
+        self.lake.kill()
 
     def drain(self, name: str, chance: Random) -> None:
         """All that is under way lands or never will."""
@@ -267,6 +270,7 @@ class World:
         self.commits.cut(chance.randint(self.commits.synced, len(self.commits.records)))
         entries = self.count.checkpoint.entries if self.count.checkpoint else []
         self.count.cut(chance.randint(self.count.synced, len(entries)))
+        self.lake.cut(chance.randint(self.lake.synced, len(self.lake.versions)))
 
     def sync(self, chance: Random) -> None:
         """The operating system writes some of what waits to the disk."""
@@ -277,6 +281,7 @@ class World:
         self.commits.synced = chance.randint(self.commits.synced, len(self.commits.records))
         entries = self.count.checkpoint.entries if self.count.checkpoint else []
         self.count.synced = chance.randint(self.count.synced, len(entries))
+        self.lake.synced = chance.randint(self.lake.synced, len(self.lake.versions))
 
     def has_lost(self, key: str) -> bool:
         return any(key in partition.lost for partition in self.log.topics["c"].partitions)
