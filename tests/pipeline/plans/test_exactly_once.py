@@ -79,7 +79,7 @@ def _produce(plans: Plans, topic: str, numbers: Sequence[int], partitions: int =
         plans.produce(topic, (None, {"a": number}), partition=number % partitions)
 
 
-@pytest.mark.parametrize("mode", ["real-time", "micro-batch"])
+@pytest.mark.parametrize("mode", ["real-time", pytest.param("micro-batch", marks=pytest.mark.long)])
 def test_a_run_stopped_in_the_middle_leaves_nothing_twice_and_nothing_out(plans: Plans, mode: str) -> None:
     topic, the_plan = _copy(plans)
     query = plans.query(the_plan, mode=mode, name="CSAS_KILLED_1")
@@ -101,7 +101,7 @@ def test_a_run_stopped_in_the_middle_leaves_nothing_twice_and_nothing_out(plans:
         assert _numbers(plans.read(sink, 310, running)) == list(range(310))
 
 
-@pytest.mark.parametrize("mode", ["real-time", "micro-batch"])
+@pytest.mark.parametrize("mode", [pytest.param("real-time", marks=pytest.mark.long), "micro-batch"])
 def test_a_table_function_and_a_filter(plans: Plans, mode: str) -> None:
     topic = plans.topic("lists", 2)
     stream = source(topic, value=columns(L=ArrayType(INTEGER)))
@@ -187,6 +187,7 @@ def test_topics_that_are_recreated_and_grow(plans: Plans) -> None:
         assert _numbers(plans.read(sink, 60, running)) == list(range(60))
 
 
+@pytest.mark.long
 def test_a_query_that_began_at_the_end_and_lost_its_checkpoints_and_commits(plans: Plans) -> None:
     topic, the_plan = _copy(plans)
     _produce(plans, topic, range(10))
