@@ -10,10 +10,16 @@ from pathlib import Path
 
 import httpx
 import pytest
+from arro3.core import Array, DataType, Table
+from deltalake import write_deltalake
 
+from headrace.assembly.reconciliation import table_positions
 from headrace.client.cluster import Cluster
 from headrace.core.settings import Settings
 from headrace.lake.coordinates import SOURCE_HEADER
+from headrace.lake.delta_log import DeltaLog
+from headrace.lake.layout import TableLayout
+from headrace.lake.positions import Progress, Reached
 from headrace.pipeline import marketplace
 from headrace.testing import EmbeddedBroker
 from tests.gateway_process import gateway_settings, run_gateway
@@ -82,3 +88,19 @@ def test_the_statements_of_a_platform_are_compared(log: EmbeddedBroker, tmp_path
     (double,) = found[QUERY]["doubles"]  # type: ignore[misc]
     assert double["times"] == 2
     assert double["id"].endswith("/0/3/0")
+
+
+def test_a_table_says_how_far_it_has_read_unless_somebody_has_overwritten_it(tmp_path: Path) -> None:
+    table = TableLayout(name="x", path=tmp_path / "x", value_columns=("A",), partition_columns=())
+    assert table_positions(table) == {}
+    write_deltalake(table.path, Table.from_pydict({"A": Array(["1"], type=DataType.utf8())}))
+    log = DeltaLog(table.path)
+    progress = Progress(positions=Reached(topic_id="t", offsets={0: 7, 1: 3}))
+    append = {"operation": "WRITE", "operationParameters": {"mode": "Append"}}
+    log.add_commit(1, {**append, "userMetadata": progress.as_metadata()}, [])
+    assert table_positions(table) == {"t": {0: 7, 1: 3}}
+    log.add_commit(2, {"operation": "OPTIMIZE", "operationParameters": {}}, [])
+    assert table_positions(table) == {"t": {0: 7, 1: 3}}
+    overwrite = {"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}
+    log.add_commit(3, overwrite, [])
+    assert table_positions(table) == {}

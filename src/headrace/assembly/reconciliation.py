@@ -5,17 +5,15 @@ Needs the log and, for tables, the lake's files; the platform may be running or 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any, Final
-
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
 
 from headrace.client.cluster import Cluster
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
+from headrace.lake.delta_log import DeltaLog
 from headrace.lake.layout import TableLayout
+from headrace.lake.positions import Reached
+from headrace.lake.resuming import history
 from headrace.pipeline import marketplace
 from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.catalogue.statement_log import StatementLog
@@ -25,9 +23,6 @@ from headrace.reconcile.findings import Basis, Finding
 from headrace.reconcile.hops import QueryHop, hop_of, lake_hop_of
 from headrace.reconcile.reconciling import Reconciler, Recorded
 from headrace.reconcile.recorded import Offsets
-
-# Maintenance may have added commits without positions.
-_COMMITS: Final = 50
 
 
 class Reconciliation:
@@ -81,24 +76,13 @@ def _recorded(cluster: Cluster, catalogue: Catalogue, table: TableLayout) -> Rec
     return Recorded(
         points={query: known.commits for query, known in histories.items()},
         began=began,
-        tables={table.name: _positions(table)},
+        tables={table.name: table_positions(table)},
     )
 
 
-def _positions(table: TableLayout) -> Offsets:
+def table_positions(table: TableLayout) -> Offsets:
     """How far the newest version of the table has read its topic, by topic id; nothing if it does not say."""
-    try:
-        commits = DeltaTable(str(table.path)).history(limit=_COMMITS)
-    except TableNotFoundError:
-        return {}
-    for commit in commits:
-        try:
-            content: Any = json.loads(commit.get("userMetadata") or "")
-        except ValueError:
-            continue
-        if isinstance(content, dict) and isinstance(positions := content.get("positions"), dict):
-            return {
-                topic_id: {int(number): offset for number, offset in offsets.items()}
-                for topic_id, offsets in positions.items()
-            }
-    return {}
+    log = DeltaLog(table.path)
+    said = next(history(log), None) if log.exists else None
+    reached = said.progress.positions if said is not None else Reached()
+    return {reached.topic_id: reached.offsets} if reached.topic_id else {}
