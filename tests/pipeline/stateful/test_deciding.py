@@ -94,3 +94,9 @@ def test_a_run_that_was_going_back_and_lost_its_range_goes_back_again() -> None:
     """Its rows are of a batch that covered other records than the next one will."""
     found = decided(3, newest=3, behind=frozenset({("before", 4), ("now", 4)}), repeats=4)
     assert found == Decision(course=Course.GO_BACK, base=note(3))
+
+
+def test_finished_batches_of_a_run_that_is_going_back_are_no_reason_to_go_back_again() -> None:
+    """Rows that wait for a watermark come a batch later; until then the sink is read from further back."""
+    found = decided(4, 3, newest=4, behind=frozenset({("before", 4), ("now", 4)}), repeats=5)
+    assert found == Decision(course=Course.CONTINUE, base=note(4))

@@ -75,11 +75,12 @@ def decide(
     can_repeat = kept.newest == following and kept.is_begun(following)
     if kept.newest > base.batch and not can_repeat:
         return Decision(course=Course.GO_BACK, base=base)
-    unexplained = rows_behind(base)
+    # Finished batches of this checkpoint lie behind the base while it compares rows with former ones.
+    unexplained = {origin for origin in rows_behind(base) if origin[0] != kept.id or origin[1] > base.batch}
     if can_repeat:
         unexplained -= {(kept.id, following)}
     if kept.repeats(following):
         # Rows of former checkpoints are compared; those of this one must be of the batch that is repeated.
-        unexplained = frozenset(origin for origin in unexplained if origin[0] == kept.id)
+        unexplained = {origin for origin in unexplained if origin[0] == kept.id}
     course = Course.GO_BACK if unexplained else Course.CONTINUE
     return Decision(course=course, base=base)
