@@ -37,8 +37,8 @@ from headrace.pipeline.spark.stateful.row_identity import NO_ORIGIN, RowIdentity
 # A write that takes longer is interrupted, for example if the sink was deleted; its batch is repeated.
 _PATIENCE_SECONDS: Final = 5.0
 _COMMIT_PAUSE_SECONDS: Final = 2.0
-_LONGEST_LINE: Final = 300
-_MOST_CAUSES: Final = 4
+_LONGEST_LINE: Final = 600
+_MOST_LINES: Final = 12
 _WRITTEN: Final = ("topic", "key", "value", "headers", "partition")
 
 
@@ -153,10 +153,14 @@ def _shortened_errors() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        lines = [line.strip() for line in str(error).splitlines()]
-        causes = [line for line in lines[1:] if line.startswith("Caused by: ")]
-        text = "\n".join(line[:_LONGEST_LINE] for line in (*lines[:1], *causes[-_MOST_CAUSES:]))
-        raise RuntimeError(text) from None
+        raise RuntimeError(shortened(str(error))) from None
+
+
+def shortened(text: str) -> str:
+    """The messages of an error and its causes, which name schemas and states, without stack traces."""
+    lines = [line.strip() for line in text.splitlines()]
+    said = [line for line in lines if line and not line.startswith(("at ", "... "))]
+    return "\n".join(line[:_LONGEST_LINE] for line in said[:_MOST_LINES])
 
 
 def _with_origin(batch: DataFrame) -> DataFrame:
