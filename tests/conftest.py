@@ -33,7 +33,8 @@ _WAIT = ("tests/engines/", "tests/conformance/", "tests/load/", "tests/broker/te
 _STATEMENT_CASES = "tests/pipeline/test_statement_cases.py::"
 # Tests give Spark little data and end it soon: the JVM's second compiler would take a third of the processor
 # time and never pay for itself.
-_SPARK_JVM = "-XX:TieredStopAtLevel=1"
+# Without it, the JVM also has only a fifth of the space for compiled code, and it ends when that is full.
+_SPARK_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 
 def pytest_configure() -> None:

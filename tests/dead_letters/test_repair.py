@@ -225,7 +225,7 @@ def test_somebody_elses_record_cannot_go_back(letters: Letters) -> None:
     letters.add(b"x", offset=1)
     result = letters.run("repair", letters.topic)
     assert result.exit_code == 1
-    assert "0:0: failed, it does not say which record it came from" in result.stdout
+    assert "0:0: failed, it is not the record of a source" in result.stdout
     assert letters.sent_values() == [b"x"]
 
 

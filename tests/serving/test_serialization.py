@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, KeyWindow
-from headrace.pipeline.expressions.values import ValueProblemError, timestamp_of
-from headrace.pipeline.formats import Serializer, avro_types
+from headrace.pipeline.expressions.values import ValueProblemError, coerced, timestamp_of
+from headrace.pipeline.formats import Serializer, avro_types, delimited
 from headrace.pipeline.statements.queries import WindowKind
 from headrace.pipeline.statements.tree import SourceKind
 from headrace.pipeline.statements.types import (
@@ -235,3 +235,19 @@ def test_records_in_a_record_of_another_name_stand_in_its_namespace() -> None:
     assert "Order_" in "".join(inner)
     assert avro_types.NAMESPACE not in "".join(inner)
     assert fastavro.parse_schema(schema)
+
+
+def test_decimals_of_many_digits() -> None:
+    kind = DecimalType(38, 10)
+    number = "7328166865603466000000000000.0000000001"
+    assert str(coerced(number, kind)) == number
+    for large in ("1E+400", "9" * 60):
+        with pytest.raises(ValueProblemError, match="more digits"):
+            coerced(large, kind)
+
+
+def test_an_empty_line_is_a_null() -> None:
+    column = (Column(name="V", type=VARCHAR),)
+    assert delimited.deserialized(b"", column, ",") == [None]
+    with pytest.raises(ValueProblemError, match="1 fields instead of 2"):
+        delimited.deserialized(b"", column * 2, ",")

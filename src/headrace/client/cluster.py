@@ -194,6 +194,11 @@ class Cluster:
         if config["flush.messages"].value != KEPT["flush.messages"]:
             self.configure_topic(name, KEPT)
 
+    def topic_config(self, name: str) -> dict[str, str]:
+        """The values in force for a topic, by the names of Kafka's configs. Raises log_unavailable."""
+        found = self._topic_config(name)
+        return {key: entry.value for key, entry in found.items() if entry.value is not None}
+
     def earliest(self, topics: Iterable[TopicIdentity]) -> dict[Partition, int]:
         """The first offset that is still there, by topic and partition."""
         return self._offsets(_places(topics), OffsetSpec.earliest())  # type: ignore[no-untyped-call]

@@ -89,7 +89,7 @@ class Repair:
     def _decided(self, letter: DeadLetter, notes: Notes) -> Outcome | Repaired:
         source = letter.read_from
         if source is None:
-            detail = "it does not say which record it came from (no header headrace-read-from)"
+            detail = "it is not the record of a source (it has no header headrace-read-from)"
             return Outcome(letter=letter, result=Result.FAILED, detail=detail)
         key = note_key(source)
         note = notes.get(key)

@@ -1,11 +1,13 @@
 """The headers of a dead letter, that is, of a record in `<topic>_dlq`.
 
-Its key and value are those of the unreadable record, byte for byte. The headers, UTF-8 text:
+Its key and value are those of a record that could not be read, or whose result could not be written, byte
+for byte. A result of several records has an entry of its own: the row as JSON, without `headrace-read-from`.
+The headers, UTF-8 text:
 
 | header | meaning |
 |---|---|
-| `headrace-error` | why it could not be read |
-| `headrace-query` | the id of the query that could not read it |
+| `headrace-error` | why it could not be read or written |
+| `headrace-query` | the id of the query that could not read or write it |
 | `headrace-position` | where its statement names the source: `line 3, column 8`; none for the lake's query |
 | `headrace-read-from` | the record itself: `<topic>/<topic id>/<partition>/<offset>` |
 | `headrace-attempts` | how often it has failed: 1, or more if a repaired record failed again |

@@ -35,6 +35,27 @@ DIFFERENCES: Final = (
         "Refused: Spark allows no second watermark there. Two queries do it.",
     ),
     (
+        "Joins of windowed sources, an aggregation of a join of tables",
+        "Work.",
+        "Refused. An aggregation of a join of tables can be written as two queries.",
+    ),
+    (
+        "Names that differ only in case, such as ID and `id`",
+        "Two columns.",
+        "Refused: Spark cannot tell them apart.",
+    ),
+    (
+        "A hopping window in which a record belongs to more than 1000 windows; a duration of more than a "
+        "million days",
+        "Works.",
+        "Refused.",
+    ),
+    (
+        "A row that cannot be written",
+        "Logged and skipped, or the query fails.",
+        "A dead letter, with the reason.",
+    ),
+    (
         "Joins with a table that is not GLOBAL, joins of tables, aggregations of a table",
         "From a state store: the cost is that of the changed rows.",
         "The table's topic, or a copy of the table, is gone through in each micro-batch that has records: "

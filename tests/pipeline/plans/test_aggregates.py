@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Format, KeyWindow, Source
 from headrace.pipeline.plan import Aggregate, AggregateCall, Filter, Project, QueryPlan
 from headrace.pipeline.statements.position import NOWHERE
@@ -227,11 +226,6 @@ def test_final_session_windows(plans: Plans) -> None:
         (b"cart", 2_000, 2_000): (1, 8),
     }
     assert {(row["FROM"], row["TO"]) for row in found.values()} == {(1_000, 8_000), (2_000, 2_000)}
-
-
-def test_session_windows_that_change_are_refused(plans: Plans) -> None:
-    with pytest.raises(HeadraceError, match="session windows only with results at their end"):
-        plans.query(_sums(plans, _clicks(plans.topic("clicks")), SESSION))
 
 
 @pytest.mark.long

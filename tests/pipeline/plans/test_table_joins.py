@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.plan import (
     Aggregate,
@@ -18,7 +16,7 @@ from headrace.pipeline.plan import (
     TableJoin,
     TableLookup,
 )
-from headrace.pipeline.statements.queries import Duration, JoinKind, Window, WindowKind
+from headrace.pipeline.statements.queries import JoinKind
 from headrace.pipeline.statements.tree import SourceKind
 from headrace.pipeline.statements.types import BIGINT, VARCHAR
 from tests.pipeline.plans.harness import Plans, columns, computed, latest, named, plan, read, source
@@ -249,13 +247,6 @@ def test_an_aggregation_of_an_inner_join_of_streams(plans: Plans) -> None:
         plans.until(the_plan.sink.topic, lambda found: latest(found) == {b"x": {"N": 3}}, query)
 
 
-def test_changes_of_an_aggregation_of_an_outer_join_are_refused(plans: Plans) -> None:
-    left, right = _stream(plans.topic("left")), _stream(plans.topic("right"))
-    join = _within(JoinKind.LEFT, read(left, "L"), read(right, "R"), "`L.ID`", "`R.ID`")
-    with pytest.raises(HeadraceError, match="after an outer join"):
-        plans.query(_counted(plans, join, "`L.V`"))
-
-
 @pytest.mark.long
 def test_the_times_of_three_streams_are_compared_by_the_joined_row(plans: Plans) -> None:
     """The third is near enough to the second, not to the first: the joined row has the later time."""
@@ -270,21 +261,3 @@ def test_the_times_of_three_streams_are_compared_by_the_joined_row(plans: Plans)
         plans.produce(sources[2].topic, ("k", {"v": str(moment)}, moment))
     results, _ = plans.results(plan(root, sink), 2)
     assert sorted((out.json["C"], out.rowtime) for out in results) == [("10000", 15_000), ("20000", 20_000)]
-
-
-def test_what_needs_a_second_watermark_is_refused(plans: Plans) -> None:
-    sources = [_stream(plans.topic(name)) for name in ("one", "two", "three")]
-    full = _within(JoinKind.FULL, read(sources[0], "A"), read(sources[1], "B"), "`A.ID`", "`B.ID`")
-    more = _within(JoinKind.INNER, full, read(sources[2], "C"), "`A.ID`", "`C.ID`")
-    sink = source(plans.new_name("out"), value=columns(V=VARCHAR))
-    query = plans.query(plan(Project(input=more, keys=(), values=(named("V", "`C.V`"),)), sink))
-    with pytest.raises(HeadraceError, match="joined to a full join"):
-        query.start(plans.cluster.lookup((*query.source_topics, *query.written_topics)))
-    window = Window(kind=WindowKind.TUMBLING, size=Duration(amount=10, unit="SECONDS"))
-    inner = _within(JoinKind.INNER, read(sources[0], "A"), read(sources[1], "B"), "`A.ID`", "`B.ID`")
-    counted = _counted(plans, inner, "`A.V`")
-    assert isinstance(counted.root, Project)
-    assert isinstance(counted.root.input, Aggregate)
-    windowed = replace(counted.root, input=replace(counted.root.input, window=window))
-    with pytest.raises(HeadraceError, match="A window after a join of streams"):
-        plans.query(replace(counted, root=windowed))

@@ -172,7 +172,7 @@ CREATE TABLE R AS SELECT ID, SUM(N) AS TOTAL FROM S WINDOW SESSION (5 SECONDS, G
 ----
 -- sessions without EMIT FINAL give their changes
 -- long
--- fails: spark: session windows give their results when they are closed; PlanQuery refuses EMIT CHANGES
+-- fails: spark: session windows give their results when they are closed; planning refuses EMIT CHANGES
 CREATE STREAM S (ID VARCHAR KEY, N INT) WITH (KAFKA_TOPIC='numbers', VALUE_FORMAT='JSON');
 CREATE TABLE R AS SELECT ID, SUM(N) AS TOTAL FROM S WINDOW SESSION (5 SECONDS) GROUP BY ID EMIT CHANGES;
 <<< numbers

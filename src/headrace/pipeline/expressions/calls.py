@@ -109,10 +109,22 @@ def resolved_call(call: FunctionCall, scope: Scope, compile_argument: Compile) -
     try:
         spark = resolution.spark(tuple(sparks))
     except UnsupportedError as error:
-        # The function does not know the position of the call.
-        raise UnsupportedError(error.message, call.at, remedy=error.remedy) from error
+        raise _located(error, call) from error
     compute = resolution.python
-    return Typed(spark, resolution.type, lambda row: compute(*(python(row) for python in pythons)))
+
+    def python_form(row: Row) -> Any:
+        arguments = [python(row) for python in pythons]
+        try:
+            return compute(*arguments)
+        except UnsupportedError as error:
+            raise _located(error, call) from error
+
+    return Typed(spark, resolution.type, python_form)
+
+
+def _located(error: UnsupportedError, call: FunctionCall) -> UnsupportedError:
+    """The error with the position of the call, which the function does not know."""
+    return UnsupportedError(error.message, call.at, remedy=error.remedy)
 
 
 def _nothing(_row: Row) -> Any:

@@ -1,4 +1,4 @@
-"""Reads moments in texts that are compared with a record's time or a window's bounds.
+"""Moments: the range of a row's time, and texts that are compared with it or with a window's bounds.
 
 `WHERE ROWTIME >= '2020-02'`: missing parts take their first value; without a zone the moment is in UTC.
 """
@@ -14,6 +14,9 @@ _MOMENT: Final = re.compile(
     r"(T((?P<hour>\d{1,2})(:(?P<minute>\d{1,2})(:(?P<second>\d{1,2})([.](?P<fraction>\d{1,9}))?)?)?)?)?)?)?"
     r"(?P<zone>Z|[+-]\d{2}:?\d{2})?"
 )
+# The times of rows: the years 1 to 9999, in milliseconds since 1970.
+FIRST_MS: Final = -62_135_596_800_000
+LAST_MS: Final = 253_402_300_799_999
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -1,7 +1,7 @@
 """LIKE. Without ESCAPE, ksqlDB has no escape character; Spark always has one.
 
-So Spark gets an escape character that does not occur in texts, and patterns with ESCAPE are rewritten to use
-it.
+So Spark gets an escape character that hardly occurs in texts, and is doubled where it does. Patterns with
+ESCAPE are rewritten to use it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from headrace.pipeline.statements.types import BOOLEAN
 
 _ESCAPE: Final = "\x01"
 _ESCAPE_IN_SPARK: Final = r"'\u0001'"
+_ESCAPE_TWICE_IN_SPARK: Final = r"'\u0001\u0001'"
 
 
 def like(node: Like, operand: Typed, pattern: Typed) -> Typed:
@@ -55,6 +56,9 @@ def _spark(node: Like, operand: str, pattern: str) -> str:
         pattern = _written_anew(node.pattern.value, node.escape)
     elif isinstance(node.pattern, StringLiteral) and "\\" not in node.pattern.value:
         return _negated(f"{operand} like {pattern}", node.negated)
+    elif not isinstance(node.pattern, StringLiteral) or _ESCAPE in node.pattern.value:
+        # Spark fails on an escape character before anything but a wildcard or itself.
+        pattern = f"replace({pattern}, {_ESCAPE_IN_SPARK}, {_ESCAPE_TWICE_IN_SPARK})"
     return _negated(f"{operand} like {pattern} escape {_ESCAPE_IN_SPARK}", node.negated)
 
 
@@ -67,8 +71,8 @@ def _written_anew(pattern: str, escape: str) -> str:
     characters = iter(pattern)
     for character in characters:
         if character != escape:
-            found.append(character)
+            found.append(character * 2 if character == _ESCAPE else character)
             continue
         escaped = next(characters, escape)
-        found.append(f"{_ESCAPE}{escaped}" if escaped in "%_" else escaped)
+        found.append(f"{_ESCAPE}{escaped}" if escaped in f"%_{_ESCAPE}" else escaped)
     return text("".join(found)).replace(_ESCAPE, r"\u0001")

@@ -13,7 +13,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 from headrace.pipeline.statements.types import (
@@ -39,6 +39,8 @@ EPOCH_DAY: Final = date(1970, 1, 1)
 MILLISECONDS_OF_DAY: Final = 86_400_000
 INTEGER_RANGE: Final = range(-(2**31), 2**31)
 BIGINT_RANGE: Final = range(-(2**63), 2**63)
+# Python's own context has 28 digits, and a DECIMAL up to 38.
+_MANY_DIGITS: Final = Context(prec=100)
 
 
 class ValueProblemError(Exception):
@@ -150,7 +152,11 @@ def _number(value: Any, kind: DataType) -> Decimal:
 
 
 def fitting_decimal(number: Decimal, kind: DecimalType) -> Decimal:
-    rounded = number.quantize(Decimal(1).scaleb(-kind.scale), rounding=ROUND_HALF_UP)
+    """Raises ValueProblemError."""
+    try:
+        rounded = number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _MANY_DIGITS)
+    except InvalidOperation as error:
+        raise ValueProblemError(f"{number} has more digits than {kind}") from error
     if len(rounded.as_tuple().digits) - kind.scale > kind.precision - kind.scale and rounded != 0:
         raise ValueProblemError(f"{number} has more digits than {kind}")
     return rounded

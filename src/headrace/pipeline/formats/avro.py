@@ -9,18 +9,32 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
 import fastavro
 
 from headrace.pipeline.catalogue.catalogue import Column
-from headrace.pipeline.expressions.values import ValueProblemError
+from headrace.pipeline.expressions.values import ValueProblemError, fitting_decimal
+from headrace.pipeline.formats.avro_fit import Definitions, default_value, has_default
 from headrace.pipeline.formats.json_text import read, text_of
-from headrace.pipeline.statements.types import VARCHAR, ArrayType, DataType, MapType, StructType
+from headrace.pipeline.statements.types import (
+    VARCHAR,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructType,
+)
 
 _PREFIX: Final = struct.Struct(">bI")
+
+
+@lru_cache(maxsize=512)
+def _definitions(text: str) -> Definitions:
+    return Definitions(json.loads(text))
 
 
 @lru_cache(maxsize=512)
@@ -34,7 +48,7 @@ def serialized(
     schema_id, text = schema
     parsed = _parsed(text)
     given = {column.name: value for column, value in zip(columns, values, strict=True)}
-    content: Any = _fitting(given if wrapped else values[0], parsed)
+    content: Any = _fitting(given if wrapped else values[0], json.loads(text), _definitions(text))
     output = io.BytesIO()
     output.write(_PREFIX.pack(0, schema_id))
     try:
@@ -45,30 +59,42 @@ def serialized(
     return output.getvalue()
 
 
-def _fitting(content: Any, schema: Any) -> Any:  # noqa: PLR0911 - one for each shape
+def _fitting(content: Any, schema: Any, known: Definitions) -> Any:
     """The value as a schema wants it, which others may have registered: `id` for ID, entries for a map."""
-    if isinstance(schema, list):
-        present = [member for member in schema if member != "null"]
-        return _fitting(content, present[0]) if len(present) == 1 else content
-    if content is None or not isinstance(schema, dict):
+    branch, _ = known.branch(schema)
+    if content is None or not isinstance(branch, dict):
         return content
-    if schema["type"] == "array" and isinstance(content, dict):
-        entries = [{"key": key, "value": value} for key, value in content.items()]
-        return [_fitting(entry, schema["items"]) for entry in entries]
-    if schema["type"] == "array":
-        return [_fitting(element, schema["items"]) for element in content]
-    if schema["type"] == "map":
-        return {key: _fitting(element, schema["values"]) for key, element in content.items()}
-    if schema["type"] != "record":
-        return content
+    match branch["type"]:
+        case "array" if isinstance(content, dict):
+            entries = [{"key": key, "value": value} for key, value in content.items()]
+            return [_fitting(entry, branch["items"], known) for entry in entries]
+        case "array":
+            return [_fitting(element, branch["items"], known) for element in content]
+        case "map":
+            return {key: _fitting(element, branch["values"], known) for key, element in content.items()}
+        case "record":
+            return dict(_fields(content, branch, known))
+        case _:
+            return _number(content, branch) if isinstance(content, Decimal) else content
+
+
+def _number(number: Decimal, schema: Any) -> Decimal:
+    """With as many digits as the schema has. Raises ValueProblemError if the number would change."""
+    kind = DecimalType(schema["precision"], schema.get("scale", 0))
+    found = fitting_decimal(number, kind)
+    if found != number:
+        raise ValueProblemError(f"{number} does not fit {kind}")
+    return found
+
+
+def _fields(content: dict[str, Any], record: Any, known: Definitions) -> Iterator[tuple[str, Any]]:
     by_upper = {name.upper(): value for name, value in content.items()} | content
-    return {
-        field["name"]: _fitting(
-            by_upper.get(field["name"], by_upper.get(field["name"].upper())), field["type"]
-        )
-        for field in schema["fields"]
-        if field["name"] in by_upper or field["name"].upper() in by_upper
-    }
+    for field in record["fields"]:
+        name = field["name"]
+        if name in by_upper or name.upper() in by_upper:
+            yield name, _fitting(by_upper.get(name, by_upper.get(name.upper())), field["type"], known)
+        elif has_default(field):
+            yield name, default_value(known, field)
 
 
 def deserialized(

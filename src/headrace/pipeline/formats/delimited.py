@@ -36,7 +36,8 @@ def deserialized(data: bytes, columns: tuple[Column, ...], delimiter: str) -> li
         lines = list(csv.reader([data.decode()], delimiter=_NAMES.get(delimiter, delimiter), strict=True))
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueProblemError(f"not delimited text: {error}") from error
-    fields = lines[0] if lines else [""]
+    # Of an empty line the reader makes no field at all.
+    fields = (lines[0] if lines else []) or [""]
     if len(fields) != len(columns):
         raise ValueProblemError(f"{len(fields)} fields instead of {len(columns)}")
     return [_value(field, column) for field, column in zip(fields, columns, strict=True)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.pipeline.catalogue.catalogue import KeyWindow
 from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.expressions.walking import columns_in
 from headrace.pipeline.plan import Read
 from headrace.pipeline.rules.key_types import check_key_type
-from headrace.pipeline.statements.errors import StatementError
+from headrace.pipeline.statements.errors import StatementError, UnsupportedError
 from headrace.pipeline.statements.expression_printing import expression_text
 from headrace.pipeline.statements.expression_printing import name as written
 from headrace.pipeline.statements.expressions import (
@@ -19,7 +18,7 @@ from headrace.pipeline.statements.expressions import (
     Expression,
     Logical,
 )
-from headrace.pipeline.statements.queries import Join, JoinKind, WindowKind
+from headrace.pipeline.statements.queries import Join, JoinKind
 from headrace.pipeline.statements.tree import SourceKind
 
 
@@ -116,8 +115,7 @@ def check_sources(sides: Sides) -> None:
         _check_lookup(sides)
     elif right.kind is SourceKind.TABLE:
         _check_tables(sides)
-    for read in sides.left_reads:
-        _check_windows(sides, read.source.window, right.window)
+    _check_windows(sides)
 
 
 def _check_lookup(sides: Sides) -> None:
@@ -157,36 +155,13 @@ def _check_tables(sides: Sides) -> None:
         )
 
 
-def _check_windows(sides: Sides, left: KeyWindow | None, right: KeyWindow | None) -> None:
-    if (left is None) != (right is None):
-        raise StatementError(
-            "A windowed source cannot be joined with one that is not.",
+def _check_windows(sides: Sides) -> None:
+    windowed = [read for read in (*sides.left_reads, sides.right) if read.source.window is not None]
+    if windowed:
+        raise UnsupportedError(
+            f"{written(windowed[0].alias)} is windowed, and windowed sources cannot be joined.",
             sides.join.at,
-            remedy=f"{written(sides.right.alias)} is {'not ' if right is None else ''}windowed.",
-        )
-    if left is not None and right is not None:
-        sessions = [window.kind is WindowKind.SESSION for window in (left, right)]
-        if sessions[0] != sessions[1]:
-            raise StatementError(
-                "Session windows can only be joined with session windows.",
-                sides.join.at,
-                remedy=f"One side has {left.kind.value} windows, the other {right.kind.value}.",
-            )
-        if left.size_ms != right.size_ms:
-            raise StatementError(
-                "Windowed sources are joined by their windows, and these have different sizes.",
-                sides.join.at,
-                remedy=f"One side has windows of {left.size_ms} ms, the other of {right.size_ms} ms.",
-            )
-
-
-def check_moving(sides: Sides, *, is_moved: bool) -> None:
-    """Windowed keys include their window, which new keys would lose."""
-    if is_moved and sides.right.source.window is not None:
-        raise StatementError(
-            f"Windowed sources are joined by their keys, but {_equation(sides)} does not use them.",
-            sides.join.on.at,
-            remedy="They cannot be repartitioned.",
+            remedy="Join first, and aggregate the result of the join with its own query.",
         )
 
 

@@ -20,6 +20,8 @@ from headrace.pipeline.plan import (
     TableLookup,
     steps_of,
 )
+from headrace.pipeline.rules.runnable import has_outer_stream_join
+from headrace.pipeline.statements.queries import Emit
 
 REAL_TIME: Final = "real-time"
 MICRO_BATCH: Final = "micro-batch"
@@ -31,6 +33,11 @@ SLOTS_FOR_BATCHES: Final = 2
 class Mode:
     name: str
     reason: str
+
+
+def output_mode(plan: QueryPlan) -> str:
+    """Spark's name for which rows a batch gives: final ones only, or all that have changed."""
+    return "append" if plan.emit is Emit.FINAL or has_outer_stream_join(plan) else "update"
 
 
 def mode_of(plan: QueryPlan, *, partitions: int, free_slots: int, settings: Settings) -> Mode:

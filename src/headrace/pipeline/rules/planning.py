@@ -15,7 +15,7 @@ from functools import reduce
 from typing import Final
 
 from headrace.pipeline.catalogue.catalogue import Catalogue
-from headrace.pipeline.plan import QueryPlan
+from headrace.pipeline.plan import PlanKind, QueryPlan
 from headrace.pipeline.rules.draft import Draft, QueryStatement, Rule
 from headrace.pipeline.rules.properties import INSERT, Properties
 from headrace.pipeline.rules.rule_clauses import check_clauses
@@ -29,6 +29,7 @@ from headrace.pipeline.rules.rule_projecting import project
 from headrace.pipeline.rules.rule_qualification import qualify
 from headrace.pipeline.rules.rule_sinks import find_sink
 from headrace.pipeline.rules.rule_sources import read_sources
+from headrace.pipeline.rules.runnable import check_runnable
 from headrace.pipeline.rules.source_planning import plan_source, wants_inferred_columns
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.parser import parse
@@ -58,7 +59,7 @@ def plan_query(statement: QueryStatement, catalogue: Catalogue, *, text: str = "
     first = Draft(statement=statement, catalogue=catalogue, text=text, select=select)
     draft = reduce(lambda done, rule: rule(done), RULES, first)
     assert draft.sink is not None
-    return QueryPlan(
+    plan = QueryPlan(
         root=draft.top,
         sink=draft.sink,
         emit=select.emit or Emit.CHANGES,
@@ -68,6 +69,9 @@ def plan_query(statement: QueryStatement, catalogue: Catalogue, *, text: str = "
         inserts=isinstance(statement, InsertSelect),
         query_id=_query_id(statement),
     )
+    if plan.kind is not PlanKind.PULL:
+        check_runnable(plan)
+    return plan
 
 
 def plan_again(text: str, query_id: str, catalogue: Catalogue) -> QueryPlan:

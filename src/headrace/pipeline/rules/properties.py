@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format, KeyWindow, TimestampColumn
+from headrace.pipeline.expressions.functions.time_parsing import why_unreadable
 from headrace.pipeline.statements.errors import StatementError, UnsupportedError
 from headrace.pipeline.statements.expressions import BooleanLiteral, IntegerLiteral, StringLiteral
 from headrace.pipeline.statements.position import Position
@@ -176,6 +177,8 @@ class Properties:
                 self.where(name),
                 remedy="A tab is 'TAB', a space is 'SPACE'.",
             )
+        if delimiter == '"':
+            raise StatementError(f'{name} cannot be ", which quotes fields.', self.where(name))
         return delimiter
 
     def _wrapped(self, chosen: Format, columns: int) -> bool | None:
@@ -255,6 +258,7 @@ class Properties:
                 raise StatementError(
                     f"{wanted} is VARCHAR, so TIMESTAMP_FORMAT must give the format of its times.", where
                 )
+            self._check_format_of_times(form)
         elif form is not None:
             raise StatementError(
                 f"TIMESTAMP_FORMAT is only for VARCHAR, but {wanted} is {column.type}.",
@@ -265,6 +269,15 @@ class Properties:
                 f"{wanted} is {column.type}, but a record's time must be BIGINT, TIMESTAMP or VARCHAR.", where
             )
         return TimestampColumn(name=wanted, format=form)
+
+    def _check_format_of_times(self, form: str) -> None:
+        reason = why_unreadable(form)
+        if reason is not None:
+            raise UnsupportedError(
+                f"TIMESTAMP_FORMAT {form!r} {reason}.",
+                self.where("TIMESTAMP_FORMAT"),
+                remedy="For example: 'yyyy-MM-dd HH:mm:ss'.",
+            )
 
     def window(self) -> KeyWindow | None:
         name = self.text("WINDOW_TYPE")

@@ -68,7 +68,7 @@ def _check_name(draft: Draft, item: SelectExpression) -> None:
     expression = item.expression
     name = item.alias
     own = expression.name if isinstance(expression, ColumnReference) else None
-    if name in SYSTEM_COLUMNS and name != own:
+    if name is not None and name.upper() in SYSTEM_COLUMNS and name != own:
         raise StatementError(f"{name} is a reserved name, which columns cannot have.", item.at)
     # Both sides of a join have them, so there the names are prefixed with the alias.
     is_kept = name == own or (name is None and not draft.is_join)

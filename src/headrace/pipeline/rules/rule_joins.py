@@ -22,7 +22,7 @@ from headrace.pipeline.plan import (
     TableLookup,
 )
 from headrace.pipeline.rules.draft import Draft, Key, StarColumn
-from headrace.pipeline.rules.join_checks import Sides, check_moving, check_sources, check_types, joined_by
+from headrace.pipeline.rules.join_checks import Sides, check_sources, check_types, joined_by
 from headrace.pipeline.rules.names import Names
 from headrace.pipeline.rules.source_columns import own_keys, star_of
 from headrace.pipeline.statements.expressions import ColumnReference, Expression
@@ -99,7 +99,6 @@ def _joined(draft: Draft, tree: Tree, join: Join, read: Read) -> Tree:
     check_types(sides, left_key, right_key)
     moved_left = not is_kept and not _is_key(tree, left)
     moved_right = not _is_only_key(read, right)
-    check_moving(sides, is_moved=moved_left or moved_right)
     step = _step(sides, tree, (left_key, right_key), _moved(tree, read, moved_left, moved_right))
     new = replace(tree, step=step, reads=(*tree.reads, read))
     if isinstance(step, TableJoin) and step.by_foreign_key:

@@ -12,6 +12,7 @@ from headrace.pipeline.rules.draft import Draft
 from headrace.pipeline.rules.formats import check_columns
 from headrace.pipeline.rules.properties import INSERT, SINK, Properties
 from headrace.pipeline.rules.rule_sources import known_source
+from headrace.pipeline.rules.similar_names import check_names
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import name as written
 from headrace.pipeline.statements.expression_printing import type_text
@@ -40,16 +41,17 @@ def _columns(named: tuple[Named, ...]) -> tuple[Column, ...]:
 
 
 def _window(draft: Draft) -> KeyWindow | None:
-    """The window of GROUP BY, or of the first source, whose keys are kept."""
+    """The window of GROUP BY; without GROUP BY that of the source, whose keys are kept."""
     window = draft.select.window
     if window is None:
-        return draft.reads[0].source.window if draft.keys else None
+        return draft.reads[0].source.window if draft.keys and not draft.select.group_by else None
     size = None if window.kind is WindowKind.SESSION else window.size.milliseconds
     return KeyWindow(kind=window.kind, size_ms=size)
 
 
 def _asked_for(draft: Draft) -> Source:
     project = _project(draft)
+    check_names(_columns(project.values), draft.select.at)
     return Source(
         name="",
         kind=draft.kind,
@@ -70,6 +72,7 @@ def _new(draft: Draft, statement: CreateAs) -> Source:
     properties = Properties.of(statement.properties, SINK, statement.at)
     project = _project(draft)
     key, value = _columns(project.keys), _columns(project.values)
+    check_names((*key, *value), draft.select.at)
     first = draft.reads[0].source
     key_encoding = _key_encoding(draft, properties, first.key_encoding, len(key))
     value_format = properties.format("value") or first.value_encoding.format

@@ -8,6 +8,7 @@ from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.expressions.scope import Scope
 from headrace.pipeline.plan import Read
 from headrace.pipeline.rules.draft import Draft
+from headrace.pipeline.rules.similar_names import check_aliases
 from headrace.pipeline.rules.source_columns import columns_of
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import name as written
@@ -29,6 +30,7 @@ def read_sources(draft: Draft) -> Draft:
                 remedy="Declare its topic as a stream: CREATE STREAM … WITH (KAFKA_TOPIC=…, WINDOW_TYPE=…).",
             )
         reads.append(Read(source=source, alias=reference.known_as, at=reference.at))
+        check_aliases((read.alias for read in reads), reference.at)
     columns = tuple(column for read in reads for column in columns_of(read))
     scope = Scope(columns=columns, types=draft.catalogue.types)
     return replace(draft, reads=tuple(reads), scope=scope, step=reads[0], kind=reads[0].source.kind)

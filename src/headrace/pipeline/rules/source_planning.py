@@ -10,6 +10,7 @@ from headrace.pipeline.expressions.scope import SYSTEM_COLUMNS
 from headrace.pipeline.rules.formats import check_columns
 from headrace.pipeline.rules.key_types import check_key_type
 from headrace.pipeline.rules.properties import SOURCE, Properties
+from headrace.pipeline.rules.similar_names import check_names
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expression_printing import name as written
 from headrace.pipeline.statements.tree import ColumnConstraint, ColumnDefinition, CreateSource, SourceKind
@@ -60,6 +61,7 @@ def plan_source(
     key_encoding = properties.encoding("key", properties.format("key") or Format.KAFKA, None, len(key))
     value_encoding = properties.encoding("value", value_format, None, len(value))
     _check_columns(statement, key, value)
+    check_names((*key, *value, *headers), statement.at)
     check_columns(key_encoding, key, "key", properties.where_format("key"))
     check_columns(value_encoding, value, "value", properties.where_format("value"))
     window = properties.window()
@@ -173,7 +175,7 @@ def _check_header(column: ColumnDefinition, catalogue: Catalogue) -> None:
 
 def _check_columns(statement: CreateSource, key: tuple[Column, ...], value: tuple[Column, ...]) -> None:
     for column in statement.columns:
-        if column.name in SYSTEM_COLUMNS:
+        if column.name.upper() in SYSTEM_COLUMNS:
             raise StatementError(f"{column.name} is a reserved name, which columns cannot have.", column.at)
     if statement.kind is SourceKind.TABLE and not key:
         raise StatementError(

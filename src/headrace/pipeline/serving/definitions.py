@@ -25,6 +25,7 @@ from headrace.pipeline.catalogue.records import (
 from headrace.pipeline.catalogue.statement_log import Decision
 from headrace.pipeline.expressions.named_types import resolved
 from headrace.pipeline.rules.planning import plan_again, plan_query, plan_source
+from headrace.pipeline.rules.similar_names import check_names
 from headrace.pipeline.serving.dropping import changed, dropped, dropped_type
 from headrace.pipeline.serving.entities import kind_word
 from headrace.pipeline.serving.named import NothingToDoError, command_id, in_the_way, known
@@ -241,6 +242,7 @@ class Definitions:
             taken.add(column.name)
             added.append(Column(name=column.name, type=resolved(column.type, catalogue.types, column.at)))
         altered = dataclasses.replace(source, value=source.value + tuple(added))
+        check_names(altered.columns, statement.at)
         return Decision(
             text=text,
             command=command_id(statement.kind, statement.name, "alter"),

@@ -26,7 +26,7 @@ from headrace.pipeline.formats import Schemas, Serializer
 from headrace.pipeline.plan import Aggregate, Explode, Filter, Project, Read, Step, reads_of
 from headrace.pipeline.rules.planning import plan_query
 from headrace.pipeline.serving.row_times import row_time
-from headrace.pipeline.serving.table_views import HEADERS, TableViews, row_position
+from headrace.pipeline.serving.table_views import HEADERS, WRITTEN, TableViews, row_position
 from headrace.pipeline.statements.errors import StatementError
 from headrace.pipeline.statements.expressions import (
     ColumnReference,
@@ -107,13 +107,20 @@ class PullQueries:
                     raise log_late(self.cluster.bootstrap, f"read topic `{source.topic}`", self.timeout)
                 try:
                     row = {**serializer.read_key(record.key()), **serializer.read_value(record.value())}
-                    time_of_row = row_time(source, row, record)
+                    position = row_position(record)
+                    time_of_row = _time_of(source, row, position, has_value=record.value() is not None)
                 except ValueProblemError:
                     continue
-                position = {**row_position(record), "ROWTIME": time_of_row}
-                yield {**row, **position, _NO_VALUE: record.value() is None}
+                yield {**row, **position, "ROWTIME": time_of_row, _NO_VALUE: record.value() is None}
         finally:
             reader.close()
+
+
+def _time_of(source: Source, row: Row, position: Row, *, has_value: bool) -> int:
+    """A record without a value has no TIMESTAMP column, so its own timestamp counts."""
+    if not has_value and source.timestamp is not None:
+        return int(position[WRITTEN])
+    return row_time(source, row, position[WRITTEN], position[HEADERS])
 
 
 def _check(select: Select) -> None:

@@ -2,8 +2,11 @@
 
 Each view follows its topic in its own thread. Invariant: an answer includes every record that was in the
 topic when the request came. Rows are kept as bytes and decoded on request; those of one key are together,
-whatever their windows. A view belongs to a topic id: a recreated topic gets a new view. Views that are not
-used for a while are closed.
+whatever their windows. A view belongs to a topic id and a number of partitions: a topic that was recreated,
+or has gained partitions, gets a new view. Views that are not used for a while are closed.
+
+After a topic has gained partitions, Kafka's hash may send a key to another partition than before. Then the
+record with the later timestamp counts.
 
 Never writes. After a restart views read their topics again.
 """
@@ -14,7 +17,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headrace.client.cluster import Cluster
 from headrace.client.errors import log_late
@@ -24,6 +27,7 @@ from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.expressions.values import ValueProblemError
 from headrace.pipeline.formats import Schemas, Serializer
+from headrace.pipeline.serving.row_times import row_time
 
 _log = logging.getLogger(__name__)
 
@@ -31,17 +35,29 @@ _IDLE_SECONDS: Final = 600.0
 
 Row = dict[str, Any]
 
-# In a row: the record's headers, under a name that no column has.
+# In a row: the record's headers, and its own timestamp, under names that no column has.
 HEADERS: Final = "=> headers"
+WRITTEN: Final = "=> written"
+
+
+class _Wanted(NamedTuple):
+    """Which view answers a request."""
+
+    topic: str
+    topic_id: str
+    partitions: int
+    window_bytes: int
 
 
 class TableView:
-    """The view of one topic. `rows` may be called from any thread."""
+    """The view of one topic. `records` may be called from any thread."""
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int, window_bytes: int) -> None:
         self._window_bytes = window_bytes
-        # By key without window, then by window: value and position.
-        self._rows: dict[bytes, dict[bytes, tuple[bytes, Row]]] = {}
+        self._partitions = partitions
+        # By key without window, then by window: value and position. A deleted row has no value; it is
+        # remembered because an older record of another partition may be read after the deletion.
+        self._rows: dict[bytes, dict[bytes, tuple[bytes | None, Row]]] = {}
         self._followed = FollowedTopic(cluster.bootstrap, topic, self._take, partitions=partitions)
         self.last_asked = time.monotonic()
         self._followed.start()
@@ -58,6 +74,7 @@ class TableView:
                 (bare + window, value, position)
                 for bare, windows in groups
                 for window, (value, position) in windows.items()
+                if value is not None
             ]
 
     def close(self) -> None:
@@ -69,19 +86,35 @@ class TableView:
             return
         cut = len(key) - self._window_bytes
         bare, window = key[:cut], key[cut:]
-        if value is None:
-            windows = self._rows.get(bare, {})
-            windows.pop(window, None)
-            if not windows:
-                self._rows.pop(bare, None)
-        else:
-            self._rows.setdefault(bare, {})[window] = (value, row_position(record))
+        windows = self._rows.get(bare, {})
+        position = row_position(record)
+        former = windows.get(window)
+        if former is not None and not _follows(position, former[1]):
+            return
+        if value is not None or self._partitions > 1:
+            self._rows.setdefault(bare, windows)[window] = (value, position)
+            return
+        windows.pop(window, None)
+        if not windows:
+            self._rows.pop(bare, None)
+
+
+def _follows(position: Row, former: Row) -> bool:
+    """Whether a record that is read later also counts more: always within a partition."""
+    if position["ROWPARTITION"] == former["ROWPARTITION"]:
+        return True
+    return _age(position) > _age(former)
+
+
+def _age(position: Row) -> tuple[int, int]:
+    # Of two records with the same time, the one in the newer partition is more likely the later one.
+    return position[WRITTEN], position["ROWPARTITION"]
 
 
 def row_position(record: Record) -> Row:
-    """The pseudo-columns of a record, and its headers."""
+    """The position of a record, its timestamp and its headers."""
     return {
-        "ROWTIME": record.timestamp()[1],
+        WRITTEN: record.timestamp()[1],
         "ROWPARTITION": record.partition(),
         "ROWOFFSET": record.offset(),
         HEADERS: record.headers() or [],
@@ -95,38 +128,42 @@ class TableViews:
         self._cluster = cluster
         self._schemas = schemas
         self._timeout = timeout
-        self._views: dict[tuple[str, str, int], TableView] = {}
+        self._views: dict[_Wanted, TableView] = {}
         self._lock = threading.Lock()
 
     def rows(self, source: Source, key: bytes | None = None) -> Iterator[Row]:
         """The current rows of a table, or those of one key (without its window). Raises HeadraceError."""
-        view = self._current(source)
-        if not view.wait(self._cluster.end_offsets(source.topic), self._timeout):
+        ends = self._cluster.end_offsets(source.topic)
+        view = self._current(source, len(ends))
+        if not view.wait(ends, self._timeout):
             raise log_late(self._cluster.bootstrap, f"give all rows of {source.name}", self._timeout)
         serializer = Serializer(source, self._schemas)
         for record_key, value, position in view.records(key):
             try:
-                yield {**serializer.read_key(record_key), **serializer.read_value(value), **position}
+                row = {**serializer.read_key(record_key), **serializer.read_value(value)}
+                time_of_row = row_time(source, row, position[WRITTEN], position[HEADERS])
             except ValueProblemError as error:
                 _log.info("a row of %s cannot be read: %s", source.name, error)
+                continue
+            yield {**row, **position, "ROWTIME": time_of_row}
 
-    def _current(self, source: Source) -> TableView:
+    def _current(self, source: Source, partitions: int) -> TableView:
         identity = self._cluster.topic(source.topic)
         if identity is None:
             raise HeadraceError("no_such_topic", f"The topic {source.topic} of {source.name} does not exist.")
         window_bytes = 0 if source.window is None else 16 if source.window.size_ms is None else 8
-        wanted = (source.topic, identity.topic_id, window_bytes)
+        wanted = _Wanted(source.topic, identity.topic_id, partitions, window_bytes)
         with self._lock:
             now = time.monotonic()
-            idle = [
+            outdated = [
                 place
                 for place, view in self._views.items()
-                if (place[0] == wanted[0] and place[1] != wanted[1]) or now - view.last_asked > _IDLE_SECONDS
+                if _is_former(place, wanted) or now - view.last_asked > _IDLE_SECONDS
             ]
-            closing = [self._views.pop(place) for place in idle]
+            closing = [self._views.pop(place) for place in outdated]
             view = self._views.get(wanted)
             if view is None:
-                view = TableView(self._cluster, source.topic, identity.partitions, window_bytes)
+                view = TableView(self._cluster, source.topic, partitions, window_bytes)
                 self._views[wanted] = view
             view.last_asked = now
         for former in closing:
@@ -138,3 +175,8 @@ class TableViews:
             views, self._views = list(self._views.values()), {}
         for view in views:
             view.close()
+
+
+def _is_former(place: _Wanted, wanted: _Wanted) -> bool:
+    """Whether it is a view of the same topic before it was recreated or gained partitions."""
+    return place.topic == wanted.topic and place[1:3] != wanted[1:3]

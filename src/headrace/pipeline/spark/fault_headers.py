@@ -24,19 +24,30 @@ _HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
 
 
 def fault_headers(
-    *, query: Column, reason: Column, read_from: Column, original: Column, position: str | None
+    *,
+    query: Column,
+    reason: Column,
+    read_from: Column | None,
+    original: Column | None,
+    position: str | None,
 ) -> Column:
-    """An array of headers. `original` are those of the record that could not be read, or null."""
-    had = F.coalesce(original, F.array().cast(_HEADERS_TYPE))
+    """An array of headers. `original` are those of the record that could not be read, or null.
+
+    A dead letter that is not of a single record has no `read_from`.
+    """
+    nothing = F.array().cast(_HEADERS_TYPE)
+    had = nothing if original is None else F.coalesce(original, nothing)
     earlier = F.filter(had, lambda each: each["key"] == F.lit(ATTEMPTS_HEADER))
     failed_before = F.try_element_at(earlier, F.lit(-1))["value"].cast("string").try_cast("bigint")
-    attempts = F.coalesce(failed_before, F.lit(0)) + F.lit(1)
+    # Anybody may write this header, with any number.
+    attempts = F.coalesce(F.try_add(failed_before, F.lit(1)), F.lit(1))
     ours = [
         header(ERROR_HEADER, reason),
         header(QUERY_HEADER, query),
-        header(READ_FROM_HEADER, read_from),
         header(ATTEMPTS_HEADER, attempts.cast("string")),
     ]
+    if read_from is not None:
+        ours.append(header(READ_FROM_HEADER, read_from))
     if position is not None:
         ours.append(header(POSITION_HEADER, F.lit(position)))
     theirs = F.transform(

@@ -79,7 +79,7 @@ class TopicInputs:
         if not is_global:
             reader = self.session.read.format("kafka").option("subscribe", topic.name)
             records = reader.options(**self._options()).option("endingOffsets", "latest").load()
-            return latest_rows(self.rows(read, records))
+            return latest_rows(read, self.rows(read, records))
         folder = self.checkpoint.with_name(f"{self.checkpoint.name}-copy-{topic.topic_id}")
         copy = self.copy(read, folder)
         self._keep_refreshed(copy, topic, folder)

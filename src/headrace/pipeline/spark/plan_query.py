@@ -41,7 +41,6 @@ from headrace.pipeline.spark.starting import Start
 from headrace.pipeline.spark.stateful.generations import KEPT_BATCHES
 from headrace.pipeline.spark.stateless_run import RunContext, first_offsets
 from headrace.pipeline.spark.steps.notes import EARLIEST, LATEST
-from headrace.pipeline.spark.steps.refusals import refuse_what_spark_cannot
 
 # How long requests of a process that was killed, or of a producer that has given up, may wait in the sockets
 # of a log that answers.
@@ -77,7 +76,6 @@ class PlanQuery:
         on_batch: BatchListener = lambda _batch, _written: None,
         pace: Callable[[], int] = lambda: 0,
     ) -> None:
-        refuse_what_spark_cannot(plan)
         self.query = PlannedQuery(
             name=query_id, plan=plan, settings=settings, starting_offsets=starting_offsets, start=start
         )

@@ -10,8 +10,9 @@ from typing import Protocol
 
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Format, Source
+from headrace.pipeline.formats.avro_fit import why_unfit
 from headrace.pipeline.spark.formats.avro_format import WriterSchemas, new_schema_id, writer_schemas
-from headrace.pipeline.spark.formats.choosing import schema_to_register, writer_of
+from headrace.pipeline.spark.formats.choosing import is_wrapped, schema_to_register, writer_of
 from headrace.pipeline.spark.formats.reading import BytesWriter
 
 
@@ -75,6 +76,12 @@ class QuerySchemas:
                     "schema_not_found",
                     f"The registry has no schema with id {encoding.schema_id}, which {sink.name} "
                     "must be written with.",
+                )
+            reason = why_unfit(found, columns, wrapped=is_wrapped(encoding, columns, side=side))
+            if reason is not None:
+                raise HeadraceError(
+                    "pipeline_failed",
+                    f"{sink.name} cannot be written with the schema with id {encoding.schema_id}: {reason}.",
                 )
             schema = (encoding.schema_id, found)
         return writer_of(encoding, columns, side=side, schema=schema)

@@ -66,6 +66,9 @@ _JAVA_OPTIONS: Final = (
     "-Dorg.apache.avro.limits.collectionItems.maxLength=10000000",
     # For the management beans of Kafka's producers (`producers.py`).
     "--add-opens=java.management/com.sun.jmx.mbeanserver=ALL-UNNAMED",
+    # Java matches repeated groups of regular expressions by recursion; with the usual megabyte, some overflow
+    # the stack on a text of 2,000 characters, and Spark ends the JVM then.
+    "-Xss16m",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=50",
     "-XX:+ExitOnOutOfMemoryError",

@@ -23,6 +23,7 @@ from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.producers import new_client_id
 from headrace.pipeline.spark.query_schemas import QuerySchemas
 from headrace.pipeline.spark.running_query import RecordsCommits, RunningQuery, together
+from headrace.pipeline.spark.sink_limits import limits_of
 from headrace.pipeline.spark.stateful.batch_writer import BatchWriter
 from headrace.pipeline.spark.stateful.stateful_run import StatefulRun, copies_are_sound
 from headrace.pipeline.spark.stateless_run import RunContext, StatelessRun, new_checkpoint
@@ -53,6 +54,7 @@ class Start:
         self._schemas = schemas
         self._inputs = inputs
         self._on_batch = on_batch
+        self._limits = limits_of(query)
         # Held while a batch must not be interrupted; None if an interrupted batch is repeated.
         self._between_batches: AbstractContextManager[object] | None = None
         self._recordings: list[RecordsCommits] = []
@@ -153,6 +155,8 @@ class Start:
             values=self._schemas.writer(sink, "value"),
             dead_letter_topic=self._query.dead_letter_topics[first.source.topic],
             read=first,
+            query=self._query.name,
+            limits=self._limits[first.source.topic],
         )
 
     def _started_in_batches(self, table: Read, run: StatefulRun, writer: BatchWriter) -> StreamingQuery:
@@ -188,7 +192,13 @@ class Start:
             dead_letters=self._inputs.topics[topic],
         )
         rows = ResumedInputs(self._inputs, run.starting_offsets).changes(read)
-        letters = dead_letters(without_written(rows, run.written), dead_letter_topic=topic, read=read)
+        letters = dead_letters(
+            without_written(rows, run.written),
+            dead_letter_topic=topic,
+            read=read,
+            query=self._query.name,
+            limits=self._limits[read.source.topic],
+        )
         return self._resumed(run, letters, f"-dead-letters-{number}", mode=MICRO_BATCH)
 
     def _resumed(self, run: StatelessRun, records: DataFrame, part: str, *, mode: str) -> StreamingQuery:

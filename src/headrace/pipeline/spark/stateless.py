@@ -17,6 +17,7 @@ from headrace.pipeline.spark.steps.building import built
 from headrace.pipeline.spark.steps.read import read_rows
 from headrace.pipeline.spark.steps.rows import Rows
 from headrace.pipeline.spark.steps.sink import sink_records
+from headrace.pipeline.spark.steps.writable import NO_LIMITS
 
 
 class GivenRecords:
@@ -81,6 +82,8 @@ def projected(
         values=writer("value"),
         dead_letter_topic=dead_letter_topic,
         read=read,
+        query=query,
+        limits=NO_LIMITS,
     )
 
 

@@ -29,7 +29,9 @@ _NUMBERS: Final = (
 )
 _PATTERNS: Final = (
     r"Pull queries reject patterns that Python cannot match: \G, \X, \p of scripts and blocks, the flag U,"
-    " lookbehind of variable length."
+    " lookbehind of variable length. A pattern that matches an empty text also matches inside of characters"
+    " beyond U+FFFF, as in ksqlDB, but not in pull queries. Texts of more than 10,000 characters give null if"
+    " the pattern repeats a group, as in (a|b)*: Java's stack could overflow."
 )
 _GROUPS: Final = "A group that does not participate in the match gives an empty text, not null."
 _NO_WRAPPING: Final = "A sum that overflows is null; in ksqlDB it wraps around."

@@ -3,6 +3,8 @@ r"""What is known of a regular expression before the query runs.
 Spark fails on an invalid pattern. Only Java can tell for sure, so `try_reflect` asks it when the query runs,
 if the pattern is not constant or not of the ordinary kind. Spark regards that as nondeterministic and rejects
 it in aggregates, so ordinary constant patterns are checked here instead.
+
+Our own patterns repeat groups possessively (*+): Java then needs no stack, however long the text.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ def is_pattern(spark: str) -> str:
 
 def group_count(spark: str) -> str:
     """Spark SQL: the number of groups, by counting parentheses outside of quotes and classes."""
-    bare = rf"regexp_replace({spark}, r'(?s)\\Q.*?(?:\\E|$)|\\.|\[(?:\\.|[^\]])*\]', '')"
+    bare = rf"regexp_replace({spark}, r'(?s)\\Q.*?(?:\\E|$)|\\.|\[(?:\\.|[^\]])*+\]', '')"
     return rf"regexp_count({bare}, r'\((?!\?)|\(\?<[A-Za-z]')"
 
 
@@ -65,7 +67,7 @@ def with_groups(spark: str, count: str) -> str:
 
 def closed(spark: str) -> str:
     """Spark SQL: the pattern with a quotation or comment at its end closed, so that more can follow."""
-    is_quotation = rf"{spark} RLIKE r'(?s)\\Q(?:(?!\\E).)*$'"
+    is_quotation = rf"{spark} RLIKE r'(?s)\\Q(?:(?!\\E).)*+$'"
     has_comments = rf"{spark} RLIKE r'^\(\?x\)'"
     return (
         rf"CASE WHEN {is_quotation} THEN concat({spark}, r'\E')"

@@ -101,7 +101,7 @@ def _values(value: Any, path: tuple[str, ...]) -> list[Any]:
 
 
 # For paths that are not constants: the same steps, rewritten when the query runs.
-_IS_PATH: Final = r"""r'^\$(\.[\p{{L}}\p{{Nd}}_:@]+|\[[\p{{L}}\p{{Nd}}_]+\]|\["[^"\\\x27?]*"\])*$'"""
+_IS_PATH: Final = r"""r'^\$(\.[\p{{L}}\p{{Nd}}_:@]+|\[[\p{{L}}\p{{Nd}}_]+\]|\["[^"\\\x27?]*"\])*+$'"""
 _STEP_AT_RUN_TIME: Final = r"""r'\.([\p{{L}}\p{{Nd}}_:@]+)|\[([\p{{L}}\p{{Nd}}_]+)\]|\["([^"]*)"\]'"""
 
 

@@ -37,9 +37,11 @@ from headrace.pipeline.statements.types import (
     BIGINT,
     BOOLEAN,
     BYTES,
+    DATE,
     DOUBLE,
     INTEGER,
     TIME,
+    TIMESTAMP,
     VARCHAR,
     ArrayType,
     DataType,
@@ -265,13 +267,13 @@ def _prepared(kind: DataType, value: str, depth: int) -> str:
     match kind:
         case ArrayType(element):
             return f"transform({value}, {name} -> {_prepared(element, name, depth + 1)})"
-        case MapType(_, element):
+        case MapType(key, element):
             entries = (
                 f"array_sort(map_entries({value}), (__hr_l, __hr_r) -> CASE"
                 " WHEN __hr_l.key < __hr_r.key THEN -1 WHEN __hr_l.key > __hr_r.key THEN 1 ELSE 0 END)"
             )
             return (
-                f"map_from_entries(transform({entries}, {name} -> struct({name}.key,"
+                f"map_from_entries(transform({entries}, {name} -> struct({_key(key, f'{name}.key')},"
                 f" {_prepared(element, f'{name}.value', depth + 1)})))"
             )
         case StructType(fields):
@@ -283,6 +285,15 @@ def _prepared(kind: DataType, value: str, depth: int) -> str:
             return f"CASE WHEN {value} IS NOT NULL THEN named_struct({inner}) END"
         case _:
             return value
+
+
+def _key(kind: DataType, key: str) -> str:
+    """Spark would write the numbers that it keeps dates and timestamps as."""
+    if kind is DATE:
+        return f"date_format({key}, 'yyyy-MM-dd')"
+    if kind is TIMESTAMP:
+        return f"""date_format({key}, "yyyy-MM-dd'T'HH:mm:ss.SSS")"""
+    return _prepared(kind, key, 0)
 
 
 def _json_of(call: Call) -> Callable[[Any], str]:

@@ -3,13 +3,19 @@ r"""REGEXP_EXTRACT, REGEXP_EXTRACT_ALL, REGEXP_REPLACE and REGEXP_SPLIT_TO_ARRAY
 Spark and ksqlDB both use Java's regular expressions; for Python they are translated. An invalid pattern gives
 null, and so does a group that the pattern does not have. A group that does not participate in the match gives
 an empty text (null in ksqlDB).
+
+Java matches a repeated group, such as (a|b)*, by recursion. On a long text its stack overflows, and Spark
+ends the JVM, and with it every query. So long texts give null for a pattern that may repeat a group; for
+others, the stack of Spark's threads (`spark/session.py`) is large enough.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Callable
+from typing import Any, Final
 
-from headrace.pipeline.expressions.functions.function import Call, Function, signature
+from headrace.pipeline.expressions.functions.function import Call, Function, Signature, signature
 from headrace.pipeline.expressions.functions.java_pattern_translation import compiled, matches
 from headrace.pipeline.expressions.functions.java_patterns import (
     Known,
@@ -25,6 +31,39 @@ from headrace.pipeline.expressions.functions.making import scalar
 
 # More groups than anyone writes.
 _MOST_GROUPS: Final = 99
+
+
+# The longest pattern, and the longest text for a pattern that may repeat a group.
+_LONGEST: Final = 10_000
+# A quantifier after a group, or the flag that allows spaces and comments between them.
+_REPEATS: Final = r"\)\s*[*+{]|\(\?\w*x"
+
+
+def _bounded(make: Callable[[Call], str]) -> Callable[[Call], str]:
+    def spark(call: Call) -> str:
+        pattern = call.string("pattern")
+        is_short = f"length({{value}}) <= {_LONGEST}"
+        if pattern is None:
+            repeats = _REPEATS.replace("{", "{{")
+            is_short = f"({is_short} OR NOT {{pattern}} RLIKE r'{repeats}')"
+            is_short = f"length({{pattern}}) <= {_LONGEST} AND {is_short}"
+        elif len(pattern) > _LONGEST:
+            is_short = "false"
+        elif re.search(_REPEATS, pattern, re.ASCII) is None:
+            return make(call)
+        return f"CASE WHEN {is_short} THEN {make(call)} END"
+
+    return spark
+
+
+def _bounded_in_python(compute: Callable[..., Any], *, pattern: int, value: int) -> Callable[..., Any]:
+    """`pattern` and `value` are the positions of these arguments."""
+
+    def python(*values: Any) -> Any:
+        repeats = len(values[value]) > _LONGEST and re.search(_REPEATS, values[pattern], re.ASCII)
+        return None if repeats or len(values[pattern]) > _LONGEST else compute(*values)
+
+    return python
 
 
 def _known(call: Call, name: str = "pattern") -> Known | None:
@@ -122,7 +161,7 @@ def _replace(call: Call) -> str:
         f"CASE WHEN {{value}} IS NULL OR NOT {is_pattern('{pattern}')} THEN NULL"
         f" WHEN {{replacement}} IS NULL THEN NULL WHEN NOT {{value}} RLIKE {{pattern}} THEN {{value}}"
         rf" WHEN NOT {{replacement}} RLIKE r'[$\\]' THEN {plain}"
-        r" WHEN {replacement} RLIKE r'(?s)^([^$\\]|\\.|\$\d)*$'"
+        r" WHEN {replacement} RLIKE r'(?s)^([^$\\]|\\.|\$\d)*+$'"
         f" AND {highest} <= {group_count('{pattern}')} AND {is_pattern(padded)}"
         f" THEN regexp_replace({{value}}, {padded}, {{replacement}}) END"
     )
@@ -145,29 +184,53 @@ def _split(call: Call) -> str:
     return f"CASE WHEN {is_pattern('{pattern}')} AND {is_pattern(whole)} THEN {spark} END"
 
 
+def _signature(
+    text: str, spark: Callable[[Call], str], python: Callable[..., Any], *, pattern_first: bool
+) -> Signature:
+    positions = (0, 1) if pattern_first else (1, 0)
+    bounded = _bounded_in_python(python, pattern=positions[0], value=positions[1])
+    return signature(text, _bounded(spark), bounded)
+
+
 FUNCTIONS: Final[tuple[Function, ...]] = (
     scalar(
         "REGEXP_EXTRACT",
         "The first match of the pattern, or one of its groups.",
-        signature("VARCHAR pattern, VARCHAR value -> VARCHAR", _extract, _extracted),
-        signature("VARCHAR pattern, VARCHAR value, INTEGER group -> VARCHAR", _extract, _extracted),
+        *(
+            _signature(
+                f"VARCHAR pattern, VARCHAR value{group} -> VARCHAR", _extract, _extracted, pattern_first=True
+            )
+            for group in ("", ", INTEGER group")
+        ),
     ),
     scalar(
         "REGEXP_EXTRACT_ALL",
         "All matches of the pattern, or one group of each.",
-        signature("VARCHAR pattern, VARCHAR value -> ARRAY<VARCHAR>", _extract_all, _all_extracted),
-        signature(
-            "VARCHAR pattern, VARCHAR value, INTEGER group -> ARRAY<VARCHAR>", _extract_all, _all_extracted
+        *(
+            _signature(
+                f"VARCHAR pattern, VARCHAR value{group} -> ARRAY<VARCHAR>",
+                _extract_all,
+                _all_extracted,
+                pattern_first=True,
+            )
+            for group in ("", ", INTEGER group")
         ),
     ),
     scalar(
         "REGEXP_REPLACE",
         "The text with every match of the pattern replaced.",
-        signature("VARCHAR value, VARCHAR pattern, VARCHAR replacement -> VARCHAR", _replace, _replaced),
+        _signature(
+            "VARCHAR value, VARCHAR pattern, VARCHAR replacement -> VARCHAR",
+            _replace,
+            _replaced,
+            pattern_first=False,
+        ),
     ),
     scalar(
         "REGEXP_SPLIT_TO_ARRAY",
         "The parts of the text between the matches of the pattern.",
-        signature("VARCHAR value, VARCHAR pattern -> ARRAY<VARCHAR>", _split, _split_up),
+        _signature(
+            "VARCHAR value, VARCHAR pattern -> ARRAY<VARCHAR>", _split, _split_up, pattern_first=False
+        ),
     ),
 )

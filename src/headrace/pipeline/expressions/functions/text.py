@@ -27,7 +27,8 @@ _CODE_POINT: Final = (
 )
 # Reads the escapes that JSON and Java have in common, as JSON.
 _ESCAPES: Final = (
-    r"""CASE WHEN {code} RLIKE r'^\\u[0-9a-fA-F]{{4}}(\\u[0-9a-fA-F]{{4}}|\\[btnfr"\\]|[^"\\\x00-\x1f])*$' """
+    r"""CASE WHEN {code} RLIKE r'^\\u[0-9a-fA-F]{{4}}"""
+    r"""(\\u[0-9a-fA-F]{{4}}|\\[btnfr"\\]|[^"\\\x00-\x1f])*+$' """
     """THEN from_json(concat('{{"v":"', {code}, '"}}'), 'v STRING').v END"""
 )
 _PADDED: Final = f"CASE WHEN {{length}} BETWEEN 0 AND {_LONGEST} AND length({{padding}}) > 0 THEN %s END"

@@ -8,6 +8,7 @@ week are skipped in the text.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain, takewhile
@@ -90,6 +91,36 @@ def _reader(pattern: str, allowed: Letters, needed: Needed) -> tuple[Reader, Let
 # In Spark SQL.
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkFormat:
+    """How Spark reads texts of a constant format.
+
+    `skipped` is a regular expression for what is removed from a text before it is read; texts that contain
+    `overflow` make Spark fail, so they count as unreadable. Both may be empty.
+    """
+
+    format: str
+    skipped: str
+    overflow: str
+
+
+def why_unreadable(pattern: str) -> str | None:
+    """Why Spark cannot read texts by this format; None if it can."""
+    runs = read(pattern)
+    if runs is None:
+        return "is not a valid format"
+    unknown = [run.text for run in runs if not is_supported((run,)) or run.letter in _UNREAD]
+    return f"has {unknown[0]!r}, which Spark does not read" if unknown else None
+
+
+def spark_format(pattern: str) -> SparkFormat:
+    """Of a format that Spark can read."""
+    runs = read(pattern)
+    assert runs is not None, pattern
+    skipped = _WEEKDAYS if "E" in letters(runs) else ""
+    return SparkFormat(format=joined(_without_weekdays(runs)), skipped=skipped, overflow=_overflow(runs))
+
+
 def parsed_in_spark(pattern: str | None, allowed: Letters, needed: Needed, zone: str | None) -> str:
     """Spark SQL of the TIMESTAMP that `{value}` says.
 
@@ -103,12 +134,11 @@ def parsed_in_spark(pattern: str | None, allowed: Letters, needed: Needed, zone:
         return "CAST(NULL AS TIMESTAMP)"
     if letters(supported(runs, pattern)) & _UNREAD:
         raise refused(f"The format {pattern!r} has letters that Spark does not read.")
-    bare = joined(_without_weekdays(runs))
-    value = "{value}" if "E" not in letters(runs) else f"regexp_replace({{value}}, r'{_WEEKDAYS}', '')"
-    found = f"try_to_timestamp({value}, {template(string_literal(bare))})"
-    overflow = _overflow(runs)
-    if overflow:
-        found = f"CASE WHEN NOT {{value}} RLIKE r'{template(overflow)}' THEN {found} END"
+    form = spark_format(pattern)
+    value = f"regexp_replace({{value}}, r'{form.skipped}', '')" if form.skipped else "{value}"
+    found = f"try_to_timestamp({value}, {template(string_literal(form.format))})"
+    if form.overflow:
+        found = f"CASE WHEN NOT {{value}} RLIKE r'{template(form.overflow)}' THEN {found} END"
     if zone is None:
         return found
     return _if_zone(zone, found) if letters(runs) & ZONE_LETTERS else _in_zone(zone, found)

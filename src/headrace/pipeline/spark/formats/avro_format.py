@@ -3,7 +3,7 @@
 A topic may contain records with different writer schemas; each is decoded by its own id (`avro_schemas.py`
 makes the reader schema). A record with an id that was unknown when the query was planned ends the query with
 `NEW_SCHEMA` in its error: the plan of a running query is fixed, so the query must restart to know the schema.
-Records with ids that the registry is known to lack are unreadable.
+Records with ids that the registry is known to lack are unreadable. `avro_writing.py` writes records.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.avro.functions import from_avro, to_avro
+from pyspark.sql.avro.functions import from_avro
 
 from headrace.pipeline.catalogue.catalogue import Column
 from headrace.pipeline.expressions.types_in_spark import spark_type
@@ -78,7 +78,7 @@ class AvroReader:
         """A struct of the columns and whether they could be read; null if the schema is not known."""
         parsed = F.when(raw.isNull(), F.lit(None))
         for schema_id, writer in self._schemas.by_id.items():
-            parsed = parsed.when(F.substring(raw, 1, 5) == _prefix(schema_id), self._decoded(raw, writer))
+            parsed = parsed.when(F.substring(raw, 1, 5) == prefix(schema_id), self._decoded(raw, writer))
         if not self._schemas.by_id:
             # A CASE with only errors and nulls has no type.
             parsed = parsed.when(F.lit(False), self._nothing())
@@ -120,7 +120,7 @@ class AvroReader:
     def _is_known(self, raw: SparkColumn) -> SparkColumn:
         known = F.lit(False)
         for schema_id in self._schemas.by_id:
-            known = known | (F.substring(raw, 1, 5) == _prefix(schema_id))
+            known = known | (F.substring(raw, 1, 5) == prefix(schema_id))
         return known
 
     def _is_new(self, raw: SparkColumn) -> SparkColumn:
@@ -143,13 +143,11 @@ class AvroReader:
     def _row(self, value: SparkColumn, schema: Any) -> SparkColumn:
         if not self._wrapped:
             (column,) = self._columns
-            fields = [
-                _converted(value, schema, column.type, _map_of_entries).try_cast(spark_type(column.type))
-            ]
+            fields = [_converted(value, schema, column.type).try_cast(spark_type(column.type))]
             return F.struct(fields[0].alias(column.name), value.isNotNull().alias(DECODED))
         types = fields_by_name(without_null(schema))
         fields = [
-            _converted(value[column.name], types[column.name.upper()], column.type, _map_of_entries)
+            _converted(value[column.name], types[column.name.upper()], column.type)
             .try_cast(spark_type(column.type))
             .alias(column.name)
             for column in self._columns
@@ -161,63 +159,26 @@ class AvroReader:
         return F.struct(*fields, F.lit(False).alias(DECODED))
 
 
-class AvroWriter:
-    """Writes with one schema, which the registry has under `schema_id`."""
-
-    def __init__(self, columns: tuple[Column, ...], *, wrapped: bool, schema: str, schema_id: int) -> None:
-        self._columns = columns
-        self._wrapped = wrapped
-        self._schema = schema
-        self._schema_id = schema_id
-
-    def written(self, values: dict[str, SparkColumn]) -> SparkColumn:
-        schema = json.loads(self._schema)
-        if not self._wrapped:
-            (column,) = self._columns
-            value = values[column.name]
-            body = to_avro(_converted(value, schema, column.type, _entries_of_map), self._schema)
-            return F.when(value.isNotNull(), F.concat(_prefix(self._schema_id), body))
-        types = fields_by_name(without_null(schema))
-        fields = [
-            _converted(values[column.name], types[column.name.upper()], column.type, _entries_of_map).alias(
-                column.name
-            )
-            for column in self._columns
-        ]
-        return F.concat(_prefix(self._schema_id), to_avro(F.struct(*fields), self._schema))
-
-
-# Entries to a map, or a map to entries; the second argument converts the value of an entry.
-_Convert = Callable[[SparkColumn, Callable[[SparkColumn], SparkColumn]], SparkColumn]
-
-
 def _map_of_entries(entries: SparkColumn, inner: Callable[[SparkColumn], SparkColumn]) -> SparkColumn:
     named = F.filter(entries, lambda entry: entry["key"].isNotNull())
     return F.map_from_entries(F.transform(named, lambda entry: F.struct(entry["key"], inner(entry["value"]))))
 
 
-def _entries_of_map(value: SparkColumn, inner: Callable[[SparkColumn], SparkColumn]) -> SparkColumn:
-    return F.transform(
-        F.map_entries(value),
-        lambda entry: F.struct(entry["key"].alias("key"), inner(entry["value"]).alias("value")),
-    )
-
-
-def _converted(value: SparkColumn, schema: Any, kind: DataType, convert: _Convert) -> SparkColumn:
-    """Converts all maps in the value that Avro has as entries; Spark does everything else itself."""
+def _converted(value: SparkColumn, schema: Any, kind: DataType) -> SparkColumn:
+    """Makes maps of all entries in the value; Spark does everything else itself."""
     schema = without_null(schema)
     if not _has_entries(schema, kind):
         return value
 
     def inner(part: Any, part_kind: DataType) -> Callable[[SparkColumn], SparkColumn]:
-        return lambda each: _converted(each, part, part_kind, convert)
+        return lambda each: _converted(each, part, part_kind)
 
     match kind:
         case ArrayType():
             return F.transform(value, inner(schema["items"], kind.element))
         case MapType() if type_name(schema) == "array":
             types = fields_by_name(without_null(schema["items"]))
-            return convert(value, inner(types["VALUE"], kind.value))
+            return _map_of_entries(value, inner(types["VALUE"], kind.value))
         case MapType():
             of_value = inner(schema["values"], kind.value)
             return F.transform_values(value, lambda _, each: of_value(each))
@@ -252,7 +213,8 @@ def _end_for_new_schema(raw: SparkColumn) -> SparkColumn:
     return F.raise_error(F.concat(F.lit(f"{_NEW_SCHEMA} "), _schema_id(raw).cast("string")))
 
 
-def _prefix(schema_id: int) -> SparkColumn:
+def prefix(schema_id: int) -> SparkColumn:
+    """What precedes the body of a record."""
     return F.unhex(F.lit(f"00{schema_id:08x}"))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Column, Encoding, Format
 from headrace.pipeline.formats.avro_types import bare_schema, record_schema
-from headrace.pipeline.spark.formats.avro_format import AvroReader, AvroWriter, WriterSchemas
+from headrace.pipeline.spark.formats.avro_format import AvroReader, WriterSchemas
+from headrace.pipeline.spark.formats.avro_writing import AvroWriter
 from headrace.pipeline.spark.formats.delimited_format import DelimitedReader, DelimitedWriter
 from headrace.pipeline.spark.formats.json_format import JsonReader, JsonWriter
 from headrace.pipeline.spark.formats.kafka_format import SUPPORTED, KafkaReader, KafkaWriter

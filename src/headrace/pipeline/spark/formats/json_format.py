@@ -64,3 +64,6 @@ class JsonWriter:
         text = F.to_json(F.array(fields[0]), options)
         bare = F.substring(text, F.lit(2), F.length(text) - 2)
         return F.when(values[self._columns[0].name].isNotNull(), bare.cast("binary"))
+
+    def reason(self, values: dict[str, SparkColumn]) -> SparkColumn | None:  # noqa: ARG002
+        return None

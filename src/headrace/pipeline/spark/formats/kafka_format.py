@@ -70,6 +70,9 @@ class KafkaWriter:
             case _:
                 return value.cast("binary")
 
+    def reason(self, values: dict[str, SparkColumn]) -> SparkColumn | None:  # noqa: ARG002
+        return None
+
 
 def whole_number(value: SparkColumn, size: int) -> SparkColumn:
     """A number in that many bytes, big-endian."""

@@ -23,3 +23,6 @@ class NoneReader:
 class NoneWriter:
     def written(self, values: dict[str, SparkColumn]) -> SparkColumn:  # noqa: ARG002
         return F.lit(None).cast("binary")
+
+    def reason(self, values: dict[str, SparkColumn]) -> SparkColumn | None:  # noqa: ARG002
+        return None

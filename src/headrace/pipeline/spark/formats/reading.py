@@ -4,6 +4,9 @@ Reading has two steps, so that Spark parses the bytes only once, whatever the nu
 its own column, and `value` and `reason` are expressions over it. `reason` is null for a readable record;
 otherwise it says what is wrong, for the dead letters. Null bytes are valid: a tombstone, or a record without
 a key.
+
+Nothing here may fail on any data: an expression that fails would end the query, and end it again after each
+restart.
 """
 
 from __future__ import annotations
@@ -36,5 +39,9 @@ class BytesWriter(Protocol):
     """Writes one side of a sink's records."""
 
     def written(self, values: dict[str, Column]) -> Column:
-        """The bytes of a row whose columns are `values`, by name."""
+        """The bytes of a row whose columns are `values`, by name; only for rows without a reason."""
+        ...
+
+    def reason(self, values: dict[str, Column]) -> Column | None:
+        """Why the row cannot be written, or null; None if the format can write every row."""
         ...

@@ -9,6 +9,7 @@ quoted.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
@@ -23,6 +24,8 @@ from headrace.pipeline.statements.types import (
     ScalarType,
     StructType,
 )
+
+_MOST_MILLISECONDS: Final = (2**63 - 1) // 1000
 
 
 def value_of(text: Column, kind: DataType) -> Column:
@@ -148,9 +151,16 @@ def _scalar(text: Column, kind: ScalarType) -> Column:  # noqa: PLR0911 - one fo
         case ScalarType.DATE:
             return F.date_from_unix_date(_whole(text, "int"))
         case ScalarType.TIMESTAMP:
-            return F.timestamp_millis(_whole(text, "bigint"))
+            return _moment(_whole(text, "bigint"))
         case ScalarType.BYTES:
             return F.try_to_binary(text, F.lit("base64"))
+
+
+def _moment(milliseconds: Column) -> Column:
+    """Spark fails on times whose microseconds do not fit a BIGINT."""
+    return F.when(
+        milliseconds.between(-_MOST_MILLISECONDS, _MOST_MILLISECONDS), F.timestamp_millis(milliseconds)
+    )
 
 
 def _whole(text: Column, kind: str) -> Column:

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.client.topics import TopicIdentity
 from headrace.lake.coordinates import ROWTIME_HEADER
 from headrace.pipeline.plan import Aggregate, QueryPlan, StreamJoin, TableJoin, steps_of
+from headrace.pipeline.rules.modes import output_mode
 from headrace.pipeline.runs.commits import Commit, Offsets, offset_in
 from headrace.pipeline.spark.fair_turns import pace_of
 from headrace.pipeline.spark.planned_query import PlannedQuery
@@ -28,7 +29,6 @@ from headrace.pipeline.spark.stateful.resuming_state import ResumedState, SoundC
 from headrace.pipeline.spark.stateful.row_identity import row_identity
 from headrace.pipeline.spark.stateless_run import RunContext, refuse_gaps
 from headrace.pipeline.spark.steps.read import last_header
-from headrace.pipeline.spark.steps.refusals import output_mode
 
 
 class StatefulRun:

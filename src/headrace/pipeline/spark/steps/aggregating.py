@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.pipeline.plan import Aggregate, Filter, Read, Step
 from headrace.pipeline.spark.steps import rows as names
-from headrace.pipeline.spark.steps.rows import Rows, column, columns, good
+from headrace.pipeline.spark.steps.rows import Rows, column, columns, computed, good
 from headrace.pipeline.statements.queries import Window, WindowKind
 
 # ksqlDB's default grace period.
@@ -33,7 +33,7 @@ def aggregate_rows(step: Aggregate, rows: Rows) -> Rows:
     if step.window is not None:
         keyed = keyed.withWatermark(names.TIME, f"{grace_ms(step.window)} milliseconds")
         grouping.append(_window(step.window).alias(_WINDOW))
-    calls = [F.expr(call.value.spark).alias(call.name) for call in step.calls]
+    calls = [computed(call.value).alias(call.name) for call in step.calls]
     grouped = keyed.groupBy(*grouping).agg(*calls, F.max(names.ROWTIME).alias(names.ROWTIME))
     if step.window is not None and step.window.kind is WindowKind.HOPPING:
         grouped = grouped.filter(F.col(_WINDOW)["start"] >= F.timestamp_millis(F.lit(0)))
@@ -43,7 +43,7 @@ def aggregate_rows(step: Aggregate, rows: Rows) -> Rows:
 def aggregates_of_nothing(step: Aggregate, rows: Rows) -> DataFrame:
     """One row: the aggregates of a group that has lost all its rows."""
     nobody = _with_keys(step, rows).filter(F.lit(False))
-    return nobody.agg(*(F.expr(call.value.spark).alias(call.name) for call in step.calls))
+    return nobody.agg(*(computed(call.value).alias(call.name) for call in step.calls))
 
 
 def grace_ms(window: Window) -> int:
@@ -53,7 +53,7 @@ def grace_ms(window: Window) -> int:
 def _with_keys(step: Aggregate, rows: Rows) -> DataFrame:
     """The rows that count, with their grouping keys, their time and their order."""
     frame = good(rows).filter(~column(names.DELETED))
-    keys = [F.expr(key.value.spark).alias(_key(number)) for number, key in enumerate(step.keys)]
+    keys = [computed(key.value).alias(_key(number)) for number, key in enumerate(step.keys)]
     keyed = frame.select(
         *columns(rows.visible),
         column(names.ROWTIME),
@@ -81,7 +81,7 @@ def _groups_by_the_key(step: Aggregate) -> bool:
     source: Step = step.input
     while isinstance(source, Filter):
         source = source.input
-    if not isinstance(source, Read) or not source.source.key:
+    if not isinstance(source, Read) or not source.source.key or source.source.window is not None:
         return False
     keys = {f"`{source.alias}.{key.name}`" for key in source.source.key}
     return keys <= {key.value.spark for key in step.keys}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.pipeline.plan import Named, Project, Rekey
-from headrace.pipeline.spark.steps.rows import Rows, columns
+from headrace.pipeline.spark.steps.rows import Rows, columns, computed
 
 
 def project_rows(step: Project, rows: Rows) -> Rows:
@@ -25,4 +24,4 @@ def rekey_rows(step: Rekey, rows: Rows) -> Rows:
 
 
 def _named(each: Named) -> Column:
-    return F.expr(each.value.spark).alias(each.name)
+    return computed(each.value).alias(each.name)

@@ -15,7 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.client.topics import TopicIdentity
 from headrace.lake.coordinates import POSTED_AT_HEADER, ROWTIME_HEADER
-from headrace.pipeline.catalogue.catalogue import HeaderColumn, Source
+from headrace.pipeline.catalogue.catalogue import Format, HeaderColumn, Source
+from headrace.pipeline.expressions.functions.time_parsing import spark_format
+from headrace.pipeline.expressions.moments import FIRST_MS, LAST_MS
 from headrace.pipeline.plan import Read
 from headrace.pipeline.spark.formats.avro_format import WriterSchemas
 from headrace.pipeline.spark.formats.choosing import reader_of
@@ -77,7 +79,7 @@ def read_rows(
         names.REASON: reason,
         names.SOURCE: coordinates,
         names.ORDINAL: F.lit(0),
-        names.POSTED_AT: F.coalesce(_number_in_header(POSTED_AT_HEADER), F.unix_millis("timestamp")),
+        names.POSTED_AT: F.coalesce(_time_in_header(POSTED_AT_HEADER), _written()),
         names.KEY: F.col("key"),
         names.VALUE: F.col("value"),
         names.HEADERS: F.col("headers"),
@@ -93,22 +95,35 @@ def read_rows(
     return Rows(frame=frame, is_table=is_table)
 
 
-def latest_rows(rows: Rows) -> Rows:
+def latest_rows(step: Read, rows: Rows) -> Rows:
     """The current rows of a table: the newest of each key, without deleted ones.
 
-    For a frame that is read as a whole. A key is always in one partition, so its newest record has the
-    highest offset. Unreadable records have no effect, as in ksqlDB.
+    For a frame that is read as a whole. Records whose keys have the same bytes are in one partition, so the
+    newest has the highest offset. Except for KAFKA, different bytes may be the same key, such as JSON with
+    other spaces, or Avro with another schema; among those, the time decides. Unreadable records have no
+    effect, as in ksqlDB.
     """
-    everything = F.struct(*(column(name) for name in rows.frame.columns)).alias("row")
+    newest = _newest(names.good(rows), [names.KEY], [names.OFFSET])
+    if step.source.key_encoding.format is not Format.KAFKA:
+        newest = _newest(newest, _keys(step), [names.SEQUENCE, names.OFFSET, names.PARTITION])
+    return Rows(frame=newest.filter(~column(names.DELETED)), is_table=True)
+
+
+def _keys(step: Read) -> list[str]:
+    keys = [f"{step.alias}.{key.name}" for key in step.source.key]
+    return keys + ([names.WINDOW_START, names.WINDOW_END] if step.source.window is not None else [])
+
+
+def _newest(frame: DataFrame, keys: list[str], order: list[str]) -> DataFrame:
+    """The last row of each key."""
+    row = F.struct(*(column(name) for name in frame.columns)).alias("row")
+    place = F.struct(*(F.col("row")[name] for name in order))
     newest = (
-        names.good(rows)
-        .select(everything)
-        .groupBy(F.col(f"row.{names.KEY}").alias("key"))
-        .agg(F.max_by("row", F.col(f"row.{names.OFFSET}")).alias("row"))
-        .filter(~F.col(f"row.{names.DELETED}"))
+        frame.select(row)
+        .groupBy(*(F.col("row")[name].alias(f"key_{number}") for number, name in enumerate(keys)))
+        .agg(F.max_by("row", place).alias("row"))
     )
-    frame = newest.select(*(F.col("row")[name].alias(name) for name in rows.frame.columns))
-    return Rows(frame=frame, is_table=True)
+    return newest.select(*(F.col("row")[name].alias(name) for name in frame.columns))
 
 
 def _without_window(key: Column, source: Source) -> Column:
@@ -128,14 +143,20 @@ def _window(source: Source) -> tuple[Column, Column]:
     if source.window.kind is WindowKind.SESSION:
         end = F.when(size >= 16, whole_number_of(F.substring(F.col("key"), size - 15, F.lit(8))))
         return start, end
-    return start, start + F.lit(source.window.size_ms)
+    # The bytes may be anything.
+    return start, F.try_add(start, F.lit(source.window.size_ms).cast("bigint"))
 
 
 def _rowtime(source: Source, found: dict[str, Column]) -> tuple[Column, Column]:
     """The time in milliseconds, and the reason if the TIMESTAMP column has none."""
-    no_reason = F.lit(None).cast("string")
+    written = F.unix_millis("timestamp")
+    # Steps would fail on times at the ends of the calendar.
+    out_of_range = F.when(
+        ~written.between(FIRST_MS, LAST_MS),
+        F.lit("The record's timestamp is not within the years 1 to 9999."),
+    )
     if source.timestamp is None:
-        return F.coalesce(_number_in_header(ROWTIME_HEADER), F.unix_millis("timestamp")), no_reason
+        return F.coalesce(_time_in_header(ROWTIME_HEADER), written), out_of_range
     name = source.timestamp.name
     kind = next(each.type for each in source.columns if each.name == name)
     usable = time_in(source, found[name], kind)
@@ -143,7 +164,12 @@ def _rowtime(source: Source, found: dict[str, Column]) -> tuple[Column, Column]:
         F.col("value").isNotNull() & usable.isNull(),
         F.lit(f"Column {name}, the TIMESTAMP of the record, has no valid time."),
     )
-    return F.coalesce(usable, F.unix_millis("timestamp")), reason
+    return F.coalesce(usable, written), reason
+
+
+def _written() -> Column:
+    """The record's own timestamp. Steps would fail on times at the ends of Spark's calendar."""
+    return F.least(F.greatest(F.unix_millis("timestamp"), F.lit(FIRST_MS)), F.lit(LAST_MS))
 
 
 def time_in(source: Source, value: Column, kind: DataType) -> Column:
@@ -152,10 +178,18 @@ def time_in(source: Source, value: Column, kind: DataType) -> Column:
     if kind is ScalarType.TIMESTAMP:
         millis = F.unix_millis(value)
     elif source.timestamp.format is not None:
-        millis = F.unix_millis(F.try_to_timestamp(value, F.lit(source.timestamp.format)))
+        millis = F.unix_millis(_parsed(value, source.timestamp.format))
     else:
         millis = value.try_cast("bigint")
-    return F.when(millis >= 0, millis)
+    return F.when(millis.between(0, LAST_MS), millis)
+
+
+def _parsed(text: Column, pattern: str) -> Column:
+    """The moment in a text, as PARSE_TIMESTAMP reads it; null if there is none."""
+    form = spark_format(pattern)
+    bare = F.regexp_replace(text, form.skipped, "") if form.skipped else text
+    moment = F.try_to_timestamp(bare, F.lit(form.format))
+    return F.when(~text.rlike(form.overflow), moment) if form.overflow else moment
 
 
 def _header_value(header: HeaderColumn) -> Column:
@@ -173,5 +207,7 @@ def last_header(name: str, headers: str = "headers") -> Column:
     return F.try_element_at(matching, F.lit(-1))["value"]
 
 
-def _number_in_header(name: str) -> Column:
-    return last_header(name).cast("string").try_cast("bigint")
+def _time_in_header(name: str) -> Column:
+    """Milliseconds; null if the header has no time. Anybody may write it, with any number."""
+    number = last_header(name).cast("string").try_cast("bigint")
+    return F.when(number.between(FIRST_MS, LAST_MS), number)

@@ -1,6 +1,7 @@
 """The end of a plan: rows as Kafka records for the sink and for the dead letters.
 
-Good and bad rows go to one Kafka sink; the `topic` column decides. Headers give the source of a record (if it
+Good and bad rows go to one Kafka sink; the `topic` column decides. A row that could be read but cannot be
+written is bad, too (`writable.py`). Headers give the source of a record (if it
 comes from a single one), when it was posted, and its time. A windowed key is followed by its window, as in
 Kafka Streams: eight bytes of its start, and for a session before them eight bytes of its end.
 """
@@ -23,6 +24,14 @@ from headrace.pipeline.spark.formats.reading import BytesWriter
 from headrace.pipeline.spark.steps import rows as names
 from headrace.pipeline.spark.steps.read import time_in
 from headrace.pipeline.spark.steps.rows import Rows, column
+from headrace.pipeline.spark.steps.writable import (
+    NEW_KEY,
+    NEW_VALUE,
+    Letter,
+    Limits,
+    letter_of,
+    with_reasons,
+)
 from headrace.pipeline.statements.queries import WindowKind
 
 # Settings of Kafka's producer. With one request at a time, records accumulate while the log answers: batches
@@ -44,43 +53,55 @@ def sink_records(
     values: BytesWriter,
     dead_letter_topic: str,
     read: Read,
+    query: str,
+    limits: Limits,
 ) -> DataFrame:
-    """Kafka records (topic, key, value, headers, partition): good rows, and bad ones unchanged.
+    """Kafka records (topic, key, value, headers, partition): good rows, and bad ones as dead letters.
 
     `read` is the source of the bad ones.
     """
     columns = {name: column(name) for name in rows.visible}
-    # After an aggregation or a join of streams there are no bad rows.
-    is_bad = column(names.REASON).isNotNull() if rows.has_reasons else F.lit(False)
-    raw_key = column(names.KEY) if rows.has_reasons else F.lit(None)
-    raw_value = column(names.VALUE) if rows.has_reasons else F.lit(None)
-    headers = F.array(*_headers(rows, sink))
-    with_faults = F.concat(headers, _faults(read)) if rows.has_reasons else headers
-    value = F.when(~column(names.DELETED), values.written(columns))
-    key = F.when(is_bad, raw_key).otherwise(_key(sink, keys, columns))
+    not_deleted = ~column(names.DELETED)
+    of_value = values.reason(columns)
+    of_value = None if of_value is None else F.when(not_deleted, of_value)
+    reasons = [each for each in (keys.reason(columns), of_value) if each is not None]
+    made = with_reasons(
+        rows,
+        key=_key(sink, keys, columns),
+        value=F.when(not_deleted, values.written(columns)),
+        unfit=F.coalesce(*reasons) if reasons else None,
+        limits=limits,
+    )
+    is_bad = column(names.REASON).isNotNull()
+    headers = F.array(*_headers(made, sink))
+    letter = letter_of(made, sink, limits)
+    key = F.when(is_bad, letter.key).otherwise(column(NEW_KEY))
     # The origin of a joined row goes into its header with the number of its batch (`stateful/`).
     origin = [column(names.ORIGIN).cast("string").alias("origin")] if names.ORIGIN in rows.hidden else []
     lane = F.when(is_bad, F.lit(0)).otherwise(_lane(rows, topic)).cast("int")
-    return rows.frame.select(
+    return made.frame.select(
         F.when(is_bad, F.lit(dead_letter_topic)).otherwise(F.lit(sink.topic)).alias("topic"),
         key.alias("key"),
-        F.when(is_bad, raw_value).otherwise(value).alias("value"),
-        F.when(is_bad, with_faults).otherwise(headers).alias("headers"),
+        F.when(is_bad, letter.value).otherwise(column(NEW_VALUE)).alias("value"),
+        F.when(is_bad, F.concat(headers, _faults(made, read, query, letter)))
+        .otherwise(headers)
+        .alias("headers"),
         # Null lets Kafka hash the key.
         F.when(key.isNull(), lane).alias("partition"),
         *origin,
     )
 
 
-def dead_letters(rows: Rows, *, dead_letter_topic: str, read: Read) -> DataFrame:
+def dead_letters(rows: Rows, *, dead_letter_topic: str, read: Read, query: str, limits: Limits) -> DataFrame:
     """Only the bad rows, for plans whose steps drop them."""
     bad = rows.frame.filter(column(names.REASON).isNotNull())
+    letter = letter_of(rows, None, limits)
     return bad.select(
         F.lit(dead_letter_topic).alias("topic"),
-        column(names.KEY).alias("key"),
-        column(names.VALUE).alias("value"),
-        F.concat(F.array(*_headers(rows, None)), _faults(read)).alias("headers"),
-        F.when(column(names.KEY).isNull(), F.lit(0)).alias("partition"),
+        letter.key.alias("key"),
+        letter.value.alias("value"),
+        F.concat(F.array(*_headers(rows, None)), _faults(rows, read, query, letter)).alias("headers"),
+        F.when(letter.key.isNull(), F.lit(0)).alias("partition"),
     )
 
 
@@ -109,14 +130,18 @@ def _headers(rows: Rows, sink: Source | None) -> list[Column]:
     return headers
 
 
-def _faults(read: Read) -> Column:
-    source = column(names.SOURCE)
-    return fault_headers(
-        query=F.substring_index(source, "/", 1),
-        reason=column(names.REASON),
+def _faults(rows: Rows, read: Read, query: str, letter: Letter) -> Column:
+    place = None
+    # A row that belongs to no single record has no place.
+    if names.SOURCE in rows.frame.columns:
         # Topic id, partition and offset.
-        read_from=F.concat(F.lit(f"{read.source.topic}/"), F.substring_index(source, "/", -3)),
-        original=column(names.HEADERS),
+        coordinates = F.substring_index(column(names.SOURCE), "/", -3)
+        place = F.concat(F.lit(f"{read.source.topic}/"), coordinates)
+    return fault_headers(
+        query=F.lit(query),
+        reason=column(names.REASON),
+        read_from=place,
+        original=letter.headers,
         position=str(read.at),
     )
 

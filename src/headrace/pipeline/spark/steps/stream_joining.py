@@ -21,7 +21,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.core.errors import HeadraceError
 from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.plan import StreamJoin
 from headrace.pipeline.spark.steps import rows as names
@@ -69,13 +68,8 @@ def join_streams(step: StreamJoin, left: Rows, right: Rows) -> Rows:
 
 def _side(rows: Rows, key: Computed, name: str, grace_ms: int) -> DataFrame:
     is_joined = rows.lead_ms > 0
-    if is_joined and names.EVENT_TIME not in rows.frame.columns:
-        raise HeadraceError(
-            "pipeline_failed",
-            "Nothing can be joined to a full join of streams within the same query: Spark would have no time "
-            "to wait by.",
-            remedy="Write the full join to its own stream, and join that.",
-        )
+    # After a full join there is none; `rules/runnable.py` refuses a further join.
+    assert not is_joined or names.EVENT_TIME in rows.frame.columns
     time = column(names.EVENT_TIME) if is_joined else F.timestamp_millis(column(names.ROWTIME))
     frame = (
         good(rows)
