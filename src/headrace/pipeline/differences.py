@@ -88,7 +88,7 @@ DIFFERENCES: Final = (
         "Of tables made by a query.",
         "Of all tables. Moments outside of the years 1 to 9999 are null.",
     ),
-    ("Delivery of aggregates and joins after a crash", "At least once by default.", "At least once."),
+    ("Delivery of aggregates and joins after a crash", "At least once by default.", "Exactly once."),
     (
         "PROTOBUF, JSON_SR, variables of ALTER SYSTEM, connectors in statements, /ws/query, /ksql/terminate",
         "There.",

@@ -4,7 +4,7 @@ For every plan: the checkpoint belongs to the incarnations of its topics, whose 
 records that cannot be read become dead letters, unchanged, with the reason and their coordinates; records
 without a key stay in the lane of their source. A plan without state does all that with one sink. A plan with
 state loses track of single records, so a second query on the same source finds its dead letters, and its
-results have no coordinates except those of their own topic. A plan into the lake puts the coordinates into
+results carry the batch that they come from (`stateful/`). A plan into the lake puts the coordinates into
 the rows, and goes on where the table had got to.
 """
 
