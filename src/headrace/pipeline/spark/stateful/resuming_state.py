@@ -32,6 +32,9 @@ from headrace.pipeline.spark.stateful.generations import Generation, Generations
 
 logger = logging.getLogger(__name__)
 
+_REBUILDS: Final = "rebuilds its state from the beginning of its sources"
+_PUT_ASIDE: Final = ", as its checkpoint cannot be used; that was put aside"
+
 # Whether the rest of a generation's state, behind a batch, is there.
 SoundCheck = Callable[[Generation, int], bool]
 
@@ -139,16 +142,16 @@ class StateResumption:
             generation = current
         elif decision.course is not Course.BEGIN_ANEW and base is not None:
             generation = self._gone_back(generations, base, gaps, former=current)
-            if not gaps:
+            if base.batch < 0:
+                remark = _REBUILDS + _PUT_ASIDE
+            elif not gaps:
                 remark = f"went back to the end of batch {base.batch}; the former checkpoint was put aside"
         else:
             was_lost = current is not None or self._has_run(history)
             base = self._beginning(after_rows=not was_lost)
             generation = generations.begin(Origin(base=base, repeats=was_lost), former=current)
             if was_lost:
-                remark = "rebuilds its state from the beginning of its sources"
-                if current is not None:
-                    remark += ", as its checkpoint cannot be read; that was put aside"
+                remark = _REBUILDS + (_PUT_ASIDE if current is not None else "")
         if remark:
             logger.warning("Query %s: %s (%s)", self._query, remark, generation.folder.name)
         return ResumedState(
