@@ -28,7 +28,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("untimed")
 
-_RUN_SPARK = ("tests/acceptance/", "tests/end_to_end/", "tests/pipeline/")
+# Each folder shares something that takes long to start: a platform, a Spark session.
+_TOGETHER = ("tests/end_to_end/", "tests/pipeline/")
+_RUN_SPARK = ("tests/acceptance/", *_TOGETHER)
 _WAIT = ("tests/engines/", "tests/conformance/", "tests/load/", "tests/broker/test_")
 _STATEMENT_CASES = "tests/pipeline/test_statement_cases.py::"
 # Tests give Spark little data and end it soon: the JVM's second compiler would take a third of the processor
@@ -51,7 +53,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 class _FilesAndSpark(LoadScopeScheduling):
-    """A file stays whole, for its fixtures, and so do the Spark tests, which share a session.
+    """A file stays whole, for its fixtures, and so do the folders that share a platform or a Spark session.
 
     The statement cases are many: each of their files goes to whichever process is free, on its own session.
     """
@@ -60,7 +62,7 @@ class _FilesAndSpark(LoadScopeScheduling):
         file = nodeid.partition("::")[0]
         if nodeid.startswith(_STATEMENT_CASES):
             return nodeid.partition("-")[0]
-        return "spark" if file.startswith(_RUN_SPARK) else file
+        return next((folder for folder in _TOGETHER if file.startswith(folder)), file)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
