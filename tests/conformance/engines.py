@@ -78,7 +78,8 @@ class EmbeddedServer:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
+        self._listener.start()
 
     def wait_ready(self, timeout: float = START_TIMEOUT) -> None:
         assert self._process is not None
@@ -97,6 +98,8 @@ class EmbeddedServer:
             raise
         finally:
             self._process = None
+            # Its last act is to say that it is over, which must not be taken for the next start.
+            self._listener.join()
         assert code == 0, f"the embedded broker ended with {code}:\n" + "".join(self._said)
 
     def _listen(self, process: subprocess.Popen[str]) -> None:

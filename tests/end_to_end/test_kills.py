@@ -26,6 +26,7 @@ SEED = int(os.environ.get("KILL_SEED", "0")) or random.randrange(1, 1 << 30)
 CHECK_EVERY = 12
 
 
+@pytest.mark.long
 def test_a_chain_and_a_count_survive_a_kill_and_a_power_cut(tmp_path: Path) -> None:
     print(f"seed {SEED}")
     with running_machine(tmp_path, SEED) as machine:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -73,6 +74,7 @@ def test_a_query_s_jobs_are_in_the_pool_it_was_started_in(spark: SparkSession, t
     assert spark.sparkContext.getLocalProperty("spark.scheduler.pool") is None
 
 
+@pytest.mark.long
 def test_one_without_a_turn_is_not_at_work_and_its_last_batch_stays(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -16,8 +16,10 @@ from tests.conformance.answers.conversation import (
     fetch_fields,
     produce_fields,
     scenario,
+    wait_until,
 )
 from tests.conformance.record_batches import BASE_TIMESTAMP, CODECS, Record, batch, old_message
+from tests.conformance.topics import end_offsets
 
 VERSIONS = range(3, 14)
 # The oldest and those that changed something, for what makes many topics and does not look at the version.
@@ -65,6 +67,8 @@ def produce_without_answer(conversation: Conversation, version: int) -> None:
     conversation.client.send(PRODUCE, version, **produce_fields(topic, batch(), acks=0))
     conversation.client.send(PRODUCE, version, **produce_fields(topic, batch(), acks=0))
     conversation.ask(METADATA, 12, "after", topics=[{"name": topic.name}])
+    # The embedded broker reserves offsets first.
+    wait_until(lambda: end_offsets(conversation.client, topic.name) == [2])
     note_log(conversation, topic)
     conversation.client.send(PRODUCE, version, **produce_fields(topic, batch(crc=1), acks=0))
     conversation.note("closed after an error", conversation.client.is_closed_by_broker())

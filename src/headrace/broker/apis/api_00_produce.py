@@ -2,8 +2,9 @@
 
 Behaviour: each partition succeeds or fails on its own, with Kafka's code and a message. acks=0 gets no reply;
 if something failed, the broker closes the connection, as Kafka does, because there is no other way to report
-it. With fsync=always the reply waits for the disk. The first records of a transaction in a partition are
-accepted only if the coordinator has added the partition to the transaction
+it. With fsync=always the reply waits for the disk, and so do the first records of a partition, for which
+offsets must be reserved; until then nobody reads them, also with acks=0. The first records of a transaction
+in a partition are accepted only if the coordinator has added the partition to the transaction
 (`broker/transaction_admission.py`, KIP-890). Transactional records without a transactional id are refused
 with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, records for internal topics with INVALID_TOPIC_EXCEPTION.
 
