@@ -24,12 +24,14 @@ class Jvm:
     def __init__(self) -> None:
         self.answers = threading.Event()
         self.answers.set()
+        self.blocked = threading.Event()
         self.asked = 0
         self.error: Exception | None = None
 
     def ask(self) -> None:
         self.asked += 1
-        self.answers.wait()
+        while not self.answers.wait(0.005):
+            self.blocked.set()
         if self.error is not None:
             raise self.error
 
@@ -46,10 +48,12 @@ def test_signs_stop_with_the_jvm_and_come_again(tmp_path: Path) -> None:
         first = _time(settings)
         wait_until(lambda: _time(settings) > first, "a sign")
         jvm.answers.clear()
-        asked = jvm.asked
-        wait_until(lambda: jvm.asked > asked, "it waits for an answer")
-        before = _time(settings)
-        wait_until(lambda: jvm.asked == asked + 1, "it asks no further")
+        wait_until(jvm.blocked.is_set, "it waits for an answer")
+        asked, before = jvm.asked, _time(settings)
+        # Many times as long as it takes from one sign to the next.
+        threading.Event().wait(0.2)
+        assert jvm.asked == asked, "it asks again before it has an answer"
+        assert _time(settings) == before, "a sign of life although the JVM does not answer"
         jvm.answers.set()
         wait_until(lambda: _time(settings) > before, "a sign again")
 
