@@ -16,6 +16,7 @@ from typing import Any
 import pyspark
 from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError
+from pyspark.errors.exceptions import captured
 
 from headrace.java.runtime import JavaRuntime
 
@@ -48,6 +49,24 @@ JVM_FLAGS = (
     *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
+
+
+_converted_by_spark = captured.convert_exception
+
+
+def _convert_exceptions_of_spark_alone(exception: Any) -> captured.CapturedException:
+    """Leaves the exceptions of other JVMs as they are.
+
+    PySpark hooks into py4j for every JVM of the process, and asks Spark's JVM about an exception by its
+    number, which stands for some other object there.
+    """
+    gateway = pyspark.SparkContext._gateway
+    if gateway is not None and exception._gateway_client is gateway._gateway_client:
+        return _converted_by_spark(exception)
+    return captured.UnknownException(desc="", stackTrace="")
+
+
+captured.convert_exception = _convert_exceptions_of_spark_alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
