@@ -10,14 +10,11 @@ Spark that is already running; its topic exists before. Target: a median of at m
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import ExitStack
-from typing import Self
 
-from confluent_kafka import Producer
 from side_by_side.comparison import Claim, Comparison, Figure
-from side_by_side.json_events import TopicEnd, delete_topic, event, stream_of
+from side_by_side.json_events import TopicEnd, Trickle, delete_topic, stream_of
 from side_by_side.statement_engines import StatementEngine, engines, label, parser
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
@@ -33,31 +30,6 @@ FIGURES = (
     Figure(name="first record", unit="s", decimals=2),
 )
 CLAIMS = (Claim(figure="first record", of="subject", bound="at most", target=3.0),)
-
-
-class Trickle:
-    """Writes an event every few milliseconds while the block runs."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
-        self._producer.flush(PATIENCE)
-
-    def _run(self) -> None:
-        number = 0
-        while not self._stopping.wait(EVERY):
-            self._producer.produce(SOURCE, event(number), key=b"%d" % number)
-            self._producer.poll(0)
-            number += 1
 
 
 class Starts:
@@ -118,7 +90,7 @@ def main() -> None:
         Cluster(bootstrap).create_topic(SOURCE, partitions=1)
         platform.run(stream_of(SOURCE))
         both = stack.enter_context(engines(platform, arguments.only))
-        stack.enter_context(Trickle(bootstrap))
+        stack.enter_context(Trickle(bootstrap, SOURCE))
         starts = Starts(platform)
         comparison.run(both, starts.measure, rounds=arguments.rounds, warm_up=arguments.warm_up)
         comparison.report(vars(arguments), arguments.json)

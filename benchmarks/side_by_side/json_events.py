@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
-from typing import Final
+from typing import Final, Self
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -14,6 +15,7 @@ from headrace.client.cluster import Cluster
 PARTITIONS: Final = 4
 _DISTINCT: Final = 5000
 _WAIT: Final = 60.0
+_EVERY: Final = 0.005
 TYPES: Final = ("ListingView", "Search", "AddToCart", "Checkout", "Purchase")
 
 
@@ -68,6 +70,32 @@ def fill(bootstrap: str, topic: str, *, records: int, partitions: int = PARTITIO
 def delete_topic(bootstrap: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.delete_topics([topic])[topic].result(_WAIT)
+
+
+class Trickle:
+    """Writes an event to the topic every few milliseconds while the block runs."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._producer.flush(_WAIT)
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopping.wait(_EVERY):
+            self._producer.produce(self._topic, event(number), key=b"%d" % number)
+            self._producer.poll(0)
+            number += 1
 
 
 class TopicEnd:

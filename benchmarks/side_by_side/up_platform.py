@@ -35,13 +35,15 @@ class UpPlatform:
         self.settings = settings
         self._process = process
 
-    def run(self, statements: str) -> None:
-        """POST /ksql."""
+    def run(self, statements: str, **properties: str) -> str | None:
+        """POST /ksql; returns the id of the query that the last statement started, if any."""
         url = f"http://{self.settings.host}:{self.settings.statements_port}/ksql"
         with httpx.Client(timeout=60, trust_env=False) as client:
-            answer = client.post(url, json={"ksql": statements, "streamsProperties": {}})
+            answer = client.post(url, json={"ksql": statements, "streamsProperties": properties})
         if answer.status_code != httpx.codes.OK:
             raise RuntimeError(f"{statements} failed: {answer.text}")
+        query_id: str | None = answer.json()[-1].get("commandStatus", {}).get("queryId")
+        return query_id
 
     def cpu(self) -> CpuTime:
         """CPU time of all its processes."""
