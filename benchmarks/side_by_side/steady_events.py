@@ -78,6 +78,8 @@ class Sender:
 
     def send(self, prefix: str, count: int, rate: float) -> dict[str, float]:
         """Returns when each event was due, by its key."""
+        # The server may have closed connections that were idle since the last time.
+        self._local = threading.local()
         began = time.monotonic() + 0.1
         due = {f"{prefix}-{number}": began + number / rate for number in range(count)}
         list(self._pool.map(self._post, due.items()))
