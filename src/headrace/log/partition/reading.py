@@ -48,16 +48,24 @@ def read(
     parts: LogParts, offset: int, max_bytes: int, at_least_one: bool, limit_offset: int | None
 ) -> ReadResult:
     """See `PartitionLog.read`."""
+    high_water_mark = parts.flush.high_water_mark
+    limit = high_water_mark if limit_offset is None else min(limit_offset, high_water_mark)
+    return _read(parts, offset, max_bytes, at_least_one, limit, high_water_mark=high_water_mark)
+
+
+def _read(
+    parts: LogParts, offset: int, max_bytes: int, at_least_one: bool, limit: int, *, high_water_mark: int
+) -> ReadResult:
+    """Read up to `limit`, which is not beyond the high-water mark.
+
+    The caller computes that once: this runs for every partition of every fetch.
+    """
     segments = parts.segments
     segment = segments.active
     end = segment.end_offset
     start = segments.start_offset
     if offset > end or offset < start:
         raise OffsetOutOfRangeError(offset, start, end)
-    flush = parts.flush
-    high_water_mark = limit = flush.high_water_mark
-    if limit_offset is not None and limit_offset < limit:
-        limit = limit_offset
     if offset >= limit:
         return ReadResult(None, 0, high_water_mark, start)
     if offset >= segment.base_offset:
@@ -68,7 +76,7 @@ def read(
         raise StorageError(f"{segments.name} does not contain offset {offset} where it should.")
     size = segment.size - place.position
     if limit < end:
-        size = flush.position_of(limit, segment) - place.position
+        size = parts.flush.position_of(limit, segment) - place.position
     if size > max_bytes:
         if place.size <= max_bytes:
             size = max_bytes
@@ -95,15 +103,19 @@ def _in_closed(segments: SegmentList, offset: int) -> tuple[Segment, Place | Non
 
 def last_stable_offset(parts: LogParts) -> int:
     """See `PartitionLog.last_stable_offset`."""
-    end = parts.flush.high_water_mark
+    return _stable_before(parts, parts.flush.high_water_mark)
+
+
+def _stable_before(parts: LogParts, end: int) -> int:
     first = parts.producers.first_unstable_offset(end)
     return end if first is None or first >= end else max(first, parts.segments.start_offset)
 
 
 def read_committed(parts: LogParts, offset: int, max_bytes: int, at_least_one: bool) -> CommittedRead:
     """See `PartitionLog.read_committed`."""
-    limit = last_stable_offset(parts)
-    result = read(parts, offset, max_bytes, at_least_one, limit)
+    high_water_mark = parts.flush.high_water_mark
+    limit = _stable_before(parts, high_water_mark)
+    result = _read(parts, offset, max_bytes, at_least_one, limit, high_water_mark=high_water_mark)
     if result.ranges is None or not parts.aborted.any:
         return CommittedRead(result, limit, ())
     number = parts.segments.number_of(offset)
