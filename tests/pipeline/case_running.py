@@ -35,7 +35,7 @@ from tests.pipeline.case_records import expected_text, raw_text, to_bytes, to_te
 from tests.pipeline.plans.harness import MemoryRegistry
 from tests.statements.case_files import DEAD_LETTERS, Case, Expect, Line, Schema, Settle, Write
 
-SECONDS = 60.0
+SECONDS = 240.0
 _MOST_RESTARTS = 3
 
 

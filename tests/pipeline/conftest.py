@@ -33,7 +33,7 @@ def spark(
     gateway.shutdown()
     # The JVM ends when its standard input closes; wait, so that no process stays behind.
     gateway.proc.stdin.close()
-    gateway.proc.wait(timeout=30)
+    gateway.proc.wait(timeout=120)
 
 
 def _leave_other_gateways_alone(session: SparkSession) -> None:

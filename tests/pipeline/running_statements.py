@@ -97,6 +97,7 @@ class RunningStatements:
         while not condition():
             assert time.monotonic() < deadline, "in vain"
             self.turn()
+            time.sleep(0.02)
 
     def read(self, topic: str, count: int) -> list[Out]:
         """All records of a topic, once there are so many."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,20 @@ from headrace.pipeline.spark.fair_turns import LAKE_POOL, REAL_TIME_POOL, STATEM
 from headrace.pipeline.spark.progress import is_at_work, last_batch
 
 SLOTS = 12
-SECONDS = 60.0
+SECONDS = 240.0
 
 
 @contextmanager
 def many_statements(spark: SparkSession, *, jobs: int, task_ms: int) -> Iterator[list[Future[None]]]:
-    """Jobs that take all slots, one behind the other, as those of many statements do."""
+    """Jobs that take all slots, one behind the other, as those of many statements do; ended with the test."""
     with ThreadPoolExecutor(jobs) as pool:
-        yield [pool.submit(_sleep_in_tasks, spark, STATEMENTS_POOL, SLOTS, task_ms) for _ in range(jobs)]
+        begun = [pool.submit(_sleep_in_tasks, spark, STATEMENTS_POOL, SLOTS, task_ms) for _ in range(jobs)]
+        try:
+            yield begun
+        finally:
+            # Again and again, as some may not have come to Spark yet.
+            while wait(begun, timeout=0.1).not_done:
+                spark.sparkContext.cancelAllJobs()
 
 
 def _sleep_in_tasks(spark: SparkSession, pool: str, tasks: int, task_ms: int) -> None:
@@ -47,7 +53,8 @@ def _wait_until_busy(spark: SparkSession) -> None:
 
 def test_the_lake_and_real_time_queries_do_not_wait_for_statements(spark: SparkSession) -> None:
     for pool in (LAKE_POOL, REAL_TIME_POOL):
-        with many_statements(spark, jobs=6, task_ms=1000) as statements:
+        # So many that they take far longer than a busy machine needs for the one behind them.
+        with many_statements(spark, jobs=30, task_ms=1000) as statements:
             _wait_until_busy(spark)
             _sleep_in_tasks(spark, pool, 1, 1)
             waiting = [each for each in statements if not each.done()]

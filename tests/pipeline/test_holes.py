@@ -24,7 +24,7 @@ def produce(bootstrap: str, topic: str, what: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(5):
         producer.produce(topic, f"{what} {number}")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def of(what: str) -> list[str]:

@@ -36,6 +36,7 @@ from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
 from headrace.pipeline.spark.stateless import GivenRecords, value_schema
 from headrace.pipeline.spark.steps.building import built
 from headrace.testing import EmbeddedBroker
+from tests.pipeline.plans.harness import SECONDS
 from tests.pipeline.records import Record, avro, frame
 
 TOPIC = TopicIdentity(name="events_avro", topic_id="avroid", partitions=1)
@@ -397,7 +398,7 @@ def test_what_cannot_be_read_goes_to_the_dead_letters_and_harms_no_other(lake: L
 def _read_all(bootstrap: str, topic: str, count: int) -> list[tuple[bytes | None, dict[str, str]]]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    messages = consumer.consume(count, timeout=30)
+    messages = consumer.consume(count, timeout=SECONDS)
     consumer.close()
     assert len(messages) == count
     return [(m.value(), {name: value.decode() for name, value in m.headers()}) for m in messages]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -35,15 +36,19 @@ def _send(spark: SparkSession, producer: Any, topic: str) -> None:
 
 
 def test_records_that_a_former_run_left_in_its_producer_are_waited_for(
-    spark: SparkSession, broker: EmbeddedBroker, topic_name: str
+    spark: SparkSession, broker: EmbeddedBroker, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(producers, "_PATIENCE_SECONDS", 240.0)
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(topic_name, partitions=1)
-    producer = _producer(spark, broker.bootstrap, "CSAS_LEFT_1", linger_ms=1500)
+    producer = _producer(spark, broker.bootstrap, "CSAS_LEFT_1", linger_ms=20_000)
     try:
         _send(spark, producer, topic_name)
-        assert cluster.end_offsets(topic_name) == {0: 0}
-        assert not wait_for_silence(spark, "CSAS_LEFT_1"), "no record was given up"
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(wait_for_silence, spark, "CSAS_LEFT_1")
+            assert not wait([waiting], timeout=0.7).done, "the record is still held"
+            producer.flush()
+            assert not waiting.result(), "no record was given up"
         assert cluster.end_offsets(topic_name) == {0: 1}
     finally:
         producer.close()

@@ -22,7 +22,7 @@ def test_spark_reads_committed_records(spark: SparkSession, broker: EmbeddedBrok
         if committed:
             producer.commit_transaction(30)
         else:
-            producer.flush(30)
+            producer.flush(120)
             producer.abort_transaction(30)
 
     def read(level: str) -> list[str]:

@@ -13,7 +13,7 @@ from tests.pipeline.case_running import Around, SharedRegistry, run
 from tests.statements.case_files import Case, cases
 
 AT_THE_SAME_TIME = 3
-SECONDS = 300
+SECONDS = 540
 
 
 def _parameters() -> Iterator[object]:

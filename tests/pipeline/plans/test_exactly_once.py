@@ -56,6 +56,7 @@ def _recorded(plans: Plans, running: RunningQuery, name: str, position: int) -> 
         assert running.handle.isActive, running.handle.exception()
         assert time.monotonic() < deadline, plans.commits.history(name)
         running.record(time.monotonic())
+        time.sleep(0.02)
 
 
 def _committed(history: History) -> int:
@@ -275,13 +276,13 @@ def _offsets(plans: Plans, topic: TopicIdentity) -> dict[str, dict[int, int]]:
 def _add_partition(plans: Plans, topic: str, total: int) -> None:
 
     admin = AdminClient({"bootstrap.servers": plans.bootstrap})
-    admin.create_partitions([NewPartitions(topic, total)])[topic].result(30)
+    admin.create_partitions([NewPartitions(topic, total)])[topic].result(SECONDS)
     while len(plans.producer.list_topics(topic).topics[topic].partitions) < total:
-        pass
+        time.sleep(0.02)
 
 
 def _delete_before(plans: Plans, topic: str, offset: int) -> None:
 
     admin = AdminClient({"bootstrap.servers": plans.bootstrap})
     place = TopicPartition(topic, 0, offset)
-    admin.delete_records([place])[place].result(30)
+    admin.delete_records([place])[place].result(SECONDS)

@@ -15,7 +15,7 @@ from headrace.pipeline.spark.steps.table_copy import TableCopy
 from headrace.pipeline.statements.queries import JoinKind
 from headrace.pipeline.statements.tree import SourceKind
 from headrace.pipeline.statements.types import INTEGER, VARCHAR
-from tests.pipeline.plans.harness import Out, Plans, columns, computed, named, plan, read, source
+from tests.pipeline.plans.harness import SECONDS, Out, Plans, columns, computed, named, plan, read, source
 
 
 def _stream(topic: str) -> Source:
@@ -229,7 +229,7 @@ def _repeat_until(
     enough: Callable[[set[tuple[Any, Any]]], bool],
 ) -> set[tuple[Any, Any]]:
     """Ask again and again until the query has seen the change: it does so at the end of a batch."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + SECONDS
     sent = 3
     while True:
         assert time.monotonic() < deadline, "the change was never seen"

@@ -83,8 +83,7 @@ def _row(user: str) -> dict[str, str | None]:
 
 
 def _kept_until(keeper: QueryKeeper, cluster: Cluster, is_done: Callable[[], bool]) -> None:
-    # The first batch of a cold JVM makes a Delta table, too.
-    deadline = time.monotonic() + 3 * SECONDS
+    deadline = time.monotonic() + SECONDS
     while not is_done():
         keeper.tick(cluster.lookup(keeper.topic_names), time.monotonic())
         assert time.monotonic() < deadline, f"not in time: {keeper.state}"

@@ -156,7 +156,7 @@ def test_records_that_expire_unread_are_a_gap(plans: Plans) -> None:
     admin = AdminClient({"bootstrap.servers": plans.bootstrap})
     expired = [TopicPartition(topic, number, end) for number, end in ends.items()]
     for future in admin.delete_records(expired).values():
-        future.result(30)
+        future.result(120)
     stateful.produce("s", *AGGREGATE.first["s"])
     with stateful.running() as running:
         stateful.settle(running)
