@@ -7,6 +7,7 @@ import re
 import resource
 import uuid
 from collections.abc import Iterator
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,10 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("untimed")
 
-# Each folder shares something that takes long to start: a platform, a Spark session.
-_TOGETHER = ("tests/end_to_end/", "tests/pipeline/")
-_RUN_SPARK = ("tests/acceptance/", *_TOGETHER)
-_WAIT = ("tests/engines/", "tests/conformance/", "tests/load/", "tests/broker/test_")
+# Its tests share a platform, which takes long to start.
+_TOGETHER = "tests/end_to_end/"
+_COMPUTE = ("tests/acceptance/", "tests/pipeline/")
+_WAIT = ("tests/engines/", "tests/conformance/", "tests/load/", "tests/broker/test_", "tests/assembly/")
 _STATEMENT_CASES = "tests/pipeline/test_statement_cases.py::"
 # Tests give Spark little data and end it soon: the JVM's second compiler would take a third of the processor
 # time and never pay for itself.
@@ -49,33 +50,49 @@ def pytest_configure() -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Which tests stay together when processes share them (`make test`)."""
-    return _FilesAndSpark(config, log)
+    return _Scopes(config, log)
 
 
-class _FilesAndSpark(LoadScopeScheduling):
-    """A file stays whole, for its fixtures, and so do the folders that share a platform or a Spark session.
-
-    The statement cases are many: each of their files goes to whichever process is free, on its own session.
-    """
+class _Scopes(LoadScopeScheduling):
+    """Gives each scope to the process that is free first; a process makes at most one Spark session."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        if nodeid.startswith(_STATEMENT_CASES):
-            return nodeid.partition("-")[0]
-        return next((folder for folder in _TOGETHER if file.startswith(folder)), file)
+        return _scope(nodeid)
+
+
+def _scope(nodeid: str) -> str:
+    """What stays together: a file, for its fixtures, and the folder that shares a platform.
+
+    The statement cases are many: each file of theirs is a scope.
+    """
+    if nodeid.startswith(_TOGETHER):
+        return _TOGETHER
+    return nodeid.partition("-" if nodeid.startswith(_STATEMENT_CASES) else "::")[0]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with Spark, then the files that mostly wait; the statement cases fill up the end."""
-    items.sort(key=_turn)
+    """Begin with the longest scope, end with the short ones, so that all processes end at about the same time.
+
+    Between them, scopes that compute (on Spark) take turns with those that mostly wait (for clients and
+    processes): beside each other they use the machine best, and slow each other down least.
+    """
+    kinds: dict[str, dict[str, list[pytest.Item]]] = {
+        kind: {} for kind in ("first", "compute", "wait", "last")
+    }
+    for item in items:
+        scope = _scope(item.nodeid)
+        kinds[_kind(scope)].setdefault(scope, []).append(item)
+    in_turn = zip_longest(kinds["compute"].values(), kinds["wait"].values(), fillvalue=[])
+    middle = [scope for both in in_turn for scope in both]
+    items[:] = chain.from_iterable([*kinds["first"].values(), *middle, *kinds["last"].values()])
 
 
-def _turn(item: pytest.Item) -> int:
-    if item.nodeid.startswith(_STATEMENT_CASES):
-        return 3
-    if item.nodeid.startswith(_RUN_SPARK):
-        return 0
-    return 1 if item.nodeid.startswith(_WAIT) else 2
+def _kind(scope: str) -> str:
+    if scope == _TOGETHER:
+        return "first"
+    if scope.startswith(_COMPUTE):
+        return "compute"
+    return "wait" if scope.startswith(_WAIT) else "last"
 
 
 @pytest.fixture(scope="session")
