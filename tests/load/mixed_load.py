@@ -27,7 +27,7 @@ from tests.load.final_reads import read_everything
 
 ROOT = Path(__file__).parents[2]
 TOPIC = "mixed"
-WORK_SECONDS = 60.0
+WORK_SECONDS = 180.0
 STOP_SECONDS = 120.0
 # What a client's history must hold before it counts as working.
 WORK = {
@@ -100,6 +100,8 @@ class LoadPlan:
 
     seconds: float
     seed: int
+    # It goes on for longer if the broker, or clients, were killed less often than this.
+    fewest_kills: int = 0
     slots: tuple[Slot, ...] = EVERYBODY
     partitions: int = 4
     rate: float = 60.0
@@ -233,7 +235,7 @@ class MixedLoad:
         next_freeze = self._soon(self.plan.freeze_client_every)
         next_broker = self._soon(*self.plan.kill_broker_every)
         next_client = self._soon(self.plan.kill_client_every)
-        while time.monotonic() < end:
+        while time.monotonic() < end or min(self.broker_kills, self.client_kills) < self.plan.fewest_kills:
             self._seat_everybody()
             time.sleep(0.05)
             if time.monotonic() >= next_broker:
@@ -338,7 +340,7 @@ class MixedLoad:
 
     def _create_topic(self) -> None:
         admin = AdminClient({"bootstrap.servers": self._broker.bootstrap, "log_level": 0})
-        admin.create_topics([NewTopic(TOPIC, self.plan.partitions, 1)])[TOPIC].result(10)
+        admin.create_topics([NewTopic(TOPIC, self.plan.partitions, 1)])[TOPIC].result(120)
 
     def _read_everything(self) -> None:
         read_everything(

@@ -35,6 +35,7 @@ def test_a_short_load_has_no_anomalies(tmp_path: Path) -> None:
     plan = LoadPlan(
         seconds=8,
         seed=random.randrange(2**32),
+        fewest_kills=2,
         kill_broker_every=((1.0, 2.0), (3.0, 4.0)),
         kill_client_every=(1.0, 2.0),
         freeze_client_every=(1.0, 3.0),
