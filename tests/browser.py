@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 INSTALL: Final = "apt-get update && apt-get install -y --no-install-recommends chromium"
+# For a machine that has much else to do; 5 seconds unless told.
+PATIENCE_MS: Final = 120_000
 FLAGS: Final = (
     "--no-sandbox",
     "--disable-gpu",
@@ -55,7 +57,7 @@ class Watch:
 def watched_page(browser: Browser, origin: str, **context: object) -> tuple[Page, Watch]:
     """A new page in a clean context, and the watch over it. `origin` is like `http://127.0.0.1:9000`."""
     page = browser.new_context(base_url=origin, **context).new_page()  # type: ignore[arg-type]
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(PATIENCE_MS)
     watch = Watch(origin=origin)
     watch.attach(page)
     return page, watch
@@ -80,8 +82,11 @@ def chromium_path() -> str:
 
 @pytest.fixture
 def browser(chromium_path: str) -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium_path, args=list(FLAGS))
+        launched = playwright.chromium.launch(
+            executable_path=chromium_path, args=list(FLAGS), timeout=PATIENCE_MS
+        )
         try:
             yield launched
         finally:

@@ -64,7 +64,7 @@ class GatewayProcess:
         assert said is not None
         return said
 
-    def stop(self, seconds: float = 20.0) -> int:
+    def stop(self, seconds: float = 120.0) -> int:
         """Ask it to end, and wait for it."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -97,7 +97,7 @@ def run_gateway(settings: Settings) -> Iterator[GatewayProcess]:
 def eventually(
     condition: Callable[[], bool],
     what: str,
-    seconds: float = 30.0,
+    seconds: float = 120.0,
     *,
     unless: Callable[[], bool] = lambda: False,
 ) -> None:

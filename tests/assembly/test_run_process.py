@@ -128,7 +128,7 @@ def test_a_process_and_all_it_started_end_with_the_supervisor(
         (grandchild,) = grandchildren(settings)
         assert is_running(grandchild)
         os.close(write_end)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=120)
         wait_until(lambda: not is_running(grandchild), "the grandchild is gone")
         assert "is gone" in errors
     finally:
@@ -188,7 +188,7 @@ def test_a_process_whose_first_thread_has_ended_is_not_taken_for_dead(settings: 
     wait_until(lambda: looks_dead.status() == psutil.STATUS_ZOMBIE, "it looks like a zombie")
     assert process.poll() is None
     assert kill_family(process.pid, mark(settings.data_dir, "leader"))
-    assert process.wait(timeout=10) == -signal.SIGKILL
+    assert process.wait(timeout=120) == -signal.SIGKILL
 
 
 def _is_ready(settings: Settings, name: str) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from headrace.testing.faulty_filesystem import Survivors
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 
 
 class BrokerProcess:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 # How the broker is told to clean without delay.
 EAGER = {"log.cleaner.backoff.ms": "10"}
 # And a topic: whatever is dirty, and segments of one generation.

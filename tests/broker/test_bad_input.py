@@ -50,7 +50,7 @@ def bystander(broker: BrokerProcess) -> socket.socket:
 
 def connected(broker: BrokerProcess) -> socket.socket:
     host, _, port = broker.bootstrap.rpartition(":")
-    connection = socket.create_connection((host, int(port)), timeout=20)
+    connection = socket.create_connection((host, int(port)), timeout=120)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
@@ -185,7 +185,7 @@ def test_a_producer_beside_all_that_loses_nothing(broker: BrokerProcess) -> None
         )
         producer.poll(0)
         _bombard(broker, chance, 1)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     assert delivered == list(range(500))
 
 

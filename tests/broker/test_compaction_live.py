@@ -124,7 +124,7 @@ def test_compaction_can_be_switched_on_later(broker: EmbeddedBroker, topic_name:
     change = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic_name, incremental_configs=[change])
     for done in admin.incremental_alter_configs([resource]).values():
-        done.result(10)
+        done.result(120)
     assert len(wait_for_records(broker.bootstrap, topic_name, lambda records: len(records) == 20)) == 20
 
 

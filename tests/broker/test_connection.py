@@ -84,7 +84,7 @@ async def serving(answer: Callable[[bytes], Any]) -> AsyncIterator[Service]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not condition():
             await asyncio.sleep(0.005)
 

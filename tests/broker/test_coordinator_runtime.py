@@ -68,7 +68,7 @@ def opened(tmp_path: Path, disk: FaultyFileSystem) -> OpenBroker:
         if start:
             broker.groups.shards.start()
             if broker.groups.shards.loading:
-                await asyncio.wait_for(broker.groups.shards.all_loaded.wait(), 20)
+                await asyncio.wait_for(broker.groups.shards.all_loaded.wait(), 120)
         try:
             yield broker
         finally:
@@ -155,7 +155,7 @@ async def test_members_hear_of_a_generation_that_cannot_be_written(
         )
         refused = broker.groups.sync(sync)
         if isinstance(refused, asyncio.Future):
-            refused = await asyncio.wait_for(refused, 20)
+            refused = await asyncio.wait_for(refused, 120)
         assert refused.error is ErrorCode.coordinator_not_available
         disk.room = None
         again = await joins(broker, joined.member_id)
@@ -165,7 +165,7 @@ async def test_members_hear_of_a_generation_that_cannot_be_written(
 async def joins(broker: Broker, member_id: str = "") -> JoinReply:
     reply = broker.groups.join(join(member_id))
     if isinstance(reply, asyncio.Future):
-        reply = await asyncio.wait_for(reply, 20)
+        reply = await asyncio.wait_for(reply, 120)
     return reply
 
 
@@ -173,15 +173,15 @@ async def test_with_always_a_commit_is_answered_when_it_is_on_the_disk(
     opened: OpenBroker, disk: FaultyFileSystem
 ) -> None:
     async with opened("always") as broker:
-        await asyncio.wait_for(_future(broker.groups.commit(commit(1))), 20)
+        await asyncio.wait_for(_future(broker.groups.commit(commit(1))), 120)
         disk.refuse_sync = True
         answer = _future(broker.groups.commit(commit(2)))
-        assert errors(await asyncio.wait_for(answer, 20)) == [ErrorCode.coordinator_not_available]
-        told = await asyncio.wait_for(_future(broker.groups.fetch_offsets(fetch())), 20)
+        assert errors(await asyncio.wait_for(answer, 120)) == [ErrorCode.coordinator_not_available]
+        told = await asyncio.wait_for(_future(broker.groups.fetch_offsets(fetch())), 120)
         assert isinstance(told, FetchOffsetsReply)
         assert told.error is ErrorCode.coordinator_not_available
         disk.refuse_sync = False
-        assert errors(await asyncio.wait_for(_future(broker.groups.commit(commit(3))), 20)) == [
+        assert errors(await asyncio.wait_for(_future(broker.groups.commit(commit(3))), 120)) == [
             ErrorCode.none
         ]
         assert offsets(broker.groups.fetch_offsets(fetch())) == [3]
@@ -211,7 +211,7 @@ async def test_until_the_load_is_done_clients_come_again(opened: OpenBroker) -> 
         with pytest.raises(ApiError) as refusal:
             broker.groups.fetch_offsets(fetch())
         assert refusal.value.code is ErrorCode.coordinator_load_in_progress
-        await asyncio.wait_for(broker.groups.shards.all_loaded.wait(), 20)
+        await asyncio.wait_for(broker.groups.shards.all_loaded.wait(), 120)
         assert offsets(broker.groups.fetch_offsets(fetch())) == [7]
 
 
@@ -271,6 +271,6 @@ async def test_timers_fire_once_at_the_last_time_that_was_set() -> None:
     timers.set([Timer(key=("moved",), at_ms=1_020), Timer(key=("cancelled",), at_ms=None)])
     # The wall clock stands still: nobody hears of a time before the one that was asked for.
     timers.set([Timer(key=("last",), at_ms=1_060)])
-    await asyncio.wait_for(all_fired.wait(), 20)
+    await asyncio.wait_for(all_fired.wait(), 120)
     assert fired == [(("moved",), 1_020), (("last",), 1_060)]
     assert len(timers) == 0

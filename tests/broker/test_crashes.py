@@ -79,7 +79,7 @@ class NumberedProducer:
 
 def create_topic(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(10)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(120)
 
 
 def read_all(bootstrap: str) -> dict[int, list[tuple[int, str, int]]]:
@@ -96,7 +96,7 @@ def read_all(bootstrap: str) -> dict[int, list[tuple[int, str, int]]]:
     consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
     found: dict[int, list[tuple[int, str, int]]] = defaultdict(list)
     at_end: set[int] = set()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while len(at_end) < PARTITIONS:
         assert time.monotonic() < deadline, "the log cannot be read to its end"
         for message in consumer.consume(5_000, 0.5):

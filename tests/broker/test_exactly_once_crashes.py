@@ -131,7 +131,7 @@ def run_rounds(folder: Path, rounds: int, *, fsync: str, seed: int) -> int:
         broker.start()
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         for made in admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in (INPUT, OUTPUT)]).values():
-            made.result(10)
+            made.result(120)
         workers = Workers(bootstrap, chance)
         for number in range(rounds):
             written += write_input(bootstrap, number)

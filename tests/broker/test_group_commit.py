@@ -58,11 +58,11 @@ def append(log: PartitionLog) -> int:
 
 async def waited(future: asyncio.Future[None] | None) -> None:
     assert future is not None
-    await asyncio.wait_for(future, 20)
+    await asyncio.wait_for(future, 120)
 
 
 async def until_flushed(log: PartitionLog) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while log.flushed_offset < log.end_offset:
             await asyncio.sleep(0.005)
 

@@ -244,13 +244,13 @@ def test_librdkafka_finds_offsets_and_deletes_records(broker: ServedBroker) -> N
         (OffsetSpec.latest(), 5),
         (OffsetSpec.max_timestamp(), 4),
     ):
-        assert admin.list_offsets({partition: spec})[partition].result(20).offset == offset
+        assert admin.list_offsets({partition: spec})[partition].result(120).offset == offset
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused"})
     try:
         at = TopicPartition("client", 0, BASE_TIMESTAMP + 11)
-        assert [found.offset for found in consumer.offsets_for_times([at], timeout=20)] == [2]
-        kept = admin.delete_records([TopicPartition("client", 0, 3)])[partition].result(20)
+        assert [found.offset for found in consumer.offsets_for_times([at], timeout=120)] == [2]
+        kept = admin.delete_records([TopicPartition("client", 0, 3)])[partition].result(120)
         assert kept.low_watermark == 3
-        assert consumer.get_watermark_offsets(partition, timeout=20) == (3, 5)
+        assert consumer.get_watermark_offsets(partition, timeout=120) == (3, 5)
     finally:
         consumer.close()

@@ -61,7 +61,7 @@ async def reserving(logs: DataFolder) -> AsyncIterator[Reserving]:
 
 async def waited(future: asyncio.Future[None] | None) -> None:
     assert future is not None
-    await asyncio.wait_for(future, 20)
+    await asyncio.wait_for(future, 120)
 
 
 async def test_the_first_records_wait_and_share_one_write(logs: DataFolder, disk: FaultyFileSystem) -> None:
@@ -119,7 +119,7 @@ async def test_a_reservation_that_cannot_be_written_is_an_error_now_and_tried_ag
             await waited(reserve.append(log))
         assert (log.high_water_mark, log.end_offset) == (0, 1)
         disk.refuse_sync = False
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while log.high_water_mark == 0:
                 await asyncio.sleep(0.005)
         assert log.high_water_mark == 1

@@ -31,7 +31,7 @@ def produce(bootstrap: str, *values: str, key: str | None = None) -> list[int]:
         producer.produce(
             TOPIC, value, key, partition=0, on_delivery=lambda _, message: offsets.append(message.offset())
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     assert len(offsets) == len(values)
     return offsets
 
@@ -39,7 +39,7 @@ def produce(bootstrap: str, *values: str, key: str | None = None) -> list[int]:
 def end_offset(bootstrap: str) -> int:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "end"})
     try:
-        return consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=30)[1]
+        return consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=120)[1]
     finally:
         consumer.close()
 
@@ -67,7 +67,7 @@ def committed(bootstrap: str, offset: int | None = None) -> int:
     try:
         if offset is not None:
             consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
-        (found,) = consumer.committed([TopicPartition(TOPIC, 0)], timeout=30)
+        (found,) = consumer.committed([TopicPartition(TOPIC, 0)], timeout=120)
         return found.offset
     finally:
         consumer.close()
@@ -95,7 +95,7 @@ def visible(bootstrap: str) -> list[str]:
     found = []
     try:
         while True:
-            message = consumer.poll(30)
+            message = consumer.poll(120)
             assert message is not None
             error, value = message.error(), message.value()
             if error is not None:
@@ -137,13 +137,13 @@ def test_a_compacted_topic_with_a_hole_is_compacted(broker: PowerCutBroker) -> N
         "min.cleanable.dirty.ratio": "0",
         "flush.messages": "1",
     }
-    admin.create_topics([NewTopic(TOPIC, 1, 1, config=config)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config=config)])[TOPIC].result(120)
     produce(broker.bootstrap, *(f"{number}" for number in range(10)), key="k")
     broker.cut_power()
     broker.start()
     for number in range(3):
         produce(broker.bootstrap, f"after {number}", key="k")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while len(found := visible(broker.bootstrap)) > 2:
         assert time.monotonic() < deadline, found
         time.sleep(0.2)
@@ -153,7 +153,7 @@ def test_a_compacted_topic_with_a_hole_is_compacted(broker: PowerCutBroker) -> N
 
 def test_what_a_topic_with_flush_messages_has_answered_survives(broker: PowerCutBroker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(TOPIC, 1, 1, config={"flush.messages": "1"})])[TOPIC].result(30)
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config={"flush.messages": "1"})])[TOPIC].result(120)
     values = [f"{number}" for number in range(20)]
     produce(broker.bootstrap, *values)
     broker.cut_power()

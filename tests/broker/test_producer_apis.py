@@ -217,7 +217,7 @@ def test_an_idempotent_producer_of_librdkafka(broker: ServedBroker) -> None:
             "idempotent", b"%d" % index, on_delivery=lambda _error, message: offsets.append(message.offset())
         )
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     assert sorted(offsets) == list(range(50))
     (answer,) = described(broker, "idempotent", 0)
     (active,) = answer["active_producers"]

@@ -66,7 +66,7 @@ def test_it_says_where_it_serves_and_stops_in_good_order(
     bootstrap, port = found.groups()
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(topic_name, b"kept", partition=1)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     admin = AdminClient({"bootstrap.servers": bootstrap})
     resource = ConfigResource(ConfigResource.Type.BROKER, "1")
     assert admin.describe_configs([resource])[resource].result()["num.partitions"].value == "2"
@@ -80,7 +80,7 @@ def test_it_says_where_it_serves_and_stops_in_good_order(
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
     consumer.assign([TopicPartition(topic_name, 1, 0)])
     try:
-        message = consumer.poll(30)
+        message = consumer.poll(120)
         assert message is not None
         assert message.value() == b"kept"
     finally:

@@ -106,7 +106,7 @@ def test_up_status_down(platform: Platform, settings: Settings, fakes: FakeProce
     down = platform.run("down")
     assert (down.returncode, down.stderr) == (0, "")
     assert f"(pid {up.pid})" in down.stdout
-    output, errors = up.communicate(timeout=30)
+    output, errors = up.communicate(timeout=120)
     assert (up.returncode, errors) == (0, "")
     assert f"one running (pid {pids[0]}): at your service" in output.splitlines()
     assert any(line.startswith("ready: events http://") for line in output.splitlines())
@@ -154,7 +154,7 @@ def test_a_second_ctrl_c_kills_at_once(
     # Asked twice politely is not yet a kill: it still waits for the deaf one.
     assert _states(settings) == {"deaf": "stopping"}
     up.send_signal(signal.SIGINT)
-    up.communicate(timeout=10)
+    up.communicate(timeout=120)
     assert up.returncode == 130
     pid = state.processes[0].pid
     assert pid is not None
@@ -184,7 +184,7 @@ def run(settings):
 """,
     )
     up = platform.up("poor")
-    _, errors = up.communicate(timeout=30)
+    _, errors = up.communicate(timeout=120)
     assert up.returncode == 2
     assert errors.startswith("headrace: The process `poor` cannot run: There is no Java. Install one.")
     assert "Traceback" not in errors

@@ -26,7 +26,7 @@ def produce_transactions(bootstrap: str, topic: str, endings: str) -> None:
         producer.begin_transaction()
         for number in range(3):
             producer.produce(topic, str(number), partition=0)
-        producer.flush(30)
+        producer.flush(120)
         produce(bootstrap, topic, [{"value": b"between", "partition": 0}])
         if ending == "c":
             producer.commit_transaction(30)
@@ -66,7 +66,7 @@ def test_an_open_transaction_is_not_counted(broker: EmbeddedBroker, topic_name: 
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(topic_name, b"x")
-    producer.flush(30)
+    producer.flush(120)
     cluster = Cluster(broker.bootstrap)
     topic = cluster.lookup([topic_name])[topic_name]
     assert count_records(cluster, topic, {0: (0, 100)}) == 2

@@ -87,7 +87,7 @@ def test_a_derived_topic_takes_a_whole_event_with_its_key_and_headers(
 ) -> None:
     settings = Settings(max_event_bytes=1_500_000)
     cluster.create_topic(topic_name, partitions=1, config=derived_topic_config(settings))
-    writer = RecordWriter(cluster.bootstrap, timeout_seconds=15, largest_message=8_000_000)
+    writer = RecordWriter(cluster.bootstrap, timeout_seconds=120, largest_message=8_000_000)
     event = bytes(settings.max_event_bytes)
     headers = (("reason", bytes(500_000)),)
     fits = Outgoing(topic=topic_name, key=event, value=event, headers=headers)

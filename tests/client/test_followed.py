@@ -34,10 +34,10 @@ def test_a_topic_of_several_partitions_is_followed_from_its_beginning(
     followed = FollowedTopic(broker.bootstrap, topic_name, fold, partitions=3)
     followed.start()
     try:
-        assert followed.wait_until_read(cluster.end_offsets(topic_name), 20)
+        assert followed.wait_until_read(cluster.end_offsets(topic_name), 120)
         assert sorted(map(int, seen)) == list(range(20))
         cluster.produce(topic_name, b"k", b"20")
-        assert followed.wait_for(lambda: b"20" in seen, 20)
+        assert followed.wait_for(lambda: b"20" in seen, 120)
         assert not followed.wait_until_read({0: 1000}, 0.05)
     finally:
         followed.stop()
@@ -50,7 +50,7 @@ def test_an_append_returns_once_its_record_was_folded(broker: EmbeddedBroker, to
     def fold(record: Any) -> None:
         state[record.key()] = record.value()
 
-    log = CompactedLog(broker.bootstrap, topic_name, fold, holds="things", timeout=15)
+    log = CompactedLog(broker.bootstrap, topic_name, fold, holds="things", timeout=120)
     log.start()
     try:
         assert log.append(b"a", b"1")
@@ -69,7 +69,7 @@ def test_an_append_returns_once_its_record_was_folded(broker: EmbeddedBroker, to
         topic_name,
         lambda record: again.append(record.key() or b""),
         holds="things",
-        timeout=15,
+        timeout=120,
     )
     follower.start()
     follower.stop()
@@ -82,7 +82,7 @@ def test_a_record_without_an_acknowledgement_is_no_success(broker: EmbeddedBroke
             super().write(key, value)
             raise NotAcknowledgedError(KafkaError(KafkaError._MSG_TIMED_OUT))
 
-    log = Losing(broker.bootstrap, topic_name, lambda _: None, holds="things", timeout=15)
+    log = Losing(broker.bootstrap, topic_name, lambda _: None, holds="things", timeout=120)
     log.start()
     try:
         assert not log.append(b"a", b"1")
@@ -92,7 +92,7 @@ def test_a_record_without_an_acknowledgement_is_no_success(broker: EmbeddedBroke
 
 def test_each_record_of_a_batch_has_its_own_outcome(broker: EmbeddedBroker, topic_name: str) -> None:
     Cluster(broker.bootstrap).create_topic(topic_name, partitions=2)
-    writer = RecordWriter(broker.bootstrap, timeout_seconds=15, largest_message=2_000)
+    writer = RecordWriter(broker.bootstrap, timeout_seconds=120, largest_message=2_000)
     good = Outgoing(
         topic=topic_name, key=b"k", value=b"v", partition=1, headers=(("h", b"x"),), timestamp_ms=7
     )
@@ -112,7 +112,7 @@ def test_each_record_of_a_batch_has_its_own_outcome(broker: EmbeddedBroker, topi
 def test_a_writer_without_a_log_gives_up_and_starts_anew(topic_name: str) -> None:
     with EmbeddedBroker() as broker:
         Cluster(broker.bootstrap).create_topic(topic_name, partitions=1)
-        writer = RecordWriter(broker.bootstrap, timeout_seconds=10)
+        writer = RecordWriter(broker.bootstrap, timeout_seconds=30)
         record = Outgoing(topic=topic_name, key=None, value=b"v")
         writer.write(record)
         former = writer.open()
@@ -126,7 +126,7 @@ def test_a_writer_without_a_log_gives_up_and_starts_anew(topic_name: str) -> Non
 def test_a_stretch_is_read_partition_by_partition(broker: EmbeddedBroker, topic_name: str) -> None:
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(topic_name, partitions=2)
-    writer = RecordWriter(broker.bootstrap, timeout_seconds=15)
+    writer = RecordWriter(broker.bootstrap, timeout_seconds=120)
     writer.write_all(
         [
             Outgoing(topic=topic_name, key=None, value=b"%d" % number, partition=number % 2)
@@ -152,7 +152,7 @@ def test_what_was_appended_survives_a_power_failure(tmp_path: Path, is_old: bool
     try:
         if is_old:
             Cluster(broker.bootstrap).create_topic("_things", partitions=1, config=COMPACTED)
-        log = CompactedLog(broker.bootstrap, "_things", lambda _: None, holds="things", timeout=15)
+        log = CompactedLog(broker.bootstrap, "_things", lambda _: None, holds="things", timeout=120)
         log.start()
         assert log.append(b"a", b"1")
         broker.cut_power()

@@ -18,7 +18,7 @@ from kafka.record import default_records as kafka_python_records
 from tests.conformance.java_tools import JavaTools
 from tests.conformance.record_batches import compress, decompress
 
-READ_TIMEOUT = 30.0
+READ_TIMEOUT = 120.0
 LARGEST = 16 * 1024 * 1024
 
 # kafka-python leaves these codecs to packages that are not needed otherwise; cramjam does their work.

@@ -18,8 +18,8 @@ from tests.conformance.raw_client import RawClient
 
 KAFKA = "kafka"
 EMBEDDED = "embedded"
-START_TIMEOUT = 30.0
-STOP_TIMEOUT = 30.0
+START_TIMEOUT = 120.0
+STOP_TIMEOUT = 120.0
 # As the session's Apache Kafka is configured (tests/conftest.py).
 MAX_MESSAGE_BYTES = 2 * 1024 * 1024
 

@@ -169,7 +169,7 @@ class JavaTools:
         self._gateway.shutdown()
         # The JVM ends with its standard input.
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(120)
 
     def _main(self, class_name: str) -> Any:
         entity: Any = self.jvm

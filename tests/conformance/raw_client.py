@@ -26,7 +26,7 @@ from kio.static.primitive import i16, i32, i32Timedelta, i64Timedelta
 from tests.conformance.kio_corrections import READ_AS
 
 CLIENT_ID = "conformance"
-TIMEOUT = 30.0
+TIMEOUT = 120.0
 
 
 class ConnectionClosedError(Exception):

@@ -22,7 +22,7 @@ def bootstrap(server: Server) -> str:
     change = ConfigEntry("log.cleaner.backoff.ms", "200", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[change])
     for done in admin.incremental_alter_configs([resource]).values():
-        done.result(30)
+        done.result(120)
     return server.bootstrap
 
 

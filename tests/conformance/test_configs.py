@@ -25,7 +25,7 @@ def admin(engine: Engine) -> Any:
 
 def describe(admin: Any, kind: str, name: str) -> dict[str, Any]:
     resource = librdkafka_admin.ConfigResource(kind, name)
-    return dict(admin.describe_configs([resource])[resource].result(30))
+    return dict(admin.describe_configs([resource])[resource].result(120))
 
 
 def alter(admin: Any, kind: str, name: str, **settings: str | None) -> None:
@@ -38,11 +38,11 @@ def alter(admin: Any, kind: str, name: str, **settings: str | None) -> None:
         for key, value in settings.items()
     ]
     resource = librdkafka_admin.ConfigResource(kind, name, incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    admin.incremental_alter_configs([resource])[resource].result(120)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

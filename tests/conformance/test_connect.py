@@ -142,5 +142,5 @@ def test_lines_go_from_file_to_file_whatever_happens_to_connect(
 def committed(admin: AdminClient, group: str, topic: str) -> int:
     wanted = ConsumerGroupTopicPartitions(group)
     (future,) = admin.list_consumer_group_offsets([wanted]).values()
-    found = future.result(timeout=30).topic_partitions
+    found = future.result(timeout=120).topic_partitions
     return next((each.offset for each in found if each.topic == topic and each.partition == 0), -1)

@@ -64,9 +64,9 @@ def test_offsets_by_time(engine: Engine, topic: str) -> None:
     try:
         for delta, offset in expected.items():
             asked = [confluent_kafka.TopicPartition(topic, 0, BASE_TIMESTAMP + delta)]
-            (found,) = consumer.offsets_for_times(asked, timeout=30)
+            (found,) = consumer.offsets_for_times(asked, timeout=120)
             assert found.offset == (confluent_kafka.OFFSET_END if offset is None else offset)
-        assert consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, 0), timeout=30) == (
+        assert consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, 0), timeout=120) == (
             0,
             100,
         )
@@ -93,7 +93,7 @@ def test_what_happens_out_of_range(
     try:
         consumer.assign([confluent_kafka.TopicPartition(topic, 0, 5000)])
         message = None
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while message is None and time.monotonic() < deadline:
             message = consumer.poll(0.2)
             if message is None and expected == 100:
@@ -204,7 +204,7 @@ def test_batch_larger_than_the_reader_asks_for(
         consumer.assign([place])
         consumer.seek(place, 0)
         values = []
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while len(values) < 5 and time.monotonic() < deadline:
             values += [each.value for each in consumer.poll(500).get(place, [])]
         consumer.close()
@@ -217,7 +217,7 @@ def test_batch_larger_than_the_reader_asks_for(
         consumer.assign([place])
         consumer.seekToBeginning([place])
         values = []
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while len(values) < 5 and time.monotonic() < deadline:
             iterator = consumer.poll(jvm.java.time.Duration.ofMillis(500)).iterator()
             while iterator.hasNext():
@@ -231,7 +231,7 @@ def _at(topic: str) -> Any:
 
 
 def _poll_until(consumer: Any, done: Callable[[Any], bool]) -> Any:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         records = consumer.poll(200)
         if done(records):

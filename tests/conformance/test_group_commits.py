@@ -68,7 +68,7 @@ def test_commits_of_librdkafka(
     )
     # librdkafka sends the zero byte that ends its text, too.
     assert committed(engine, topic, topic) == (7, "a note\0")
-    found = consumer.committed([confluent_kafka.TopicPartition(topic, each) for each in (0, 1)], timeout=30)
+    found = consumer.committed([confluent_kafka.TopicPartition(topic, each) for each in (0, 1)], timeout=120)
     assert [(each.offset, each.metadata) for each in found] == [
         (7, "a note"),
         (confluent_kafka.OFFSET_INVALID, None),
@@ -89,7 +89,7 @@ def test_automatic_commits(engine: Engine, topic: str, closing: contextlib.ExitS
     again = LibrdkafkaMember(engine, topic, topic)
     closing.callback(again.close)
     poll_until([again], lambda: len(again.assigned) == 2)
-    (position,) = again.consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=30)
+    (position,) = again.consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=120)
     assert position.offset == COUNT
 
 
@@ -161,7 +161,7 @@ def test_where_a_group_begins(
         poll_until([member], writes_until_read)
         assert member.read[0][1] >= COUNT
     else:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         message: Any = None
         while message is None and time.monotonic() < deadline:
             message = member.consumer.poll(0.2)

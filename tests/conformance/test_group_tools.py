@@ -140,26 +140,26 @@ def test_admin_client_of_librdkafka(engine: Engine, topic: str, clients: dict[st
     member = LibrdkafkaMember(engine, topic, topic)
     try:
         settle(engine, topic, [member], 2)
-        described = admin.describe_consumer_groups([topic], request_timeout=30)[topic].result(30)
+        described = admin.describe_consumer_groups([topic], request_timeout=120)[topic].result(120)
         assert described.state == confluent_kafka.ConsumerGroupState.STABLE
         (one,) = described.members
         assert {each.partition for each in one.assignment.topic_partitions} == {0, 1}
-        listed = admin.list_consumer_groups(request_timeout=30).result(30)
+        listed = admin.list_consumer_groups(request_timeout=120).result(120)
         assert topic in {each.group_id for each in listed.valid}
         assert listed.errors == []
     finally:
         member.close()
     places = [confluent_kafka.TopicPartition(topic, 0, 4)]
     wish = confluent_kafka.ConsumerGroupTopicPartitions(topic, places)
-    (altered,) = admin.alter_consumer_group_offsets([wish], request_timeout=30).values()
-    assert [each.offset for each in altered.result(30).topic_partitions] == [4]
+    (altered,) = admin.alter_consumer_group_offsets([wish], request_timeout=120).values()
+    assert [each.offset for each in altered.result(120).topic_partitions] == [4]
     (found,) = admin.list_consumer_group_offsets(
         [confluent_kafka.ConsumerGroupTopicPartitions(topic)], request_timeout=30
     ).values()
-    assert [(each.partition, each.offset) for each in found.result(30).topic_partitions] == [(0, 4)]
-    (deleted,) = admin.delete_consumer_groups([topic], request_timeout=30).values()
-    deleted.result(30)
-    listed = admin.list_consumer_groups(request_timeout=30).result(30)
+    assert [(each.partition, each.offset) for each in found.result(120).topic_partitions] == [(0, 4)]
+    (deleted,) = admin.delete_consumer_groups([topic], request_timeout=120).values()
+    deleted.result(120)
+    listed = admin.list_consumer_groups(request_timeout=120).result(120)
     assert topic not in {each.group_id for each in listed.valid}
     assert clients
 

@@ -116,16 +116,16 @@ def test_a_share_consumer(
 def test_librdkafka_asks_the_same(engine: Engine, new_topic: Callable[..., str]) -> None:
     place = TopicPartition(new_topic(), 0)
     admin = AdminClient({"bootstrap.servers": engine.bootstrap})
-    elected = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(30)
+    elected = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(120)
     assert [error.code() for error in elected.values()] == [KafkaError.ELECTION_NOT_NEEDED]
-    assert admin.describe_user_scram_credentials().result(30) == {}
+    assert admin.describe_user_scram_credentials().result(120) == {}
     (unknown,) = admin.describe_user_scram_credentials(["nobody"]).values()
     with pytest.raises(KafkaException) as refused:
-        unknown.result(30)
+        unknown.result(120)
     assert refused.value.args[0].code() == KafkaError.RESOURCE_NOT_FOUND
     everything = AclBindingFilter(
         *(ResourceType.ANY, None, ResourcePatternType.ANY),
         *(None, None, AclOperation.ANY, AclPermissionType.ANY),
     )
     # It passes over the error.
-    assert admin.describe_acls(everything).result(30) == []
+    assert admin.describe_acls(everything).result(120) == []

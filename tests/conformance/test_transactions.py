@@ -152,7 +152,7 @@ def test_offsets_count_when_their_transaction_is_committed(
 
     def committed() -> int:
         with group_consumer(engine, group) as consumer:
-            (place,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=30)
+            (place,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=120)
         return int(place.offset)
 
     for offset, commits, counts in ((5, True, 5), (7, False, 5), (9, True, 9)):

@@ -22,7 +22,7 @@ def warm_up(engine: Engine) -> None:
             ]
             return all(each.error_code == 0 for each in replies)
 
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not warm():
             assert time.monotonic() < deadline, "no producer ids or no coordinator"
             time.sleep(0.05)
@@ -35,7 +35,7 @@ def create_topic(engine: Engine, name: str, partitions: int = 1, **configs: str)
         reply = client.ask(CREATE_TOPICS, 7, topics=[topic], timeout=60_000)
         assert reply.topics[0].error_code == 0, reply
         # Apache Kafka's metadata tells of a leader before the leader knows.
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not all(offset is not None for offset in end_offsets(client, name, partitions)):
             assert time.monotonic() < deadline, f"{name} has no leaders yet"
             time.sleep(0.01)

@@ -32,7 +32,7 @@ def producer(broker: EmbeddedBroker) -> Producer:
 def send(producer: Producer, topic: str, *events: object) -> None:
     for event in events:
         producer.produce(topic, key="user-1", value=json.dumps(event))
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
 
 
 def test_an_event_appears_on_the_pages_that_are_open(

@@ -18,7 +18,7 @@ from headrace.core.errors import HeadraceError
 from headrace.query.flow import FlowSnapshot
 from tests.console.fakes import SCRIPT, FakeServices, message, topic
 
-TIMEOUT = 20
+TIMEOUT = 120.0
 BEAT = 0.01
 
 

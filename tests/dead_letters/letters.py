@@ -92,7 +92,7 @@ def all_records(bootstrap: str, topic: str) -> list[Any]:
             first, end = consumer.get_watermark_offsets(TopicPartition(topic, number))
             consumer.assign([TopicPartition(topic, number, first)])
             while first < end:
-                (record,) = consumer.consume(1, timeout=30)
+                (record,) = consumer.consume(1, timeout=120)
                 assert record.error() is None
                 found.append(record)
                 first = record.offset() + 1

@@ -38,7 +38,7 @@ def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
         values: list[bytes] = []
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while len(values) < count and time.monotonic() < deadline:
             values += [message.value() for message in consumer.consume(count - len(values), timeout=1.0)]
         return values
@@ -88,7 +88,7 @@ def test_a_restart_keeps_data_identity_and_configuration(
         engine.start()
         engine.wait_ready(READY_TIMEOUT)
         produce(engine.bootstrap, topic_name, [b"kept"] * 10)
-        before = AdminClient({"bootstrap.servers": engine.bootstrap}).list_topics(timeout=30)
+        before = AdminClient({"bootstrap.servers": engine.bootstrap}).list_topics(timeout=120)
         assert len(before.topics[topic_name].partitions) == 3
         pids = engine.pids
         engine.stop()
@@ -98,11 +98,11 @@ def test_a_restart_keeps_data_identity_and_configuration(
 
         engine.start()
         engine.wait_ready(READY_TIMEOUT)
-        after = AdminClient({"bootstrap.servers": engine.bootstrap}).list_topics(timeout=30)
+        after = AdminClient({"bootstrap.servers": engine.bootstrap}).list_topics(timeout=120)
         assert after.cluster_id == before.cluster_id
         consumer = Consumer({"bootstrap.servers": engine.bootstrap, "group.id": "any"})
         ends = [
-            consumer.get_watermark_offsets(TopicPartition(topic_name, number), timeout=30)[1]
+            consumer.get_watermark_offsets(TopicPartition(topic_name, number), timeout=120)[1]
             for number in range(3)
         ]
         consumer.close()
@@ -124,9 +124,9 @@ def test_three_brokers_form_a_cluster_that_replicates(
         admin.create_topics([new_topic])[topic_name].result(timeout=60)
         produce(engine.bootstrap, topic_name, [b"replicated"])
         wait_until(
-            lambda: len(admin.list_topics(topic_name, timeout=30).topics[topic_name].partitions[0].isrs) == 3
+            lambda: len(admin.list_topics(topic_name, timeout=120).topics[topic_name].partitions[0].isrs) == 3
         )
-        assert sorted(broker.port for broker in admin.list_topics(timeout=30).brokers.values()) == sorted(
+        assert sorted(broker.port for broker in admin.list_topics(timeout=120).brokers.values()) == sorted(
             ports
         )
     finally:

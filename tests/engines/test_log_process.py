@@ -122,7 +122,7 @@ def test_events_of_the_largest_size_fit_into_the_embedded_log(
     process = start(settings)
     wait_for_state(settings, process, "ready")
     produce(settings.bootstrap, topic_name, [b"x" * 5_000_000])
-    metadata = AdminClient({"bootstrap.servers": settings.bootstrap}).list_topics(topic_name, timeout=30)
+    metadata = AdminClient({"bootstrap.servers": settings.bootstrap}).list_topics(topic_name, timeout=120)
     assert len(metadata.topics[topic_name].partitions) == 2
 
 
@@ -157,7 +157,7 @@ def test_a_broker_that_dies_ends_it_with_an_error(settings: Settings, start: Sta
 
 def test_a_signal_breaks_off_a_start(settings: Settings, start: Start) -> None:
     process = start(settings)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not (settings.data_dir / "kafka" / "broker-1" / "server.log").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)

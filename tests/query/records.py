@@ -44,14 +44,14 @@ def group_names(bootstrap: str) -> set[str]:
 
 def topic_names(bootstrap: str) -> set[str]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    return set(admin.list_topics(timeout=10).topics)
+    return set(admin.list_topics(timeout=120).topics)
 
 
 @contextmanager
 def producing(bootstrap: str) -> Iterator[Producer]:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
     yield producer
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def produce(bootstrap: str, topic: str, records: Iterable[dict[str, Any]]) -> None:
@@ -69,7 +69,7 @@ def produce(bootstrap: str, topic: str, records: Iterable[dict[str, Any]]) -> No
     assert failures == []
 
 
-def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 120.0) -> None:
     """Wait for a condition; fails with its name where it does not come true."""
     deadline = time.monotonic() + seconds
     while not condition():

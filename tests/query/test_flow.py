@@ -210,7 +210,7 @@ def test_markers_of_transactions_are_not_events(
     for commit in (True, False, True):
         producer.begin_transaction()
         producer.produce(topic_name, b"{}")
-        producer.flush(30)
+        producer.flush(120)
         if commit:
             producer.commit_transaction(30)
         else:

@@ -232,7 +232,7 @@ def test_an_open_transaction_of_another_producer_hides_nothing(way: Way, is_full
     other.begin_transaction()
     for partition in (0, 1):
         other.produce(way.sink, b"x", partition=partition)
-    other.flush(30)
+    other.flush(120)
     way.derive([(0, offset) for offset in range(5, 10)])
     sink = way.cluster.lookup([way.sink])
     ends = {number: end for (_, number), end in way.cluster.latest(sink.values()).items()}

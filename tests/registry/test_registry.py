@@ -117,7 +117,7 @@ def test_a_registry_that_starts_again_knows_everything(bootstrap: str, topic_nam
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(topic_name, key=b'{"keytype":"NOOP","magic":0}')
     producer.produce(topic_name, key=b"no json", value=b"no json")
-    assert producer.flush(10) == 0
+    assert producer.flush(120) == 0
 
     second = Registry(bootstrap, topic=topic_name)
     second.start()

@@ -37,7 +37,7 @@ class Sink:
                 partition=partition,
                 headers=[("other", b"1"), ("headrace-source", identity.encode())],
             )
-        assert used.flush(10) == 0
+        assert used.flush(120) == 0
 
     def read_back(self, *, sinks_from: dict[int, int], positions: dict[int, int]) -> ReadBack:
         return read_back(

@@ -32,12 +32,12 @@ def produce(broker: EmbeddedBroker, topic: str, *records: tuple[int, str, bytes 
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for partition, key, value, timestamp in records:
         producer.produce(topic, value, key.encode(), partition=partition, timestamp=timestamp)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def grow(broker: EmbeddedBroker, topic: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(120)
 
 
 def test_a_table_whose_topic_gains_partitions(
@@ -88,7 +88,7 @@ def test_rowtime_of_a_table_is_the_time_of_its_rows(
     producer.produce(topic_name, b'{"V": 5000}', b"a", timestamp=1000, headers=headers)
     producer.produce(topic_name, b'{"V": 6000}', b"b", timestamp=1001)
     producer.produce(topic_name, b'{"V": -1}', b"c", timestamp=1002)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     assert rows(service, "SELECT k, ROWTIME AS t FROM t;") == {("a", 5000), ("b", 6000)}
     assert rows(service, "SELECT k FROM t WHERE ROWTIME > 5500;") == {("b",)}
     assert rows(service, "SELECT k, ROWTIME AS t FROM plain;") == {("a", 77), ("b", 1001), ("c", 1002)}

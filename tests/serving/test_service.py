@@ -48,7 +48,7 @@ def records(broker: EmbeddedBroker, topic: str, count: int) -> list[tuple[bytes 
     found: list[tuple[bytes | None, bytes | None, int]] = []
     try:
         while len(found) < count:
-            (message,) = consumer.consume(1, timeout=20)
+            (message,) = consumer.consume(1, timeout=120)
             assert message.error() is None
             found.append((message.key(), message.value(), message.timestamp()[1]))
     finally:

@@ -52,7 +52,7 @@ def test_what_was_committed_is_there_after_a_restart(
         # One that follows sees what the other commits.
         assert not again.wait_beyond(second.offset, 0)
         third = statement_log.commit(adding("C"))
-        assert again.wait_beyond(second.offset, 20)
+        assert again.wait_beyond(second.offset, 120)
         assert again.last == third.offset
     finally:
         again.stop()

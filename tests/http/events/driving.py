@@ -104,7 +104,7 @@ def read_topic(bootstrap: str, topic: str, partition: int, count: int) -> list[M
         consumer.assign([TopicPartition(topic, partition, 0)])
         found: list[Message] = []
         while len(found) < count:
-            messages = consumer.consume(count - len(found), timeout=10)
+            messages = consumer.consume(count - len(found), timeout=120)
             assert messages, f"only {len(found)} of {count} records in {topic}/{partition}"
             for message in messages:
                 assert message.error() is None
@@ -118,7 +118,7 @@ def end_offsets(bootstrap: str, topic: str, partitions: int) -> list[int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
     try:
         return [
-            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
+            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=120)[1]
             for number in range(partitions)
         ]
     finally:

@@ -126,7 +126,7 @@ def test_of_an_unreadable_array_nothing_is_accepted(broker: EmbeddedBroker, topi
     assert broken.body["accepted"] == []
     assert (empty.status, empty.body) == (200, {"accepted": [], "rejected": [], "unknown": []})
     assert (
-        topic_name not in AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10).topics
+        topic_name not in AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=120).topics
     )
 
 
@@ -216,7 +216,7 @@ def test_a_log_that_stops_answering_leaves_events_unknown_and_says_so(
 
 
 async def _until_taken(application: Any, body: bytes) -> Answer:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         answer = await post(application, body)
         if answer.status == 200 or time.monotonic() > deadline:

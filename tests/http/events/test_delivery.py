@@ -88,7 +88,7 @@ def test_a_producer_that_failed_for_good_is_reported() -> None:
             report = writer._on_error
             await asyncio.to_thread(report, KafkaError(KafkaError._TRANSPORT, "a passing one"))
             await asyncio.to_thread(report, KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "gap", True))
-            return await asyncio.wait_for(told, 10)
+            return await asyncio.wait_for(told, 120)
         finally:
             await writer.close()
 

@@ -24,7 +24,7 @@ from headrace.testing import EmbeddedBroker
 from tests.http.events.driving import read_topic
 from tests.ports import free_port
 
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 def wait_for(condition: Callable[[], Any], what: str, output: Path | None = None) -> Any:
@@ -106,7 +106,7 @@ def ingest(broker: EmbeddedBroker, topic_name: str, tmp_path: Path) -> Iterator[
 
 def test_it_serves_and_ends_cleanly(ingest: Ingest, broker: EmbeddedBroker) -> None:
     assert len(ingest.workers()) == 2
-    with httpx.Client(base_url=ingest.url) as client:
+    with httpx.Client(base_url=ingest.url, timeout=SECONDS) as client:
         assert client.get("/health").json() == {"status": "ok"}
         answer = client.post("/events", json=[{"User_ID": "ann"}, {"User_ID": "bob"}, 1])
         assert answer.status_code == 400
@@ -153,7 +153,7 @@ def test_no_worker_outlives_a_killed_process_and_the_port_is_free(ingest: Ingest
     successor = start(ingest.settings, tmp_path)
     try:
         successor.wait_ready()
-        assert httpx.post(f"{successor.url}/events", json={"n": 1}).status_code == 200
+        assert httpx.post(f"{successor.url}/events", json={"n": 1}, timeout=SECONDS).status_code == 200
     finally:
         successor.process.terminate()
         assert successor.process.wait(SECONDS) == 0
@@ -172,7 +172,7 @@ def test_a_killed_worker_is_replaced(ingest: Ingest) -> None:
 
     def taken() -> bool:
         try:
-            return httpx.post(f"{ingest.url}/events", json={"n": 1}).status_code == 200
+            return httpx.post(f"{ingest.url}/events", json={"n": 1}, timeout=10).status_code == 200
         except httpx.TransportError:
             # This connection was waiting at the socket of the worker that was killed.
             return False

@@ -30,5 +30,5 @@ def address(
 
 @pytest.fixture
 def client(address: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address, headers={"content-type": MEDIA_TYPE}, timeout=30) as opened:
+    with httpx.Client(base_url=address, headers={"content-type": MEDIA_TYPE}, timeout=120) as opened:
         yield opened

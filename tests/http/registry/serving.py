@@ -15,7 +15,7 @@ from hypercorn.config import Config
 
 from tests.ports import free_port
 
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def test_confluents_serializer_and_deserializer_work_against_it(
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for event in events:
         producer.produce(topic_name, serialize(event, context))
-    assert producer.flush(10) == 0
+    assert producer.flush(120) == 0
 
     # A client of its own, so that the schema comes from the registry and not from a cache.
     deserialize = AvroDeserializer(SchemaRegistryClient({"url": address}))
@@ -60,7 +60,7 @@ def test_confluents_serializer_and_deserializer_work_against_it(
     read: list[Any] = []
     try:
         while len(read) < len(events):
-            (message,) = consumer.consume(1, timeout=20)
+            (message,) = consumer.consume(1, timeout=120)
             assert message.error() is None
             read.append(deserialize(message.value(), context))
     finally:
@@ -189,7 +189,7 @@ def test_errors_have_confluents_shape(
 
 def test_a_registry_without_its_log_says_so() -> None:
     with served(create_registry_app(Registry(f"127.0.0.1:{free_port()}", timeout=0.3))) as url:
-        answer = httpx.get(f"{url}/schemas/ids/1")
+        answer = httpx.get(f"{url}/schemas/ids/1", timeout=120)
     assert (answer.status_code, answer.json()["error_code"]) == (500, 50001)
 
 

@@ -43,7 +43,7 @@ def address(service: StatementService) -> Iterator[str]:
 
 @pytest.fixture
 def client(address: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address, timeout=30) as opened:
+    with httpx.Client(base_url=address, timeout=120) as opened:
         yield opened
 
 

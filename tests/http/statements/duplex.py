@@ -11,7 +11,7 @@ import h2.config
 import h2.connection
 import h2.events
 
-SECONDS = 20.0
+SECONDS = 120.0
 
 
 class Duplex:

@@ -30,7 +30,7 @@ def test_statements_inserts_and_queries(outside: Any, service: StatementService,
 
     async def pushed() -> list[Any]:
         text = f"SELECT * FROM {name} EMIT CHANGES LIMIT 2;"
-        return [row async for row in outside.query_async(text, timeout=30)]
+        return [row async for row in outside.query_async(text, timeout=120)]
 
     with running_side(service.cluster, [{"ID": "c", "V": 3}, {"ID": "d", "V": 4}]):
         header, *rows = asyncio.run(pushed())

@@ -52,7 +52,7 @@ def running_side(
         thread.join()
 
 
-def wait_until(condition: Any, seconds: float = 20) -> None:
+def wait_until(condition: Any, seconds: float = 120.0) -> None:
     done = threading.Event()
     for _ in range(int(seconds / 0.02)):
         if condition():
@@ -75,7 +75,7 @@ def table(name: str, columns: str = "id VARCHAR PRIMARY KEY, v BIGINT", **proper
 def either(request: pytest.FixtureRequest, address: str) -> Iterator[httpx.Client]:
     """A client of each version of the protocol; HTTP/2 without TLS, as ksqlDB's Java client speaks it."""
     two = request.param == "HTTP/2"
-    with httpx.Client(base_url=address, timeout=30, http1=not two, http2=two) as opened:
+    with httpx.Client(base_url=address, timeout=120, http1=not two, http2=two) as opened:
         assert opened.get("/info").http_version == request.param
         yield opened
 
@@ -250,7 +250,7 @@ def test_closing_a_push_query(
         assert json.loads(next(lines)) == ["a", 1]
         assert [wish.id for wish in current] == [query_id]
         assert current[0].statement == text
-        with httpx.Client(base_url=address) as other:
+        with httpx.Client(base_url=address, timeout=120) as other:
             assert other.post("/close-query", json={"queryId": query_id}).status_code == 200
         assert list(lines) == []
         wait_until(lambda: not current)

@@ -22,12 +22,12 @@ from tests.http.statements.test_ksql import stream
 from tests.http.statements.test_queries import running_side, table
 from tests.ports import free_port
 
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 @pytest.fixture
 def shell(address: str) -> Iterator[SqlShell]:
-    with httpx.Client(base_url=address) as client:
+    with httpx.Client(base_url=address, timeout=SECONDS) as client:
         yield SqlShell(client=client, out=io.StringIO())
 
 

@@ -132,7 +132,7 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
         parent.kill()
         parent.wait()
         parent.stdout.close()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while is_alive(child):
         assert time.monotonic() < deadline, "it goes on without its parent"
         time.sleep(0.01)

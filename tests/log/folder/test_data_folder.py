@@ -322,7 +322,7 @@ def test_closed_segments_are_synced_in_the_background(tmp_path: Path) -> None:
     for _ in range(4):
         log.append(batch(b"x" * 10), now_ms=NOW)
     assert log.flushed_offset == 0
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while log.flushed_offset < 3 and time.monotonic() < deadline:
         folder.checkpoint(NOW)
         time.sleep(0.001)

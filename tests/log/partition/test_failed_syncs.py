@@ -116,7 +116,7 @@ class StoppedInSync(FaultyFileSystem):
             super().fdatasync(descriptor)
         finally:
             self.failed.set()
-            assert self.go_on.wait(20)
+            assert self.go_on.wait(120)
 
 
 def test_a_sync_waits_until_the_failure_of_another_is_known(tmp_path: Path) -> None:
@@ -140,12 +140,12 @@ def test_a_sync_waits_until_the_failure_of_another_is_known(tmp_path: Path) -> N
     disk.fail_sync()
     threads = [threading.Thread(target=sync, args=(number,)) for number in range(2)]
     threads[0].start()
-    assert disk.failed.wait(20)
+    assert disk.failed.wait(120)
     threads[1].start()
     threads[1].join(0.2)
     disk.go_on.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(120)
     assert [type(result) for result in results] == [OSError, OSError]
 
 
