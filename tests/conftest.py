@@ -71,7 +71,7 @@ def _scope(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest scope, end with the short ones, so that all processes end at about the same time.
+    """Begin with the longest scope and end with short ones, so that all processes end at about the same time.
 
     Between them, scopes that compute (on Spark) take turns with those that mostly wait (for clients and
     processes): beside each other they use the machine best, and slow each other down least.

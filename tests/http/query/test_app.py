@@ -269,15 +269,18 @@ def test_a_slow_question_does_not_hold_up_others(services: QueryServices, tmp_pa
     endless = {"query": "SELECT count(*) FROM range(1000000000000) t(i) WHERE hash(i) % 7 = 3"}
     limited = LakeQuery(tmp_path / "lake", time_limit_seconds=2.0)
     slow_services = QueryServices(sql=limited, topics=services.topics, flow=services.flow)
-    with Server(slow_services) as server:
-        with httpx.Client(base_url=server.address, timeout=120) as client, ThreadPoolExecutor() as threads:
-            wait_until(lambda: answers(client, "/flow"), "the server answers")
-            slow = threads.submit(client.post, "/sql", json=endless)
-            answered_meanwhile = 0
-            while not slow.done():
-                assert client.get("/flow").status_code == 200
-                answered_meanwhile += 1
-            content = check_error(slow.result(), 400, "query_failed")
+    with (
+        Server(slow_services) as server,
+        httpx.Client(base_url=server.address, timeout=120) as client,
+        ThreadPoolExecutor() as threads,
+    ):
+        wait_until(lambda: answers(client, "/flow"), "the server answers")
+        slow = threads.submit(client.post, "/sql", json=endless)
+        answered_meanwhile = 0
+        while not slow.done():
+            assert client.get("/flow").status_code == 200
+            answered_meanwhile += 1
+        content = check_error(slow.result(), 400, "query_failed")
     assert "stopped after 2 s" in content["message"]
     assert answered_meanwhile >= 2, "the first one was answered while the slow one ran"
     limited.close()
