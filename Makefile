@@ -8,6 +8,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Where it is set (in containers, to keep them small), every process of the platform and of the tests would
+# compile all it imports again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-kafka demo test test-statements test-all load kills lint docs bench lock clean
 
