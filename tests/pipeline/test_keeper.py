@@ -148,3 +148,62 @@ def test_whatever_happens_when_a_query_starts_ends_no_other() -> None:
     query.no_start = None
     keeper.tick(TOPICS, 100.0)
     assert said[-1].state == "RUNNING"
+
+
+class Recording:
+    """Looks every two seconds, as those of `runs/recording.py` do."""
+
+    def __init__(self) -> None:
+        self.error: HeadraceError | None = None
+        self.due = 0.0
+        self.looks = 0
+
+    def note(self, now: float) -> bool:
+        if now < self.due:
+            return False
+        self.due = now + 2.0
+        self.looks += 1
+        if self.error is not None:
+            raise self.error
+        return True
+
+
+def test_a_query_whose_commits_fail_runs_on_and_says_so() -> None:
+    first, second = Recording(), Recording()
+
+    class Recorded(Query):
+        def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:  # noqa: ARG002 - of the interface
+            handle: Any = self.handle
+            return RunningQuery(handle, "real-time", nullcontext(), remark="r", recordings=[first, second])
+
+    query, said = Recorded(), list[QueryStatus]()
+    nothing: Any = None
+    keeper = QueryKeeper(query, cluster=nothing, on_status=said.append, wall_clock_ms=lambda: 1)
+    keeper.tick(TOPICS, 0.0)
+    first.error = HeadraceError("log_unavailable", "Topic `out` has no leader.")
+    for now in (0.2, 0.4, 3.0, 3.2):
+        keeper.tick(TOPICS, now)
+    assert second.looks == 2, "one that fails does not keep others from committing"
+    assert [(status.state, status.message) for status in said] == [
+        ("RUNNING", "r"),
+        ("RUNNING", f"Its commits cannot be written: {first.error}"),
+    ]
+    first.error = None
+    for now in (4.0, 6.0, 6.2):
+        keeper.tick(TOPICS, now)
+    assert [status.message for status in said[2:]] == ["r"]
+    assert query.handle.isActive
+
+
+def test_a_log_that_does_not_make_one_query_s_topics_ends_no_other() -> None:
+    class Making(Query):
+        written_topics = ("out",)
+
+        def make_topics(self, cluster: Cluster) -> None:  # noqa: ARG002 - of the interface
+            raise HeadraceError("log_unavailable", "No answer about `out`.")
+
+    said, nothing = list[QueryStatus](), None
+    cluster: Any = nothing
+    keeper = QueryKeeper(Making(), cluster=cluster, on_status=said.append, wall_clock_ms=lambda: 1)
+    keeper.tick(TOPICS, 0.0)
+    assert (said[-1].state, said[-1].message) == ("FAILED", "No answer about `out`.")

@@ -239,3 +239,25 @@ def test_a_defect_in_planning_one_query_harms_no_other(running: Set, monkeypatch
     running.log.add("CSAS_OTHER_2", "CREATE STREAM other AS SELECT * FROM events;", sink="OTHER")
     assert running.reconciled().keys() == {"CSAS_COPY_1"}
     assert [(each.query, "a defect" in each.message) for each in running.said] == [("CSAS_OTHER_2", True)]
+
+
+def test_a_bad_id_that_an_older_version_accepted_deletes_nothing(running: Set) -> None:
+    data_dir = running.checkpoints.parent.parent
+    kept = [data_dir / "pipeline" / "file", data_dir / "log_1" / "file"]
+    for file in kept:
+        file.parent.mkdir(parents=True)
+        file.touch()
+    into = "INSERT INTO copy WITH (QUERY_ID='../..') SELECT * FROM events;"
+    # A name in back-quotes could lead elsewhere, too.
+    bad = {"../..": into, "..": COPY, "CSAS_a/../../../log_1": COPY}
+    (running.checkpoints / "CSAS_a").mkdir(parents=True)
+    for query_id, statement in bad.items():
+        running.log.add(query_id, statement)
+    assert running.reconciled().keys() == bad.keys() - {"../.."}
+    (failed,) = running.said
+    assert (failed.query, failed.state) == ("../..", "FAILED")
+    assert "QUERY_ID '../..' cannot be the id of a query" in failed.message
+    for query_id in bad:
+        running.log.remove(query_id)
+    assert not running.reconciled()
+    assert all(file.exists() for file in kept)

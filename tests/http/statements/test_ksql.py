@@ -126,6 +126,19 @@ def test_insert_into_and_terminate(client: httpx.Client, service: StatementServi
     assert f"Unknown queryId: {query_id}" in refused(client, f"TERMINATE {query_id};")["message"]
 
 
+def test_a_name_in_back_quotes_gives_an_id_that_can_name_a_folder(
+    client: httpx.Client, service: StatementService, name: str
+) -> None:
+    ksql(client, stream(name))
+    (made,) = ksql(
+        client, f"CREATE STREAM `{name}/../..` WITH (KAFKA_TOPIC='{name}_odd') AS SELECT * FROM {name};"
+    )
+    query_id = f"CSAS_{name}{'_' * len('/../..')}_{made['commandSequenceNumber']}"
+    assert made["commandStatus"]["queryId"] == query_id
+    ksql(client, f"TERMINATE {query_id};")
+    assert query_id not in service.log.catalogue.queries
+
+
 def test_show_and_describe(client: httpx.Client, name: str) -> None:
     ksql(client, stream(name))
     (streams,) = ksql(client, "LIST STREAMS;")

@@ -102,4 +102,4 @@ def _catalogue_before(statement: QueryStatement, query_id: str, catalogue: Catal
 def _query_id(statement: QueryStatement) -> str | None:
     if not isinstance(statement, InsertSelect):
         return None
-    return Properties.of(statement.properties, INSERT, statement.at).filled("QUERY_ID")
+    return Properties.of(statement.properties, INSERT, statement.at).query_id()

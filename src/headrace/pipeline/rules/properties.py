@@ -6,6 +6,7 @@ meaning here are refused by name.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,6 +48,10 @@ _NOT_HERE: Final = (
     "SOURCED_BY_CONNECTOR",
     "SOURCE_CONNECTOR",
 )
+# As in ksqlDB. The id names a folder, a key of `_query_commits` and a part of headers; ids that the platform
+# itself makes begin with one of these, or have a hyphen.
+_QUERY_ID: Final = re.compile(r"[A-Za-z0-9_]{1,200}")
+_RESERVED_QUERY_IDS: Final = ("CSAS_", "CTAS_", "CST_", "INSERTQUERY_", "TRANSIENT_")
 _FORMATS_NOT_HERE: Final = ("PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
 _DELIMITERS: Final = {"TAB": "\t", "SPACE": " "}
 
@@ -115,6 +120,25 @@ class Properties:
         value = self.text(name)
         if value is not None and not value.strip():
             raise StatementError(f"{name} must not be empty.", self.where(name))
+        return value
+
+    def query_id(self) -> str | None:
+        """The id of a query that the statement names itself."""
+        value = self.filled("QUERY_ID")
+        if value is None:
+            return None
+        if not _QUERY_ID.fullmatch(value):
+            raise StatementError(
+                f"QUERY_ID {value!r} cannot be the id of a query.",
+                self.where("QUERY_ID"),
+                remedy="Use up to 200 letters from A to Z, digits and underscores.",
+            )
+        if value.upper().startswith(_RESERVED_QUERY_IDS):
+            raise StatementError(
+                f"QUERY_ID {value!r} begins like an id that is given automatically.",
+                self.where("QUERY_ID"),
+                remedy=f"Use an id that does not begin with {', '.join(_RESERVED_QUERY_IDS)}.",
+            )
         return value
 
     # Formats.

@@ -155,7 +155,7 @@ def _check_name(draft: Draft, statement: CreateAs) -> None:
 def _existing(draft: Draft, statement: InsertSelect) -> Draft:
     sink = known_source(draft, statement.target, statement.at)
     shown = written(sink.name)
-    Properties.of(statement.properties, INSERT, statement.at).filled("QUERY_ID")
+    Properties.of(statement.properties, INSERT, statement.at).query_id()
     if sink.kind is SourceKind.TABLE:
         raise StatementError(
             f"{shown} is a table, but INSERT INTO … SELECT is only for streams.", statement.at

@@ -71,12 +71,16 @@ class Recording:
         self._seen: Finished | None = None
         self._due = 0.0
 
-    def note(self, now: float) -> None:
-        """Write a commit if a batch has finished. `now` is monotonic. Raises log_unavailable."""
+    def note(self, now: float) -> bool:
+        """Write a commit if a batch has finished. `now` is monotonic. Raises log_unavailable.
+
+        Returns False if it is too early to ask again.
+        """
         if now < self._due:
-            return
+            return False
         self._due = now + _PAUSE_SECONDS
         self.note_now()
+        return True
 
     def note_now(self) -> None:
         finished = self._finished()

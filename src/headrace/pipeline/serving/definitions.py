@@ -8,6 +8,7 @@ topics and is idempotent. Errors have ksqlDB's words. Never writes to the statem
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -167,7 +168,7 @@ class Definitions:
             self.check_sink(sink, statement.at)
             kind = QueryKind.CREATE_STREAM if statement.kind is SourceKind.STREAM else QueryKind.CREATE_TABLE
             query = PersistentQuery(
-                id=f"{kind.value}_{statement.name}",
+                id=f"{kind.value}_{_in_id(statement.name)}",
                 kind=kind,
                 sink=sink.name,
                 sources=tuple(dict.fromkeys(plan.sources)),
@@ -263,6 +264,11 @@ class Definitions:
             message=f"Registered custom type with name '{statement.name}' and SQL type {kind}",
             effects=(PutType(name=statement.name, type=kind),),
         )
+
+
+def _in_id(name: str) -> str:
+    """A name as part of a query's id, which is the name of a folder, too."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)
 
 
 def _kept(session: Session) -> tuple[tuple[str, str], ...]:

@@ -83,6 +83,7 @@ class QueryKeeper:
         self._pause = _FIRST_PAUSE
         self._failures = 0
         self._last_failure = ""
+        self._commit_problem = ""
         self._not_before = 0.0
         self._started_at = 0.0
 
@@ -134,7 +135,7 @@ class QueryKeeper:
                     self._pause = _FIRST_PAUSE
                     self._failures = 0
                     self._say("RUNNING", "", repeat=True)
-                self._running.record(now)
+                self._record(self._running, now)
                 self._look_for_plan(self._running, now)
                 self._start_anew_if_outdated(self._running, now)
             return
@@ -157,9 +158,7 @@ class QueryKeeper:
         try:
             self._query.make_topics(self._cluster)
         except HeadraceError as error:
-            # The log refuses this query's topics; other queries go on.
-            if error.code == "log_unavailable":
-                raise
+            # The log refuses this query's topics, or does not answer for them; other queries go on.
             self._failed(str(error), now)
 
     def _start(self, topics: Mapping[str, TopicIdentity], now: float) -> None:
@@ -177,11 +176,26 @@ class QueryKeeper:
         self._topics = topics
         self._started_at = now
         self._gaps = self._running.gaps
-        # What failed again and again may well fail again: only after a while it is known to run.
-        self._say("RUNNING", self._last_failure if self._failures > 1 else self._running.remark)
+        self._commit_problem = ""
+        self._say("RUNNING", self._remark(self._running))
         # The plan of an earlier start is obsolete.
         self._tell_plan("")
         self._plan_due = now
+
+    def _record(self, running: RunningQuery, now: float) -> None:
+        """Commit what has finished. If the log does not answer, the query runs on and is asked again."""
+        problem = running.record(now)
+        if problem == self._commit_problem:
+            return
+        self._commit_problem = problem
+        if problem:
+            logger.warning("The commits of query %s cannot be written: %s", self._query.name, problem)
+            problem = f"Its commits cannot be written: {problem}"
+        self._say("RUNNING", problem or self._remark(running), repeat=True)
+
+    def _remark(self, running: RunningQuery) -> str:
+        # What failed again and again may well fail again: only after a while it is known to run.
+        return self._last_failure if self._failures > 1 else running.remark
 
     def _start_anew_if_outdated(self, running: RunningQuery, now: float) -> None:
         if now < self._outdated_due:

@@ -11,6 +11,7 @@ the rows, and goes on where the table had got to.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import shutil
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -41,6 +42,8 @@ from headrace.pipeline.spark.starting import Start
 from headrace.pipeline.spark.stateful.generations import KEPT_BATCHES
 from headrace.pipeline.spark.stateless_run import RunContext, first_offsets
 from headrace.pipeline.spark.steps.notes import EARLIEST, LATEST
+
+logger = logging.getLogger(__name__)
 
 # How long requests of a process that was killed, or of a producer that has given up, may wait in the sockets
 # of a log that answers.
@@ -111,7 +114,12 @@ class PlanQuery:
     def forget(self) -> None:
         """Remove its commits and checkpoints; for a stopped query that will not run again."""
         self._commits.forget(self.name)
-        shutil.rmtree(self.query.folder, ignore_errors=True)
+        try:
+            folder = self.query.folder
+        except HeadraceError as error:
+            logger.warning("No checkpoint is removed: %s", error)
+            return
+        shutil.rmtree(folder, ignore_errors=True)
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
         topics = self._all(topics)

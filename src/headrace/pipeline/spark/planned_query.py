@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.client.topics import TopicIdentity
+from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.lake.dead_letter_headers import dead_letter_topic
 from headrace.pipeline.catalogue.catalogue import StartPositions
@@ -58,6 +59,13 @@ class PlannedQuery:
 
     @property
     def folder(self) -> Path:
+        """Raises pipeline_failed if the id, which an older version accepted, would lead anywhere else."""
+        if self.name in ("", ".", "..") or "/" in self.name or "\0" in self.name:
+            raise HeadraceError(
+                "pipeline_failed",
+                f"The id {self.name!r} of a query cannot be the name of a folder.",
+                remedy="Terminate the query, and create it again with another QUERY_ID or another name.",
+            )
         return self.settings.data_dir / "pipeline" / "checkpoints" / self.name
 
     def checkpoint(self, topics: Mapping[str, TopicIdentity]) -> Path:

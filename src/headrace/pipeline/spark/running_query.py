@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, cast
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.runs.recording import Finished
 
@@ -19,8 +20,8 @@ _NO_PLAN: Final = "No physical plan"
 class RecordsCommits(Protocol):
     """Writes what a run has finished to the commits of its query (`runs/recording.py`)."""
 
-    def note(self, now: float) -> None:
-        """`now` is monotonic. Raises log_unavailable."""
+    def note(self, now: float) -> bool:
+        """`now` is monotonic. Returns False if it is too early to ask again. Raises log_unavailable."""
         ...
 
 
@@ -48,6 +49,8 @@ class RunningQuery:
         self.remark = remark
         self.gaps = gaps
         self._recordings = recordings
+        # Why recordings could not commit when they last tried, by number.
+        self._problems: dict[int, str] = {}
         # Why it should be restarted although it runs; empty if it should not.
         self.outdated: Callable[[], str] = lambda: ""
         self._between_batches = between_batches or nullcontext()
@@ -58,10 +61,15 @@ class RunningQuery:
         text = str(self.handle._jsq.explainInternal(False)).strip()
         return "" if text.startswith(_NO_PLAN) else text
 
-    def record(self, now: float) -> None:
-        """Commit the batches that have finished; `now` is monotonic. Raises log_unavailable."""
-        for recording in self._recordings:
-            recording.note(now)
+    def record(self, now: float) -> str:
+        """Commit the batches that have finished; `now` is monotonic. Returns why that fails, or nothing."""
+        for number, recording in enumerate(self._recordings):
+            try:
+                if recording.note(now):
+                    self._problems.pop(number, None)
+            except HeadraceError as error:
+                self._problems[number] = str(error)
+        return next(iter(self._problems.values()), "")
 
     def stop(self) -> None:
         with self._between_batches:

@@ -97,15 +97,18 @@ class BatchWriter:
         if self._has_lock:
             self._in_batch.release()
 
-    def note(self, now: float) -> None:
+    def note(self, now: float) -> bool:
         """Commit the newest batch, every now and then; for those who ask how far the query is, and for its
         next run, should the checkpoint be lost.
         """
+        if now < self._commit_due:
+            return False
         newest = self._newest
-        if newest is not None and newest != self._committed and now >= self._commit_due:
+        if newest is not None and newest != self._committed:
             self._commits.add(self._query, newest)
             self._committed = newest
             self._commit_due = now + _COMMIT_PAUSE_SECONDS
+        return True
 
     def write(self, batch: DataFrame, number: int) -> None:
         self.write_then(batch, number, lambda: None)
