@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,3 +75,38 @@ def test_a_gap_found_again_counts_once() -> None:
     history = History().with_gaps((_gap(3, 5), _gap(0, 7, partition=1)))
     history = history.with_gaps((dataclasses.replace(_gap(3, 9), at=8),))
     assert history.gaps == (_gap(0, 7, partition=1), _gap(3, 9))
+
+
+def _wide_commit(at: int, partitions: int) -> Commit:
+    offsets = dict.fromkeys(range(partitions), 10**13)
+    return Commit(
+        at=at, positions={"s" * 22: offsets}, sinks_from={"d" * 22: offsets}, sinks_to={"d" * 22: offsets}
+    )
+
+
+@pytest.mark.parametrize("partitions", [650, 800, 2_000])
+def test_a_history_of_many_partitions_is_no_larger_than_a_message(partitions: int) -> None:
+    history = History(start=_wide_commit(0, partitions))
+    for number in range(100):
+        history = history.with_commit(_wide_commit(number * 2_000, partitions))
+        assert len(encode(history)) < 1_000_000
+    assert len(history.commits) > 5
+    assert [commit.at for commit in history.commits[-2:]] == [196_000, 198_000]
+    assert history.commits[0].at == 0
+
+
+def test_a_history_has_commits_whatever_its_size() -> None:
+    history = History()
+    for number in range(20):
+        history = history.with_commit(_wide_commit(number * 2_000, 20_000))
+    assert [commit.at for commit in history.commits] == [0, 36_000, 38_000]
+    assert len(encode(history)) < 16 * 1024 * 1024
+
+
+@given(st.lists(st.integers(-(10**6), 10**6), min_size=31, max_size=80))
+def test_a_clock_may_be_set_back(times: list[int]) -> None:
+    history = History()
+    for at in (*range(10_000, 10_030), *times, 9_999):
+        history = history.with_commit(_commit(at))
+    assert len(history.commits) == 30
+    assert history.commits[-1].at == 9_999

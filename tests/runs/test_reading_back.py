@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Iterator
 
@@ -10,6 +11,8 @@ from confluent_kafka import Producer
 
 from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
+from headrace.core.errors import HeadraceError
+from headrace.pipeline.runs import commit_log
 from headrace.pipeline.runs.commit_log import COMMITS_TOPIC, CommitLog, part_key, read_histories
 from headrace.pipeline.runs.commits import Commit, History
 from headrace.pipeline.runs.reading_back import ReadBack, has_records, read_back
@@ -130,4 +133,75 @@ def test_a_history_that_cannot_be_read_is_none(broker: EmbeddedBroker) -> None:
     cluster.produce(COMMITS_TOPIC, b"strange", b"{")
     assert CommitLog(cluster).history("strange") == History()
     cluster.produce(COMMITS_TOPIC, b"strange", None)
+    cluster.close()
+
+
+def test_a_record_of_nobody_does_not_end_a_start(broker: EmbeddedBroker) -> None:
+    cluster = Cluster(broker.bootstrap)
+    CommitLog(cluster).close()
+    cluster.produce(COMMITS_TOPIC, b"\xff\xfe", b"x")
+    CommitLog(cluster).close()
+    cluster.produce(COMMITS_TOPIC, b"\xff\xfe", None)
+    cluster.close()
+
+
+def test_the_commits_of_a_former_statement_do_not_count(broker: EmbeddedBroker) -> None:
+    query = f"Q{uuid.uuid4().hex}"
+    part = part_key(query, 0)
+    cluster = Cluster(broker.bootstrap)
+    commit = Commit(at=1, positions={"s": {0: 5}}, sinks_from={"t": {0: 1}}, sinks_to={"t": {0: 3}})
+    log = CommitLog(cluster)
+    log.begin(query, "first")
+    log.add(query, commit)
+    log.replace(part, dataclasses.replace(log.history(part), start=commit))
+    log.close()
+    again = CommitLog(cluster)
+    again.begin(query, "first")
+    assert (again.history(query).commits, again.history(part).start) == ((commit,), commit)
+    again.close()
+    other = CommitLog(cluster)
+    other.begin(query, "second")
+    assert other.history(query) == other.history(part) == History(statement="second")
+    other.close()
+    found = read_histories(cluster)
+    assert found[query] == found[part] == History(statement="second"), "also for whoever starts next"
+    cluster.close()
+
+
+def test_large_histories_are_written_and_one_that_is_not_is_told(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = f"Q{uuid.uuid4().hex}"
+    cluster = Cluster(broker.bootstrap)
+    # As older versions made it.
+    cluster.configure_topic(COMMITS_TOPIC, {"max.message.bytes": "100000"})
+    log = CommitLog(cluster)
+    offsets = {"t": dict.fromkeys(range(60_000), 10**12)}
+    large = Commit(at=1, positions=offsets, sinks_from={}, sinks_to={})
+    log.add(query, large)
+    log.close()
+    assert log.unwritten(query) == ""
+    assert read_histories(cluster)[query].commits == (large,)
+    log = CommitLog(cluster)
+    offsets = {"t": dict.fromkeys(range(1_000_000), 10**12)}
+    log.add(part_key(query, 0), dataclasses.replace(large, positions=offsets))
+    assert "too large" in log.unwritten(query)
+    assert [record.levelname for record in caplog.records if "not written" in record.message] == ["WARNING"]
+    log.add(part_key(query, 0), dataclasses.replace(large, positions={}))
+    log.forget(query)
+    assert log.unwritten(query) == ""
+    log.close()
+    cluster.close()
+
+
+@pytest.mark.parametrize(("partitions", "policy"), [(2, "compact"), (1, "delete")])
+def test_a_topic_that_cannot_keep_commits_is_refused(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, partitions: int, policy: str
+) -> None:
+    cluster = Cluster(broker.bootstrap)
+    topic = f"c{uuid.uuid4().hex}"
+    monkeypatch.setattr(commit_log, "COMMITS_TOPIC", topic)
+    cluster.create_topic(topic, partitions=partitions, config={"cleanup.policy": policy})
+    with pytest.raises(HeadraceError, match="cannot hold the commits of queries"):
+        CommitLog(cluster)
     cluster.close()

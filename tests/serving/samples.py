@@ -90,7 +90,7 @@ queries = st.builds(
     properties=st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
     found_sources=st.lists(sources, max_size=1).map(tuple),
     found_types=st.lists(st.tuples(texts, types), max_size=1).map(tuple),
-    start=st.none() | st.builds(StartPositions, sources=_offsets, sinks=_offsets),
+    start=st.none() | st.builds(StartPositions, sources=_offsets, sinks=_offsets, statement=texts),
 )
 catalogues = st.builds(
     lambda made, running, kinds: Catalogue(

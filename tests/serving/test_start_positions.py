@@ -56,6 +56,7 @@ def test_latest_is_the_end_of_the_streams_at_the_answer(
     assert query.start is not None
     assert query.start.sources == {_id(cluster, f"{topic_name}_s"): {0: 2}}, "and the table is read whole"
     assert query.start.sinks == {}, "its topic was made for it"
+    assert query.start.statement
 
 
 def test_earliest_is_the_beginning_of_the_streams(

@@ -102,12 +102,18 @@ class RecordWriter:
             self._abandon(producer)
         return outcomes
 
-    def write_later(self, record: Outgoing) -> None:
-        """Write one record in the background. If that fails, it is only logged."""
+    def write_later(self, record: Outgoing, on_outcome: Callable[[str], None] | None = None) -> None:
+        """Write one record in the background.
+
+        `on_outcome` is called once, by any thread, with the error, or with nothing if the record is written;
+        it must not refer to this writer. Without it, an error is only logged.
+        """
 
         # Does not refer to the producer, which refers to this: an abandoned producer could never end.
         def delivered(error: KafkaError | None, _message: Message | None) -> None:
-            if error is not None:
+            if on_outcome is not None:
+                on_outcome("" if error is None else error.str())
+            elif error is not None:
                 _log.info("a record of %s was not written: %s", record.topic, error.str())
 
         producer = self.open()

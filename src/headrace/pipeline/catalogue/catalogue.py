@@ -123,11 +123,13 @@ class StartPositions:
 
     `sources` has the streams of a query that begins at their end; a topic or partition that is missing there
     is read from its beginning. `sinks` has the ends of the topics that it writes: everything that it ever
-    writes lies behind them.
+    writes lies behind them. `statement` tells statements apart: a QUERY_ID can be used again once its query
+    is terminated. It is empty in records of older versions.
     """
 
     sources: dict[str, dict[int, int]] = field(default_factory=dict)
     sinks: dict[str, dict[int, int]] = field(default_factory=dict)
+    statement: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,15 +158,19 @@ def read_query(content: dict[str, Any]) -> PersistentQuery:
     )
 
 
-def _read_start(content: dict[str, dict[str, dict[str, int]]] | None) -> StartPositions | None:
+def _read_start(content: dict[str, Any] | None) -> StartPositions | None:
     if content is None:
         return None
+    return StartPositions(
+        sources=_read_offsets(content["sources"]),
+        sinks=_read_offsets(content["sinks"]),
+        statement=content.get("statement", ""),
+    )
+
+
+def _read_offsets(content: dict[str, dict[str, int]]) -> dict[str, dict[int, int]]:
     # JSON has no whole numbers as keys.
-    offsets = {
-        side: {topic: {int(number): offset for number, offset in of.items()} for topic, of in topics.items()}
-        for side, topics in content.items()
-    }
-    return StartPositions(sources=offsets["sources"], sinks=offsets["sinks"])
+    return {topic: {int(number): offset for number, offset in of.items()} for topic, of in content.items()}
 
 
 def write_catalogue(catalogue: Catalogue) -> dict[str, Any]:

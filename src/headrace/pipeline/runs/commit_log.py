@@ -2,8 +2,9 @@
 
 Key = the id of the query, or `<query>-dead-letters-<n>` for the part of it that only writes dead letters;
 value = its history as JSON (`commits.py`). There is one writer, the pipeline process, which reads the topic
-once when it opens it. Crash behaviour: a commit that was not written, or that a power failure took, costs
-time only, because an older one counts then. Never decides anything.
+once when it opens it. A history counts only for the statement that it belongs to: a QUERY_ID can be used
+again. Crash behaviour: a commit that was not written, or that a power failure took, costs time only, because
+an older one counts then. Never decides anything.
 """
 
 from __future__ import annotations
@@ -27,8 +28,15 @@ logger = logging.getLogger(__name__)
 COMMITS_TOPIC: Final = "_query_commits"
 _PART: Final = "-dead-letters-"
 _WRITE_SECONDS: Final = 30.0
+# Room for the fewest commits of some ten thousand partitions; others stay below 1 MB (`commits.py`).
+_LARGEST_HISTORY: Final = 16 * 1024 * 1024
 # A history is written every few seconds and only the newest counts: small segments are soon compacted.
-_CONFIG: Final = {**KEPT, "segment.bytes": str(16 * 1024 * 1024), "min.cleanable.dirty.ratio": "0.2"}
+_CONFIG: Final = {
+    **KEPT,
+    "max.message.bytes": str(_LARGEST_HISTORY),
+    "segment.bytes": str(2 * _LARGEST_HISTORY),
+    "min.cleanable.dirty.ratio": "0.2",
+}
 
 
 def part_key(query: str, number: int) -> str:
@@ -40,24 +48,60 @@ class CommitLog:
     """Belongs to one thread, except that `history` may be called from any."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """Raises log_unavailable."""
-        cluster.create_topic(COMMITS_TOPIC, partitions=1, config=_CONFIG)
+        """Raises log_unavailable, and invalid_setting if there is such a topic that cannot keep commits."""
+        cluster.ensure_compacted_topic(COMMITS_TOPIC, holds="the commits of queries")
+        found = cluster.topic_config(COMMITS_TOPIC)
+        if any(found.get(name) != value for name, value in _CONFIG.items()):
+            cluster.configure_topic(COMMITS_TOPIC, _CONFIG)
         self.cluster = cluster
         self._histories = read_histories(cluster)
+        # By query, of those that run.
+        self._statements: dict[str, str] = {}
+        # Why the newest commit under a key was not written.
+        self._unwritten: dict[str, str] = {}
         self._opened_at = time.monotonic()
-        self._writer = RecordWriter(cluster.bootstrap, timeout_seconds=_WRITE_SECONDS)
+        self._writer = RecordWriter(
+            cluster.bootstrap, timeout_seconds=_WRITE_SECONDS, largest_message=_LARGEST_HISTORY
+        )
 
     def age_seconds(self) -> float:
         """How long ago the log answered this process for the first time."""
         return time.monotonic() - self._opened_at
 
+    def begin(self, query: str, statement: str) -> None:
+        """The query of this statement runs from now on: what the log has of a former one does not count.
+
+        Raises log_unavailable.
+        """
+        self._statements[query] = statement
+        for key in self._keys_of(query):
+            if self._histories[key].statement != statement:
+                logger.info("The commits of %s are of a former statement, and do not count", key)
+                self.replace(key, History(statement=statement))
+
     def history(self, key: str) -> History:
-        return self._histories.get(key, History())
+        known = self._histories.get(key)
+        return known or History(statement=self._statements.get(_query_of(key), ""))
 
     def add(self, key: str, commit: Commit) -> None:
-        """Write it in the background."""
+        """Write it in the background; `unwritten` tells if that fails."""
         history = self._histories[key] = self.history(key).with_commit(commit)
-        self._writer.write_later(_record(key, history))
+        unwritten = self._unwritten
+
+        def written(error: str) -> None:
+            if error and key not in unwritten:
+                logger.warning("The commits of %s are not written to %s: %s", key, COMMITS_TOPIC, error)
+            if error:
+                unwritten[key] = error
+            else:
+                unwritten.pop(key, None)
+
+        self._writer.write_later(_record(key, history), written)
+
+    def unwritten(self, query: str) -> str:
+        """Why the newest commits of a query are not in the log; empty if they are, or are on their way."""
+        found = [error for key, error in list(self._unwritten.items()) if _query_of(key) == query]
+        return f"Topic `{COMMITS_TOPIC}`: {found[0]}" if found else ""
 
     def replace(self, key: str, history: History) -> None:
         """Write the history, and wait until the log has it. Raises log_unavailable."""
@@ -71,8 +115,9 @@ class CommitLog:
 
     def forget(self, query: str) -> None:
         """Remove the commits of a query that will not run again, and of its parts."""
-        for key in [known for known in self._histories if _query_of(known) == query]:
+        for key in self._keys_of(query):
             del self._histories[key]
+            self._unwritten.pop(key, None)
             self._writer.write_later(Outgoing(topic=COMMITS_TOPIC, key=key.encode(), value=None))
 
     def forget_all_but(self, queries: Iterable[str]) -> None:
@@ -82,6 +127,9 @@ class CommitLog:
 
     def close(self) -> None:
         self._writer.close()
+
+    def _keys_of(self, query: str) -> list[str]:
+        return [key for key in self._histories if _query_of(key) == query]
 
 
 def _record(key: str, history: History) -> Outgoing:
@@ -100,7 +148,10 @@ def read_histories(cluster: Cluster) -> dict[str, History]:
     reader = TopicReader(cluster.bootstrap, COMMITS_TOPIC, len(ends))
     try:
         for record in reader.until(ends):
-            values[(record.key() or b"").decode()] = record.value()
+            try:
+                values[(record.key() or b"").decode()] = record.value()
+            except UnicodeDecodeError:
+                logger.warning("A record of %s is of no query: its key is not UTF-8", COMMITS_TOPIC)
     finally:
         reader.close()
     histories = {}

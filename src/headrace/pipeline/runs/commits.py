@@ -29,8 +29,11 @@ from headrace.pipeline.catalogue.status import Gap
 Offsets = Mapping[str, Mapping[int, int]]
 
 _MOST_COMMITS: Final = 30
-# The newest commits, of which none is dropped.
-_DENSE: Final = 10
+# Commits of many partitions are large, so there are fewer of them. An offset takes about 20 bytes.
+_MOST_OFFSETS: Final = 40_000
+_FEWEST_COMMITS: Final = 3
+# Of the newest commits, so large a part is kept whole.
+_DENSE_PART: Final = 3
 _MOST_GAPS: Final = 20
 
 
@@ -49,12 +52,13 @@ class Commit:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """`start` is where the query began, or began again because no commit was usable; None: where its
-    statement says. Gaps have the newest last.
+    statement says. Gaps have the newest last. `statement` is the one that it belongs to (`StartPositions`).
     """
 
     commits: tuple[Commit, ...] = ()
     gaps: tuple[Gap, ...] = ()
     start: Commit | None = None
+    statement: str = ""
 
     @property
     def newest(self) -> Commit | None:
@@ -99,15 +103,26 @@ def _place(gap: Gap) -> tuple[str, int, int]:
 
 
 def _thinned(commits: tuple[Commit, ...]) -> tuple[Commit, ...]:
-    """Drop the commit whose neighbours are nearest to each other, measured by their age."""
-    if len(commits) <= _MOST_COMMITS:
-        return commits
+    """Drop commits whose neighbours are nearest to each other, measured by their age."""
+    most = max(_FEWEST_COMMITS, min(_MOST_COMMITS, _MOST_OFFSETS // max(1, _offset_count(commits[-1]))))
+    while len(commits) > most:
+        dropped = _dropped(commits, newest=max(_FEWEST_COMMITS - 1, most // _DENSE_PART))
+        commits = commits[:dropped] + commits[dropped + 1 :]
+    return commits
+
+
+def _dropped(commits: tuple[Commit, ...], *, newest: int) -> int:
+    """Never the oldest, nor one of the newest."""
     now = commits[-1].at
 
     def distance(number: int) -> float:
         before, after = commits[number - 1].at, commits[number + 1].at
-        return (after - before) / (now - before + 1)
+        # A clock can be set back.
+        return (after - before) / (max(now - before, 0) + 1)
 
-    # Never the oldest, nor one of the newest.
-    dropped = min(range(1, len(commits) - _DENSE), key=distance)
-    return commits[:dropped] + commits[dropped + 1 :]
+    return min(range(1, len(commits) - newest), key=distance)
+
+
+def _offset_count(commit: Commit) -> int:
+    offsets = (commit.positions, commit.sinks_from, commit.sinks_to)
+    return sum(len(of_topic) for each in offsets for of_topic in each.values())

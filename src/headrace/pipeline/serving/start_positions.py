@@ -7,6 +7,8 @@ writes come along, so that its runs never read what was in them before. Only ask
 
 from __future__ import annotations
 
+import uuid
+
 from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
 from headrace.lake.dead_letter_headers import dead_letter_topic
@@ -35,4 +37,5 @@ def start_positions(
     return StartPositions(
         sources={topics[name].topic_id: of(topics[name]) for name in sorted(streams) if name in topics},
         sinks={topics[name].topic_id: of(topics[name]) for name in sorted(written) if name in topics},
+        statement=uuid.uuid4().hex,
     )

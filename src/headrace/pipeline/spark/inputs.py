@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
@@ -159,7 +158,7 @@ class TopicInputs:
         if is_stateful(query.plan):
             return ()  # their results have no source coordinates
 
-        def find_out() -> bytes:
+        def find_out() -> tuple[TakenRange, ...]:
             taken = taken_under_former_ids(
                 self._query.settings.bootstrap,
                 query=query.name,
@@ -170,10 +169,9 @@ class TopicInputs:
                 logger.warning(
                     "Query %s skips records that it processed under a former id: %s", query.name, taken
                 )
-            return msgspec.json.encode(taken)
+            return taken
 
-        note = noted(Path(f"{self.checkpoint}.taken.json"), find_out)
-        return msgspec.json.decode(note, type=tuple[TakenRange, ...])
+        return noted(Path(f"{self.checkpoint}.taken.json"), find_out, tuple[TakenRange, ...])
 
 
 class ResumedInputs:

@@ -41,13 +41,15 @@ from headrace.pipeline.spark.running_query import RunningQuery
 from headrace.pipeline.spark.starting import Start
 from headrace.pipeline.spark.stateful.generations import KEPT_BATCHES
 from headrace.pipeline.spark.stateless_run import RunContext, first_offsets
-from headrace.pipeline.spark.steps.notes import EARLIEST, LATEST
+from headrace.pipeline.spark.steps.notes import EARLIEST, LATEST, write_note
 
 logger = logging.getLogger(__name__)
 
 # How long requests of a process that was killed, or of a producer that has given up, may wait in the sockets
 # of a log that answers.
 _SETTLE_SECONDS: Final = 1.0
+# Names the statement to which a folder of checkpoints belongs. Records of older versions have none.
+_STATEMENT_NOTE: Final = "statement"
 _STATE_SETTINGS: Final = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -125,6 +127,7 @@ class PlanQuery:
         topics = self._all(topics)
         former_error = self._handle.exception() if self._handle is not None else None
         self._schemas.learn(former_error)
+        self._forget_former_statement()
         session = self._spark.newSession()
         for name, value in _STATE_SETTINGS.items():
             session.conf.set(name, value)
@@ -160,8 +163,21 @@ class PlanQuery:
                 "pipeline_failed", f"Spark refuses the plan of query {self.name}: {first_line}"
             ) from error
         self._handle = running.handle
+        running.unwritten = lambda: self._commits.unwritten(self.name)
         running.outdated = lambda: self._schemas.outdated() or self._other_pace(running, pace)
         return running
+
+    def _forget_former_statement(self) -> None:
+        """A query that was terminated may have had the same id: nothing of it counts.
+
+        Raises log_unavailable.
+        """
+        statement = self.query.start.statement if self.query.start is not None else ""
+        note = self.query.folder / _STATEMENT_NOTE
+        if statement and not (note.is_file() and note.read_bytes() == statement.encode()):
+            shutil.rmtree(self.query.folder, ignore_errors=True)
+            write_note(note, statement.encode())
+        self._commits.begin(self.name, statement)
 
     def _other_pace(self, running: RunningQuery, pace: int) -> str:
         """Why the pace that it has does not suit it any longer; empty if it does."""

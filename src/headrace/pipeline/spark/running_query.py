@@ -53,6 +53,8 @@ class RunningQuery:
         self._problems: dict[int, str] = {}
         # Why it should be restarted although it runs; empty if it should not.
         self.outdated: Callable[[], str] = lambda: ""
+        # Why commits that it has made are not in the log; empty if they are.
+        self.unwritten: Callable[[], str] = lambda: ""
         self._between_batches = between_batches or nullcontext()
 
     def spark_plan(self) -> str:
@@ -69,7 +71,7 @@ class RunningQuery:
                     self._problems.pop(number, None)
             except HeadraceError as error:
                 self._problems[number] = str(error)
-        return next(iter(self._problems.values()), "")
+        return next(iter(self._problems.values()), "") or self.unwritten()
 
     def stop(self) -> None:
         with self._between_batches:
