@@ -23,6 +23,8 @@ from headrace.query.sql import LakeQuery
 from tests.ports import free_ports
 
 PATIENCE_SECONDS = 240.0
+# A restart after each kill, soon: that the pauses grow is shown by the tests of the supervisor.
+RESTARTS = RestartPolicy(first_delay=0.1, longest_delay=0.5)
 
 
 class Platform:
@@ -35,12 +37,25 @@ class Platform:
         self.console_url = f"http://{settings.host}:{settings.console_port}"
         self.statements_url = f"http://{settings.host}:{settings.statements_port}"
         self.registry_url = f"http://{settings.host}:{settings.registry_port}"
+        # One for all requests: certificates, which nothing here needs, take longer to load than an answer
+        # takes. Each request has a connection of its own, as the other end may have been killed meanwhile.
+        self.http = httpx.Client(
+            verify=False,
+            trust_env=False,
+            timeout=PATIENCE_SECONDS,
+            limits=httpx.Limits(max_keepalive_connections=0),
+        )
+        self._lake = LakeQuery(settings.lake_dir, time_limit_seconds=PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        self.http.close()
+        self._lake.close()
 
     def post(self, events: list[dict[str, str]] | dict[str, str]) -> httpx.Response:
-        return httpx.post(self.events_url, json=events, timeout=60, trust_env=False)
+        return self.http.post(self.events_url, json=events)
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:
-        return list(LakeQuery(self.settings.lake_dir).run(statement).rows)
+        return list(self._lake.run(statement).rows)
 
     def pid(self, process: str) -> int | None:
         return next(state.pid for state in self._supervisor.states() if state.name == process)
@@ -72,7 +87,7 @@ class Platform:
         return {str(user): int(str(rows)) for user, rows in self.sql(statement)}
 
     def flow(self) -> dict[str, Any]:
-        answer: dict[str, Any] = httpx.get(f"{self.console_url}/flow", timeout=30, trust_env=False).json()
+        answer: dict[str, Any] = self.http.get(f"{self.console_url}/flow").json()
         return answer
 
     def settled_flow(self) -> dict[str, Any]:
@@ -95,7 +110,7 @@ class Platform:
 
 @contextmanager
 def running_platform(
-    folder: Path, *, policy: RestartPolicy | None = None, **overrides: Any
+    folder: Path, *, policy: RestartPolicy = RESTARTS, **overrides: Any
 ) -> Iterator[Platform]:
     kafka_port, ingest_port, registry_port, statements_port, console_port = free_ports(5)
     settings = dataclasses.replace(
@@ -113,9 +128,11 @@ def running_platform(
     prepare(settings)
     supervisor = Supervisor(settings, policy=policy, whole=True)
     supervisor.start()
+    platform = Platform(settings, supervisor)
     try:
-        yield Platform(settings, supervisor)
+        yield platform
     finally:
+        platform.close()
         supervisor.stop()
 
 

@@ -72,7 +72,7 @@ def test_a_broken_event_is_repaired_and_arrives_as_a_good_one(platform: Platform
             timestamp=sent_at,
             headers=[("trace", b"t")],
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
     (entry,) = wait_for(lambda: entries(platform, f"{prefix}-1", 1), "the dead letter is there")
     assert entry["reason"] == "The value is not a JSON object."

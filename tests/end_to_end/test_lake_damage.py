@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -19,7 +18,7 @@ def _log(platform: Platform) -> DeltaLog:
 
 
 def _problem(platform: Platform) -> str:
-    answer = httpx.get(f"{platform.console_url}/health", timeout=30, trust_env=False).json()
+    answer = platform.http.get(f"{platform.console_url}/health").json()
     return " ".join(f"{each['problem']} {each['remedy']}" for each in answer["problems"])
 
 

@@ -6,7 +6,6 @@ import json
 import uuid
 from typing import Any
 
-import httpx
 from confluent_kafka import Consumer
 
 from tests.running_platform import Platform, event, new_prefix, wait_for
@@ -23,27 +22,18 @@ class Door:
 
     def __init__(self, platform: Platform) -> None:
         self._url = platform.statements_url
+        self._http = platform.http
         self.suffix = uuid.uuid4().hex[:8].upper()
 
     def execute(self, text: str) -> list[dict[str, Any]]:
-        answer = httpx.post(
-            f"{self._url}/ksql",
-            json={"ksql": text, "streamsProperties": EARLIEST},
-            timeout=60,
-            trust_env=False,
-        )
+        answer = self._http.post(f"{self._url}/ksql", json={"ksql": text, "streamsProperties": EARLIEST})
         assert answer.status_code == 200, answer.text
         found: list[dict[str, Any]] = answer.json()
         return found
 
     def rows(self, text: str) -> list[list[Any]]:
         """All rows of a query that ends."""
-        answer = httpx.post(
-            f"{self._url}/query-stream",
-            json={"sql": text, "properties": EARLIEST},
-            timeout=120,
-            trust_env=False,
-        )
+        answer = self._http.post(f"{self._url}/query-stream", json={"sql": text, "properties": EARLIEST})
         assert answer.status_code == 200, answer.text
         lines = [json.loads(line) for line in answer.text.splitlines() if line]
         return [line for line in lines[1:] if isinstance(line, list)]
@@ -99,7 +89,7 @@ def test_a_stream_becomes_avro_a_table_and_rows_as_they_come(platform: Platform)
     )
     assert created["commandStatus"]["queryId"].startswith(f"CSAS_{target}_")
     assert len(values_of(platform, target, len(users))) == len(users)
-    subjects = httpx.get(f"{platform.registry_url}/subjects", timeout=30, trust_env=False).json()
+    subjects = platform.http.get(f"{platform.registry_url}/subjects").json()
     assert f"{target}-value" in subjects
 
     door.execute(
@@ -111,7 +101,7 @@ def test_a_stream_becomes_avro_a_table_and_rows_as_they_come(platform: Platform)
         explain=lambda: str(door.rows(f"SELECT * FROM {table};")),
     )
     assert door.rows(f"SELECT N FROM {table} WHERE User_ID = '{prefix}-1';") == [[10]]
-    flow = httpx.get(f"{platform.console_url}/flow", timeout=30, trust_env=False).json()
+    flow = platform.flow()
     modes = {query["query"]: query["mode"] for query in flow["queries"]}
     for sink, expected in ((target, modes[created["commandStatus"]["queryId"]]), (table, "micro-batch")):
         plan, spark_plan = door.explained(sink)

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import duckdb
-import httpx
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
@@ -78,7 +77,7 @@ def test_sql_answers_on_the_command_line_and_over_http(platform: Platform) -> No
     question = (
         f"SELECT EVENT_TYPE, count(*) AS n FROM events WHERE USER_ID LIKE '{prefix}-%' GROUP BY 1 ORDER BY 1"
     )
-    answer = httpx.post(f"{platform.console_url}/sql", json={"query": question}, trust_env=False).json()
+    answer = platform.http.post(f"{platform.console_url}/sql", json={"query": question}).json()
     assert answer["columns"] == ["EVENT_TYPE", "n"]
     assert answer["rows"] == [["T0", 3], ["T1", 3]]
     command = [str(Path(sys.executable).with_name("headrace")), "sql", question, "--format", "json"]
@@ -133,7 +132,7 @@ def test_flow_and_latency_are_reported(platform: Platform) -> None:
         "dead_letters": 0,
         "lake": 10,
     }
-    latency = httpx.get(f"{platform.console_url}/latency", trust_env=False).json()
+    latency = platform.http.get(f"{platform.console_url}/latency").json()
     for name in ("latency_ms", "avro_latency_ms"):
         assert 0 < latency[name]["p50"] <= latency[name]["p90"] <= latency[name]["p99"]
 
@@ -167,7 +166,7 @@ def _consumer(platform: Platform) -> Consumer:
 def _read(platform: Platform, topic: str, partition: int, offset: int):  # type: ignore[no-untyped-def]
     consumer = _consumer(platform)
     consumer.assign([TopicPartition(topic, partition, offset)])
-    message = consumer.poll(30)
+    message = consumer.poll(120)
     consumer.close()
     assert message is not None
     assert (message.error(), message.offset()) == (None, offset)
@@ -183,7 +182,7 @@ def _all(platform: Platform, topic: str) -> list:  # type: ignore[type-arg]
         consumer.assign([TopicPartition(topic, partition, 0)])
         wanted = end
         while wanted > 0:
-            batch = consumer.consume(min(wanted, 1000), timeout=30)
+            batch = consumer.consume(min(wanted, 1000), timeout=120)
             assert batch
             messages += batch
             wanted -= len(batch)

@@ -53,6 +53,7 @@ class Machine(Platform):
         self._supervisor.start()
 
     def stop(self) -> None:
+        self.close()
         self._supervisor.stop()
         self._broker.end()
 
