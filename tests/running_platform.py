@@ -43,7 +43,7 @@ class Platform:
             verify=False,
             trust_env=False,
             timeout=PATIENCE_SECONDS,
-            limits=httpx.Limits(max_keepalive_connections=0),
+            headers={"connection": "close"},
         )
         self._lake = LakeQuery(settings.lake_dir, time_limit_seconds=PATIENCE_SECONDS)
 
