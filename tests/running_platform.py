@@ -45,6 +45,7 @@ class Platform:
             timeout=PATIENCE_SECONDS,
             headers={"connection": "close"},
         )
+        self._killed: set[int] = set()
         self._lake = LakeQuery(settings.lake_dir, time_limit_seconds=PATIENCE_SECONDS)
 
     def close(self) -> None:
@@ -62,9 +63,16 @@ class Platform:
 
     def kill(self, process: str) -> int:
         """SIGKILL the process, once it runs; gives the pid that it had."""
-        pid = wait_for(lambda: self.pid(process) if self._is_running(process) else None, f"{process} runs")
-        os.kill(pid, signal.SIGKILL)
-        return pid
+
+        def running() -> int | None:
+            pid = self.pid(process)
+            # The supervisor may not have noticed the last kill yet.
+            return pid if self._is_running(process) and pid not in self._killed else None
+
+        killed: int = wait_for(running, f"{process} runs")
+        os.kill(killed, signal.SIGKILL)
+        self._killed.add(killed)
+        return killed
 
     def wait_restarted(self, process: str, *, after: int) -> None:
         wait_for(
