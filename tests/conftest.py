@@ -16,6 +16,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from headrace.core import settings
+from headrace.engines import apache_kafka
 from headrace.engines.apache_kafka import ApacheKafka
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import JavaRuntime, find_java
@@ -34,10 +35,11 @@ _TOGETHER = "tests/end_to_end/"
 _COMPUTE = ("tests/acceptance/", "tests/pipeline/")
 _WAIT = ("tests/engines/", "tests/conformance/", "tests/load/", "tests/broker/test_", "tests/assembly/")
 _STATEMENT_CASES = "tests/pipeline/test_statement_cases.py::"
-# Tests give Spark little data and end it soon: the JVM's second compiler would take a third of the processor
-# time and never pay for itself.
-# Without it, the JVM also has only a fifth of the space for compiled code, and it ends when that is full.
-_SPARK_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+# Tests give Spark and Kafka little data and end them soon: the JVM's second compiler would take a third of
+# the processor time and never pay for itself.
+_FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+# Without it, the JVM also has only a fifth of the space for compiled code, and Spark ends when that is full.
+_SPARK_JVM = f"{_FIRST_COMPILER} -XX:ReservedCodeCacheSize=240m"
 
 
 def pytest_configure() -> None:
@@ -45,6 +47,7 @@ def pytest_configure() -> None:
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     os.environ["SPARK_SUBMIT_OPTS"] = _SPARK_JVM
+    apache_kafka.JVM_FLAGS = (*apache_kafka.JVM_FLAGS, _FIRST_COMPILER)
 
 
 @pytest.hookimpl(optionalhook=True)
