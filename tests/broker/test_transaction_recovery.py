@@ -114,7 +114,7 @@ def test_an_open_transaction_runs_out_of_time(tmp_path: Path, fsync: FsyncPolicy
     """Its timer goes on where it was, whoever was killed meanwhile."""
     with served(tmp_path, fsync) as broker:
         broker.create(TOPIC)
-        client = begun(broker, timeout_ms=1_000)
+        client = begun(broker, timeout_ms=2_000)
         assert client.send(TOPIC) == "none"
         broker.kill()
     with served(tmp_path, fsync) as broker:
