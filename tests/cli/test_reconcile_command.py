@@ -94,7 +94,7 @@ def test_the_exit_code_tells_whether_all_is_there_once(
             yield from findings
 
     monkeypatch.setattr(reconcile, "Reconciliation", Found)
-    run = functools.partial(reconcile.run_reconcile, Settings(), is_full=True)
+    run = functools.partial(reconcile.run_reconcile, Settings(), is_full=True, with_repair=False)
     assert run(as_json=True) == code
     assert capsys.readouterr().out.count('"query"') == len(findings)
     assert run(as_json=False) == code

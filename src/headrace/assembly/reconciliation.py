@@ -1,28 +1,38 @@
 """`headrace reconcile`: finds the hops of a platform and what was recorded about them, and compares.
 
-Needs the log and, for tables, the lake's files; the platform may be running or not.
+Needs the log and, for tables, the lake's files; the platform may be running or not. A repair is asked of the
+pipeline process, the only writer of derived topics and tables (`pipeline/catalogue/repairs.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from headrace.client.cluster import Cluster
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
+from headrace.lake.dead_letter_headers import dead_letter_topic
 from headrace.lake.delta_log import DeltaLog
 from headrace.lake.layout import TableLayout
 from headrace.lake.positions import Reached
 from headrace.lake.resuming import history
 from headrace.pipeline import marketplace
 from headrace.pipeline.catalogue.catalogue import Catalogue
+from headrace.pipeline.catalogue.repairs import Repair, RepairLog
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.rules.planning import plan_again
 from headrace.pipeline.runs.commit_log import read_histories
-from headrace.reconcile.findings import Basis, Finding
+from headrace.reconcile.findings import Basis, Finding, stretches
 from headrace.reconcile.hops import QueryHop, hop_of, lake_hop_of
 from headrace.reconcile.reconciling import Reconciler, Recorded
 from headrace.reconcile.recorded import Offsets
+
+# A repair starts Spark jobs, and waits for the lake's current batch.
+_REPAIR_SECONDS: Final = 300.0
+# So many missing stretches in one wish: a record of the log holds at most a megabyte.
+_STRETCHES_AT_ONCE: Final = 10_000
 
 
 class Reconciliation:
@@ -34,6 +44,8 @@ class Reconciliation:
         self._cluster = Cluster(settings.bootstrap)
         self._catalogue = _catalogue(settings)
         self._lake = marketplace.lake_plan(settings)
+        # Before anything is compared: what is repaired later lies from here on.
+        self._sinks_from = self._ends()
 
     def run(self, *, is_full: bool) -> Iterator[Finding]:
         """A finding for each query and each table. Raises HeadraceError if something cannot be read."""
@@ -53,6 +65,47 @@ class Reconciliation:
                 )
         reconciler = Reconciler(self._cluster, self._settings.lake_dir, recorded)
         yield from reconciler.run(hops, [lake_hop_of(self._lake)], is_full=is_full)
+
+    def repair(self, findings: Sequence[Finding]) -> list[Repair]:
+        """Have what is missing read again, and rows that are double removed; the answers.
+
+        Raises log_unavailable if the pipeline process does not answer.
+        """
+        topics = self._cluster.lookup(sorted({finding.source for finding in findings}))
+        log = RepairLog(self._cluster)
+        try:
+            asked: list[Repair] = []
+            for finding in findings:
+                doubles = tuple(double.id for double in finding.doubles if not double.places)
+                missing = stretches(finding.missing)
+                for start in range(0, max(len(missing), len(doubles)), _STRETCHES_AT_ONCE):
+                    asked.append(
+                        Repair(
+                            id=uuid.uuid4().hex,
+                            query=finding.query,
+                            topic_id=topics[finding.source].topic_id,
+                            stretches=tuple(missing[start : start + _STRETCHES_AT_ONCE]),
+                            doubles=doubles[start : start + _STRETCHES_AT_ONCE],
+                            sinks_from=self._sinks_from,
+                        )
+                    )
+            for repair in asked:
+                log.write(repair)
+            answers = log.wait_for(asked, _REPAIR_SECONDS)
+            log.forget(answers)
+            return answers
+        finally:
+            log.close()
+
+    def _ends(self) -> dict[str, dict[int, int]]:
+        """Of the topics that queries write, dead letters included."""
+        sources = self._catalogue.sources.values()
+        sinks = {name for each in sources for name in (each.topic, dead_letter_topic(each.topic))}
+        ends: dict[str, dict[int, int]] = {}
+        topics = self._cluster.lookup(sorted(sinks))
+        for (name, partition), end in self._cluster.latest(topics.values()).items():
+            ends.setdefault(topics[name].topic_id, {})[partition] = end
+        return ends
 
 
 def _catalogue(settings: Settings) -> Catalogue:

@@ -123,12 +123,15 @@ def reconcile(
     full: Annotated[
         bool, typer.Option("--full", help="Compare every record, whatever the counts say.")
     ] = False,
+    with_repair: Annotated[
+        bool, typer.Option("--repair", help="Read what is missing again; remove double rows.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Compare what was accepted with what came out. Exit code: 0 all there once, 1 missing or double."""
     from headrace.cli.reconcile import run_reconcile  # noqa: PLC0415 - for a quick --help
 
-    raise typer.Exit(run_reconcile(settings, is_full=full, as_json=as_json))
+    raise typer.Exit(run_reconcile(settings, is_full=full, as_json=as_json, with_repair=with_repair))
 
 
 @app.command()

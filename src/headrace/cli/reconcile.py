@@ -20,10 +20,16 @@ _MOST_NAMED: Final = 20
 _COLUMNS: Final = ("partition", "offsets", "accepted", "written", "dead letters")
 
 
-def run_reconcile(settings: Settings, *, is_full: bool, as_json: bool) -> int:
-    """Print each finding; 1 if anything is missing or double."""
+def run_reconcile(settings: Settings, *, is_full: bool, as_json: bool, with_repair: bool) -> int:
+    """Print each finding; 1 if anything is missing or double, and is still so after a repair."""
     console = Console(quiet=as_json)
-    findings = _compared(Reconciliation(settings), console, is_full=is_full)
+    reconciliation = Reconciliation(settings)
+    findings = _compared(reconciliation, console, is_full=is_full)
+    if with_repair and not all(finding.is_clean for finding in findings):
+        for answer in reconciliation.repair(findings):
+            what = f"{answer.changed} repaired" if answer.state == "DONE" else f"failed: {answer.message}"
+            console.print(f"[bold]{answer.query}[/bold]: {what}", soft_wrap=True)
+        findings = _compared(Reconciliation(settings), console, is_full=is_full)
     if as_json:
         # Not with rich, which would wrap it.
         print(json.dumps([as_content(finding) for finding in findings]))

@@ -8,6 +8,7 @@ import logging
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 from headrace.assembly.announcements import announce
 from headrace.assembly.processes.pipeline_pulse import Pulse
@@ -19,6 +20,7 @@ from headrace.java.runtime import find_java
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline import marketplace
 from headrace.pipeline.catalogue.push_wishes import PushWishes
+from headrace.pipeline.catalogue.repairs import RepairLog
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.catalogue.status import StatusLog
 from headrace.pipeline.runs.commit_log import CommitLog
@@ -27,6 +29,7 @@ from headrace.pipeline.spark.lake_start import make_table
 from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.progress import ProgressWatch
 from headrace.pipeline.spark.registry_client import RegistryClient
+from headrace.pipeline.spark.repairing import Repairs
 from headrace.pipeline.spark.session import ask_jvm, create_session
 from headrace.pipeline.spark.statement_runner import StatementRunner
 from headrace.pipeline.spark.warm_up import warm_up
@@ -99,6 +102,22 @@ def run(settings: Settings) -> int:
         on_plan=statuses.write_plan,
         on_gone=statuses.forget,
     )
+    asked = RepairLog(cluster)
+    repairs = Repairs(
+        spark,
+        settings,
+        cluster=cluster,
+        commits=commits,
+        registry=registry,
+        catalogue=lambda: log.catalogue,
+        lake=lake,
+        pause_lake=filling.stop,
+    )
+
+    def repairing() -> None:
+        for repair in asked.asked():
+            asked.write(repairs.carry_out(repair))
+
     progress = ProgressWatch(
         cluster,
         on_progress=lambda query, found: statuses.write_progress(query, found, at=_wall_clock_ms()),
@@ -108,8 +127,18 @@ def run(settings: Settings) -> int:
     )
     try:
         with Pulse(settings, "pipeline", ask_jvm=lambda: ask_jvm(spark)) as pulse:
-            _keep(settings, cluster, filling, runner, stopping, progress=progress, pulse=pulse)
+            _keep(
+                settings,
+                cluster,
+                filling,
+                runner,
+                stopping,
+                progress=progress,
+                repairing=repairing,
+                pulse=pulse,
+            )
     finally:
+        asked.close()
         runner.stop()
         filling.stop()
         wishes.close()
@@ -130,6 +159,7 @@ def _keep(
     stopping: threading.Event,
     *,
     progress: ProgressWatch,
+    repairing: Callable[[], None],
     pulse: Pulse,
 ) -> None:
     announced = ""
@@ -142,6 +172,7 @@ def _keep(
                 keeper.tick(topics, time.monotonic())
                 pulse.turned()
             progress.look(keepers, topics, time.monotonic())
+            repairing()
         except HeadraceError as error:
             if error.code != "log_unavailable":
                 raise

@@ -7,6 +7,7 @@ of its own, which Spark needs while it runs and nobody afterwards.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
@@ -27,6 +28,7 @@ from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.plan import reads_of
 from headrace.pipeline.spark.inputs import ResumedInputs, TopicInputs
+from headrace.pipeline.spark.lake_bounds import bounds_of_rows
 from headrace.pipeline.spark.lake_dead_letters import LakeDeadLetters, LetterTopic
 from headrace.pipeline.spark.lake_partitions import PartitionPolicy
 from headrace.pipeline.spark.lake_rows import lake_rows
@@ -73,7 +75,7 @@ def start_into_lake(
     """Start the query. `client_id` is for the producers of its dead letters."""
     hold_writer_lock(inputs.session, table.path.parent / f".{table.name}.writer")
     try:
-        prepared = _prepared(query, inputs, table, context=context, client_id=client_id)
+        prepared = prepare(query, inputs, table, context=context, client_id=client_id)
     except OSError as error:
         raise HeadraceError("storage_failed", f"Table {table.name} cannot be opened: {error}.") from error
     # Held while a batch is written, so that stopping the query never interrupts a commit.
@@ -132,9 +134,16 @@ class _WithFailures:
         return self._failures[0] if failed is not None and self._failures else failed
 
 
-def _prepared(
-    query: PlannedQuery, inputs: TopicInputs, table: TableLayout, *, context: RunContext, client_id: str
+def prepare(
+    query: PlannedQuery,
+    inputs: TopicInputs,
+    table: TableLayout,
+    *,
+    context: RunContext,
+    client_id: str,
+    looks_up_everything: bool = False,
 ) -> Prepared:
+    """`looks_up_everything`: also rows that the table's commits know to be new, as a repair needs it."""
     topic = _topic_of(query, inputs)
     letters = inputs.topics[query.dead_letter_topics[topic.name]]
     asked = AskedTopic(context.cluster, topic)
@@ -145,6 +154,9 @@ def _prepared(
         dead_letters=AskedTopic(context.cluster, letters),
         data_dir=query.settings.data_dir,
     )
+    if looks_up_everything:
+        rows = bounds_of_rows(inputs.session, table.path)
+        start = dataclasses.replace(start, progress=start.progress.bounded(rows))
     gaps = gaps_before(topic, asked.starts, start.progress, now=time.time_ns() // 1_000_000)
     refuse_gaps(context, gaps)
     letter_topic = LetterTopic(
