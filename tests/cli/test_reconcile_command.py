@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from rich.console import Console
 
 from headrace.cli import reconcile
 from headrace.core.settings import Settings
+from headrace.pipeline.catalogue.repairs import Repair
 from headrace.reconcile.findings import Basis, Double, Finding, PartitionCounts
 
 CLEAN = Finding(
@@ -98,3 +99,32 @@ def test_the_exit_code_tells_whether_all_is_there_once(
     assert run(as_json=True) == code
     assert capsys.readouterr().out.count('"query"') == len(findings)
     assert run(as_json=False) == code
+
+
+def test_a_repair_is_told_and_everything_is_compared_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Sequence[Finding]] = []
+    failed = Repair(id="2", query=WRONG.query, topic_id="t", state="FAILED", message="It keeps state.")
+    part = Repair(id="1", query=WRONG.query, topic_id="t", state="DONE", changed=2, message="1 expired")
+
+    class Found:
+        def __init__(self, _settings: Settings) -> None: ...
+
+        def run(self, *, is_full: bool) -> Iterator[Finding]:  # noqa: ARG002 - of the interface
+            yield CLEAN if asked else WRONG
+
+        def repair(self, findings: Sequence[Finding]) -> list[Repair]:
+            asked.append(findings)
+            return [part, failed]
+
+    monkeypatch.setattr(reconcile, "Reconciliation", Found)
+    run = functools.partial(reconcile.run_reconcile, Settings(), is_full=False, with_repair=True)
+    assert run(as_json=False) == 0, "what counts is what was found afterwards"
+    assert asked == [[WRONG]]
+    text = capsys.readouterr().out
+    assert "2 repaired (1 expired)" in text
+    assert "not repaired: It keeps state." in text
+    assert run(as_json=True) == 0
+    assert len(asked) == 1, "what is right is not repaired"
+    assert '"repairs": []' in capsys.readouterr().out

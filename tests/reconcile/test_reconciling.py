@@ -16,8 +16,9 @@ from headrace.client.cluster import Cluster
 from headrace.lake import layout
 from headrace.lake.coordinates import SOURCE_HEADER
 from headrace.lake.dead_letter_headers import QUERY_HEADER, READ_FROM_HEADER
+from headrace.pipeline.runs.stretches import joined
 from headrace.reconcile import fingerprints, lake_hops, query_hops, tables, topics
-from headrace.reconcile.findings import Basis, Finding, stretches
+from headrace.reconcile.findings import Basis, Finding
 from headrace.reconcile.hops import LakeHop, QueryHop, Relation
 from headrace.reconcile.reconciling import Reconciler, Recorded
 from headrace.testing import EmbeddedBroker
@@ -195,7 +196,7 @@ def test_what_is_missing_or_double_in_the_topic_is_named(way: Way, with_lake: bo
     way.rows += [(QUERY, way.id(way.source), *place, 0, 0, 1000) for place in again]
     way.commit()
     finding = way.reconcile(with_lake=with_lake, is_full=not with_lake)[QUERY]
-    assert stretches(finding.missing) == [(0, 5, 6), (1, 39, 39)]
+    assert joined(finding.missing) == [(0, 5, 6), (1, 39, 39)]
     assert {double.id.split("/", 2)[2] for double in finding.doubles} == {"0/12/0", "0/27/0", "1/0/0"}
     assert all(double.times == len(double.places) == 2 for double in finding.doubles)
     assert finding.basis is Basis.IDENTITIES

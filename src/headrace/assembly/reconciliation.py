@@ -6,6 +6,7 @@ pipeline process, the only writer of derived topics and tables (`pipeline/catalo
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -24,15 +25,16 @@ from headrace.pipeline.catalogue.repairs import Repair, RepairLog
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.rules.planning import plan_again
 from headrace.pipeline.runs.commit_log import read_histories
-from headrace.reconcile.findings import Basis, Finding, stretches
+from headrace.pipeline.runs.stretches import joined, portions
+from headrace.reconcile.findings import Basis, Finding
 from headrace.reconcile.hops import QueryHop, hop_of, lake_hop_of
 from headrace.reconcile.reconciling import Reconciler, Recorded
 from headrace.reconcile.recorded import Offsets
 
-# A repair starts Spark jobs, and waits for the lake's current batch.
-_REPAIR_SECONDS: Final = 300.0
-# So many missing stretches in one wish: a record of the log holds at most a megabyte.
-_STRETCHES_AT_ONCE: Final = 10_000
+# The pipeline process begins with a repair between two rounds of its queries, which may start meanwhile.
+_REPAIR_SECONDS: Final = 180.0
+# So many double rows in one wish: a record of the log holds at most a megabyte.
+_DOUBLES_AT_ONCE: Final = 2_000
 
 
 class Reconciliation:
@@ -69,33 +71,43 @@ class Reconciliation:
     def repair(self, findings: Sequence[Finding]) -> list[Repair]:
         """Have what is missing read again, and rows that are double removed; the answers.
 
-        Raises log_unavailable if the pipeline process does not answer.
+        Raises not_running if the pipeline process does not answer; then nothing more is done about them.
         """
-        topics = self._cluster.lookup(sorted({finding.source for finding in findings}))
+        asked = [repair for finding in findings for repair in self._wishes(finding)]
         log = RepairLog(self._cluster)
         try:
-            asked: list[Repair] = []
-            for finding in findings:
-                doubles = tuple(double.id for double in finding.doubles if not double.places)
-                missing = stretches(finding.missing)
-                for start in range(0, max(len(missing), len(doubles)), _STRETCHES_AT_ONCE):
-                    asked.append(
-                        Repair(
-                            id=uuid.uuid4().hex,
-                            query=finding.query,
-                            topic_id=topics[finding.source].topic_id,
-                            stretches=tuple(missing[start : start + _STRETCHES_AT_ONCE]),
-                            doubles=doubles[start : start + _STRETCHES_AT_ONCE],
-                            sinks_from=self._sinks_from,
-                        )
-                    )
-            for repair in asked:
-                log.write(repair)
-            answers = log.wait_for(asked, _REPAIR_SECONDS)
-            log.forget(answers)
-            return answers
+            try:
+                for repair in asked:
+                    log.write(repair)
+                return log.wait_for(asked, _REPAIR_SECONDS)
+            finally:
+                log.forget(asked)
         finally:
             log.close()
+
+    def _wishes(self, finding: Finding) -> Iterator[Repair]:
+        # Records that are double in a topic stay: they have places.
+        doubles = [double.id for double in finding.doubles if not double.places]
+        if not finding.missing and not doubles:
+            return
+        names = (finding.source, finding.sink, dead_letter_topic(finding.source))
+        topics = self._cluster.lookup(names)
+        if finding.source not in topics:
+            # Deleted since it was compared.
+            return
+        source = topics[finding.source].topic_id
+        sinks = {each.topic_id for each in topics.values()} - {source}
+        wish = Repair(
+            id="",
+            query=finding.query,
+            topic_id=source,
+            sinks_from={each: ends for each, ends in self._sinks_from.items() if each in sinks},
+        )
+        for some in portions(joined(finding.missing)):
+            yield dataclasses.replace(wish, id=uuid.uuid4().hex, stretches=some)
+        for start in range(0, len(doubles), _DOUBLES_AT_ONCE):
+            some_rows = tuple(doubles[start : start + _DOUBLES_AT_ONCE])
+            yield dataclasses.replace(wish, id=uuid.uuid4().hex, doubles=some_rows)
 
     def _ends(self) -> dict[str, dict[int, int]]:
         """Of the topics that queries write, dead letters included."""

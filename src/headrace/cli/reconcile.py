@@ -11,7 +11,9 @@ from rich.table import Table
 
 from headrace.assembly.reconciliation import Reconciliation
 from headrace.core.settings import Settings
-from headrace.reconcile.findings import Finding, PartitionCounts, stretches
+from headrace.pipeline.catalogue.repairs import Repair
+from headrace.pipeline.runs.stretches import joined
+from headrace.reconcile.findings import Finding, PartitionCounts
 
 EXIT_CLEAN: Final = 0
 EXIT_DIFFERENT: Final = 1
@@ -25,14 +27,26 @@ def run_reconcile(settings: Settings, *, is_full: bool, as_json: bool, with_repa
     console = Console(quiet=as_json)
     reconciliation = Reconciliation(settings)
     findings = _compared(reconciliation, console, is_full=is_full)
+    answers: list[Repair] = []
     if with_repair and not all(finding.is_clean for finding in findings):
-        for answer in reconciliation.repair(findings):
-            what = f"{answer.changed} repaired" if answer.state == "DONE" else f"failed: {answer.message}"
-            console.print(f"[bold]{answer.query}[/bold]: {what}", soft_wrap=True)
+        answers = reconciliation.repair(findings)
+        for answer in answers:
+            console.print(f"[bold]{answer.query}[/bold]: {repaired(answer)}", soft_wrap=True)
         findings = _compared(Reconciliation(settings), console, is_full=is_full)
     if as_json:
+        repairs = {
+            finding.query: [repaired(answer) for answer in answers if answer.query == finding.query]
+            for finding in findings
+        }
         # Not with rich, which would wrap it.
-        print(json.dumps([as_content(finding) for finding in findings]))
+        print(
+            json.dumps(
+                [
+                    as_content(finding) | ({"repairs": repairs[finding.query]} if with_repair else {})
+                    for finding in findings
+                ]
+            )
+        )
     return EXIT_CLEAN if all(finding.is_clean for finding in findings) else EXIT_DIFFERENT
 
 
@@ -43,6 +57,12 @@ def _compared(reconciliation: Reconciliation, console: Console, *, is_full: bool
         print_finding(console, finding)
     console.print(summary(findings), soft_wrap=True)
     return findings
+
+
+def repaired(answer: Repair) -> str:
+    if answer.state == "FAILED":
+        return f"not repaired: {answer.message}"
+    return f"{answer.changed} repaired" + (f" ({answer.message})" if answer.message else "")
 
 
 def summary(findings: Sequence[Finding]) -> str:
@@ -90,7 +110,7 @@ def missing_places(finding: Finding) -> list[str]:
     """The missing records: topic, partition, and the first and last offset of each stretch."""
     return [
         f"{finding.source} {partition}:{first}" + (f"-{last}" if last > first else "")
-        for partition, first, last in stretches(finding.missing)
+        for partition, first, last in joined(finding.missing)
     ]
 
 
@@ -116,7 +136,7 @@ def as_content(finding: Finding) -> dict[str, object]:
         ],
         "missing": [
             {"partition": partition, "first": first, "last": last}
-            for partition, first, last in stretches(finding.missing)
+            for partition, first, last in joined(finding.missing)
         ],
         "doubles": [
             {"id": double.id, "times": double.times, "places": list(double.places)}

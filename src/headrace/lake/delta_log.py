@@ -148,10 +148,7 @@ class DeltaLog:
 
     def add_commit(self, version: int, info: Mapping[str, Any], adds: Sequence[str]) -> None:
         """Commit these `add` actions, given as JSON. Raises FileExistsError if the version exists already."""
-        files = [self._local(json.loads(text)["add"]["path"]) for text in adds]
-        folders = {folder for file in files for folder in file.parents if folder.is_relative_to(self._table)}
-        _sync_all(files)
-        _sync_all(folders)
+        self._sync_files(json.loads(text)["add"]["path"] for text in adds)
         lines = [json.dumps({"commitInfo": info}, separators=(",", ":")), *adds]
         unfinished = self.folder / f".{version:020d}.json.unfinished"
         with unfinished.open("wb") as file:
@@ -165,9 +162,16 @@ class DeltaLog:
         _sync(self.folder)
 
     def sync_commit(self, version: int) -> None:
-        """Sync a commit that Delta wrote, and the folders above it."""
+        """Sync a commit that Delta wrote, its data files, and the folders above them."""
+        self._sync_files(action["add"]["path"] for action in self.actions(version) if "add" in action)
         for path in (self.commit_file(version), self.folder, self._table, self._table.parent):
             _sync(path)
+
+    def _sync_files(self, paths: Iterable[str]) -> None:
+        files = [self._local(path) for path in paths]
+        folders = {folder for file in files for folder in file.parents if folder.is_relative_to(self._table)}
+        _sync_all(files)
+        _sync_all(folders)
 
     def _damaged(self, path: str, version: int, size: int) -> Damage | None:
         file = self._local(path)

@@ -6,7 +6,6 @@ lake. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -74,14 +73,3 @@ class Finding:
     @property
     def is_clean(self) -> bool:
         return not self.missing and not self.doubles
-
-
-def stretches(places: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """(partition, offset) as stretches: partition, first offset, last offset."""
-    found: list[tuple[int, int, int]] = []
-    for partition, offset in sorted(set(places)):
-        if found and found[-1][0] == partition and found[-1][2] == offset - 1:
-            found[-1] = (partition, found[-1][1], offset)
-        else:
-            found.append((partition, offset, offset))
-    return found

@@ -6,23 +6,32 @@ import dataclasses
 from collections import Counter
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from headrace.client.reading import records_between
+from headrace.client.reading import Record, records_between
 from headrace.lake.coordinates import SOURCE_HEADER, SourceCoordinates
+from headrace.lake.dead_letter_headers import QUERY_HEADER
+from headrace.lake.delta_log import DeltaLog
+from headrace.lake.positions import Progress, Reached
+from headrace.lake.resuming import history
 from headrace.pipeline import marketplace
 from headrace.pipeline.catalogue.catalogue import Catalogue, PersistentQuery, QueryKind
-from headrace.pipeline.catalogue.repairs import Repair, RepairLog
+from headrace.pipeline.catalogue.repairs import Repair
 from headrace.pipeline.rules.planning import plan_source
+from headrace.pipeline.runs.commits import Commit, History
+from headrace.pipeline.spark.lake_start import make_table
 from headrace.pipeline.spark.repairing import Repairs
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateSource
 from tests.pipeline.plans.harness import Plans
 
 QUERY = "CSAS_EVENTS_AVRO_1"
+COUNT = "CTAS_N_2"
 
 
 def example(events: str) -> Catalogue:
-    """The catalogue after the example's statements."""
+    """The catalogue after the example's statements, and a count."""
     texts = parse(marketplace.statements(events))
     (made,) = (each for each in texts if isinstance(each.statement, CreateSource))
     assert isinstance(made.statement, CreateSource)
@@ -35,17 +44,29 @@ def example(events: str) -> Catalogue:
         sources=(source.name,),
         statement=texts[-1].text.replace("${events_topic}", events),
     )
-    return Catalogue(sources={source.name: source, sink.name: sink}, queries={QUERY: query})
+    count = PersistentQuery(
+        id=COUNT,
+        kind=QueryKind.CREATE_TABLE,
+        sink="N",
+        sources=(source.name,),
+        statement=f"CREATE TABLE N AS SELECT user_id, COUNT(*) AS n FROM {source.name} GROUP BY user_id;",
+    )
+    sources = {source.name: source, sink.name: sink}
+    return Catalogue(sources=sources, queries={QUERY: query, COUNT: count})
 
 
 class Way:
-    """Events, the topics and the table behind them, and nothing that runs."""
+    """Events, the topics and the table behind them, and nothing that runs.
+
+    The query has passed all 20 events, and written nothing.
+    """
 
     def __init__(self, plans: Plans) -> None:
         self.plans = plans
         self.events = plans.topic("events", partitions=2)
         self.avro, self.letters = f"{self.events}_avro", f"{self.events}_dlq"
-        for name in (self.avro, self.letters, f"{self.avro}_dlq"):
+        self.lake_letters = f"{self.avro}_dlq"
+        for name in (self.avro, self.letters, self.lake_letters):
             plans.cluster.create_topic(name, partitions=1)
         self.settings = dataclasses.replace(plans.settings, events_topic=self.events)
         self.lake = marketplace.lake_plan(self.settings)
@@ -68,19 +89,71 @@ class Way:
     def id(self, topic: str) -> str:
         return self.plans.cluster.lookup([topic])[topic].topic_id
 
+    def passed(self, positions: dict[int, int]) -> None:
+        """The query has committed that it has read its source up to there."""
+        commit = Commit(
+            at=1,
+            positions={self.id(self.events): positions},
+            sinks_from={},
+            sinks_to={self.id(self.avro): {0: 0}},
+        )
+        self.plans.commits.replace(QUERY, History(commits=(commit,)))
+
+    def table_passed(self, position: int) -> None:
+        """The table says that it has read the Avro topic up to there."""
+        assert self.lake.lake_table is not None
+        make_table(self.plans.spark, self.lake.lake_table, data_dir=self.settings.data_dir)
+        log = DeltaLog(self.lake.lake_table.path)
+        progress = Progress(positions=Reached(topic_id=self.id(self.avro), offsets={0: position}))
+        info = {"operation": "WRITE", "operationParameters": {"mode": "Append"}}
+        log.add_commit(log.newest_version() + 1, {**info, "userMetadata": progress.as_metadata()}, [])
+
+    def table_position(self) -> int:
+        assert self.lake.lake_table is not None
+        return next(history(DeltaLog(self.lake.lake_table.path))).progress.positions.offsets[0]
+
     def missing(self, *stretches: tuple[int, int, int]) -> Repair:
-        ends = {self.id(name): self.plans.cluster.end_offsets(name) for name in (self.avro, self.letters)}
+        """A wish for records that the query is to derive."""
+        topics = (self.avro, self.letters)
         return Repair(
-            id="1", query=QUERY, topic_id=self.id(self.events), stretches=stretches, sinks_from=ends
+            id="1",
+            query=QUERY,
+            topic_id=self.id(self.events),
+            stretches=stretches,
+            sinks_from={self.id(name): self.plans.cluster.end_offsets(name) for name in topics},
         )
 
-    def sources(self, topic: str) -> Counter[str]:
-        """Partition and offset of the events that a derived topic has records of."""
+    def missing_rows(self, *stretches: tuple[int, int, int]) -> Repair:
+        """A wish for rows of the table."""
+        return Repair(
+            id="2",
+            query=self.lake.query_id or "",
+            topic_id=self.id(self.avro),
+            stretches=stretches,
+            sinks_from={self.id(self.lake_letters): self.plans.cluster.end_offsets(self.lake_letters)},
+        )
+
+    def records(self, topic: str) -> list[Record]:
         ends = self.plans.cluster.end_offsets(topic)
         whole = {partition: (0, end) for partition, end in ends.items()}
-        found = records_between(self.plans.bootstrap, topic, whole)
-        headers = (dict(record.headers() or ())[SOURCE_HEADER] or b"" for record in found)
-        return Counter("/".join(bytes(each).decode().split("/")[2:]) for each in headers)
+        return list(records_between(self.plans.bootstrap, topic, whole))
+
+    def identities(self, topic: str) -> Counter[str]:
+        return Counter(header_of(record, SOURCE_HEADER) for record in self.records(topic))
+
+    def of_events(self, *places: str) -> dict[str, int]:
+        """The identities of what the query derives from these events, once each."""
+        return {f"{QUERY}/{self.id(self.events)}/{place}/0": 1 for place in places}
+
+    def rows(self) -> Counter[int]:
+        """The rows of the table by their offset in its topic."""
+        assert self.lake.lake_table is not None
+        rows = self.plans.spark.read.format("delta").load(str(self.lake.lake_table.path))
+        return Counter(row["_TOPIC_OFFSET"] for row in rows.select("_TOPIC_OFFSET").collect())
+
+
+def header_of(record: Record, name: str) -> str:
+    return bytes(dict(record.headers() or ())[name] or b"").decode()
 
 
 @pytest.fixture
@@ -96,38 +169,70 @@ def way(plans: Plans) -> Way:
             "Device_Type": "web",
         }
         plans.produce(way.events, (f"u{number}", b"no json" if number == 7 else event), partition=number % 2)
+    way.passed({0: 10, 1: 10})
     return way
 
 
-def test_missing_records_are_derived_once_and_rows_written_once(way: Way) -> None:
+def test_missing_records_are_derived_once_with_the_identity_of_their_query(way: Way) -> None:
     asked = way.missing((0, 2, 4), (1, 3, 3), (1, 9, 9))
     done = way.repairs.carry_out(asked)
     assert (done.state, done.message, done.changed) == ("DONE", "", 5)
-    assert way.sources(way.avro) == {"0/2/0": 1, "0/3/0": 1, "0/4/0": 1, "1/9/0": 1}
+    assert way.identities(way.avro) == way.of_events("0/2", "0/3", "0/4", "1/9")
     # The event with number 7, which is no JSON.
-    assert way.sources(way.letters) == {"1/3/0": 1}
+    assert way.identities(way.letters) == way.of_events("1/3")
+    (letter,) = way.records(way.letters)
+    assert header_of(letter, QUERY_HEADER) == QUERY
     again = way.repairs.carry_out(asked)
-    assert (again.state, again.changed) == ("DONE", 0), "what the first attempt wrote is there"
+    assert (again.state, again.changed, again.message) == ("DONE", 0, "5 there by now")
     more = dataclasses.replace(asked, stretches=((0, 0, 4),))
     assert way.repairs.carry_out(more).changed == 2
-    assert way.sources(way.avro).total() == 6
-    assert set(way.sources(way.avro).values()) == {1}
+    assert way.identities(way.avro) == way.of_events("0/0", "0/1", "0/2", "0/3", "0/4", "1/9")
 
-    into_lake = Repair(
-        id="2", query=way.lake.query_id or "", topic_id=way.id(way.avro), stretches=((0, 1, 3),)
-    )
-    for changed in (3, 0):
-        written = way.repairs.carry_out(into_lake)
-        assert (written.state, written.message, written.changed) == ("DONE", "", changed)
+
+def test_what_the_query_has_yet_to_pass_is_left_to_it(way: Way) -> None:
+    # As after a start from an older commit than the one that reconciling saw.
+    way.passed({0: 3})
+    done = way.repairs.carry_out(way.missing((0, 1, 4), (1, 0, 1)))
+    assert (done.state, done.changed, done.message) == ("DONE", 2, "4 to be read by the query itself")
+    assert way.identities(way.avro) == way.of_events("0/1", "0/2")
+
+
+def test_what_has_expired_is_said_and_the_rest_repaired(way: Way) -> None:
+    admin = AdminClient({"bootstrap.servers": way.plans.bootstrap})
+    for future in admin.delete_records([TopicPartition(way.events, 0, 2)]).values():
+        future.result(30)
+    done = way.repairs.carry_out(way.missing((0, 0, 3)))
+    assert (done.state, done.changed, done.message) == ("DONE", 2, "2 expired in the source")
+    assert way.identities(way.avro) == way.of_events("0/2", "0/3")
+
+
+def test_rows_are_written_once_and_the_table_stays_where_it_is(way: Way) -> None:
+    way.repairs.carry_out(way.missing((0, 0, 5)))
+    (copied,) = (record for record in way.records(way.avro) if record.offset() == 4)
+    # A record that the topic has twice, one that is no Avro, and one that the table has yet to read.
+    source = {SOURCE_HEADER: header_of(copied, SOURCE_HEADER).encode()}
+    way.plans.produce(way.avro, (copied.key(), copied.value()), headers=source)
+    way.plans.produce(way.avro, ("k", b"junk"), (copied.key(), copied.value()))
+    way.table_passed(8)
+    asked = way.missing_rows((0, 1, 1), (0, 4, 4), (0, 6, 8))
+    done = way.repairs.carry_out(asked)
+    assert (done.state, done.message, done.changed) == ("DONE", "1 to be read by the query itself", 3)
+    rows = way.rows()
+    assert rows[4] + rows[6] == 1, "the same record"
+    assert (rows[1], rows.total()) == (1, 2)
+    letter = f"{way.lake.query_id}/{way.id(way.avro)}/0/7/0"
+    assert way.identities(way.lake_letters) == {letter: 1}
+    assert way.table_position() == 8
+    # As after a crash between the dead letter and the commit, or the commit and the answer.
+    assert way.repairs.carry_out(asked).changed == 0
+    assert (way.rows(), way.identities(way.lake_letters)) == (rows, {letter: 1})
     assert way.paused == 2
-    assert rows_of(way) == {1: 1, 2: 1, 3: 1}
 
     assert way.lake.lake_table is not None
     path = str(way.lake.lake_table.path)
     table = way.plans.spark.read.format("delta").load(path)
-    table.filter("_TOPIC_OFFSET = 2").write.format("delta").mode("append").save(path)
-    assert rows_of(way) == {1: 1, 2: 2, 3: 1}
-    row = table.filter("_TOPIC_OFFSET = 2").collect()[0]
+    table.filter("_TOPIC_OFFSET = 1").write.format("delta").mode("append").save(path)
+    row = table.filter("_TOPIC_OFFSET = 1").collect()[0]
     double = SourceCoordinates(
         query=row["_QUERY"],
         topic_id=row["_SOURCE_TOPIC_ID"],
@@ -135,49 +240,27 @@ def test_missing_records_are_derived_once_and_rows_written_once(way: Way) -> Non
         offset=row["_SOURCE_OFFSET"],
         ordinal=row["_SOURCE_ORDINAL"],
     )
-    remove = Repair(
-        id="3",
-        query=way.lake.query_id or "",
-        topic_id=way.id(way.avro),
-        doubles=(double.as_header().decode(),),
-    )
-    assert way.repairs.carry_out(remove).changed == 1
-    assert rows_of(way) == {1: 1, 2: 1, 3: 1}
+    remove = dataclasses.replace(asked, stretches=(), doubles=(double.as_header().decode(),))
+    done = way.repairs.carry_out(remove)
+    assert (done.state, done.message, done.changed) == ("DONE", "", 1)
+    assert way.rows() == rows
+    assert way.table_position() == 8
     assert way.repairs.carry_out(remove).changed == 0
 
 
-def rows_of(way: Way) -> Counter[int]:
-    """The rows of the table by their offset in its topic."""
-    assert way.lake.lake_table is not None
-    rows = way.plans.spark.read.format("delta").load(str(way.lake.lake_table.path))
-    return Counter(row["_TOPIC_OFFSET"] for row in rows.select("_TOPIC_OFFSET").collect())
-
-
-def test_what_cannot_be_repaired_is_said(way: Way) -> None:
+def test_what_cannot_be_repaired_is_said_with_the_remedy(way: Way) -> None:
     asked = way.missing((0, 0, 1))
-    for wrong, reason in (
-        (dataclasses.replace(asked, query="CSAS_GONE_9"), "no query CSAS_GONE_9"),
-        (dataclasses.replace(asked, topic_id="other"), "recreated"),
+    for wrong, *reasons in (
+        (dataclasses.replace(asked, query="CSAS_GONE_9"), "no query CSAS_GONE_9", "reconcile` again"),
+        (dataclasses.replace(asked, topic_id="other"), "was recreated", "reconcile` again"),
+        (dataclasses.replace(asked, query=COUNT), "keeps state", "delete topic N"),
     ):
         answer = way.repairs.carry_out(wrong)
         assert answer.state == "FAILED"
-        assert reason in answer.message
-    assert way.sources(way.avro) == {}
-
-
-def test_wishes_are_answered_through_the_log(plans: Plans) -> None:
-    asking, doing = RepairLog(plans.cluster), RepairLog(plans.cluster)
-    wish = Repair(id=plans.new_name("wish"), query="q", topic_id="t", stretches=((0, 1, 2),))
-    asking.write(wish)
-    while wish not in (found := doing.asked()):
-        pass
-    assert [each for each in found if each.id == wish.id] == [wish]
-    doing.write(dataclasses.replace(wish, state="DONE", changed=2))
-    (answer,) = asking.wait_for([wish], 30)
-    assert answer.changed == 2
-    # A process that starts later does not take an answered wish for one that is not.
-    later = RepairLog(plans.cluster)
-    assert wish.id not in [each.id for each in later.asked()]
-    asking.forget([answer])
-    for log in (asking, doing, later):
-        log.close()
+        for reason in reasons:
+            assert reason in answer.message
+    way.plans.delete(way.letters)
+    answer = way.repairs.carry_out(asked)
+    assert answer.state == "FAILED"
+    assert f"Topic {way.letters}" in answer.message
+    assert way.identities(way.avro) == {}

@@ -114,10 +114,6 @@ def run(settings: Settings) -> int:
         pause_lake=filling.stop,
     )
 
-    def repairing() -> None:
-        for repair in asked.asked():
-            asked.write(repairs.carry_out(repair))
-
     progress = ProgressWatch(
         cluster,
         on_progress=lambda query, found: statuses.write_progress(query, found, at=_wall_clock_ms()),
@@ -134,7 +130,7 @@ def run(settings: Settings) -> int:
                 runner,
                 stopping,
                 progress=progress,
-                repairing=repairing,
+                repairing=lambda: _repair_next(asked, repairs),
                 pulse=pulse,
             )
     finally:
@@ -188,6 +184,13 @@ def _keep(
             announce(settings, "pipeline", state="ready", detail=detail)
             announced = detail
         stopping.wait(_LOOK_SECONDS)
+
+
+def _repair_next(asked: RepairLog, repairs: Repairs) -> None:
+    """One at a time: the queries have their turn between two repairs."""
+    repair = asked.begin_next()
+    if repair is not None:
+        asked.write(repairs.carry_out(repair))
 
 
 def _log_is_empty(cluster: Cluster, settings: Settings) -> bool:

@@ -64,7 +64,7 @@ def _table(spark: SparkSession, bounds: Mapping[Source, Position]) -> DataFrame:
     # An inline table stays on the driver; createDataFrame would need another job.
     offset, ordinal = layout.SOURCE_OFFSET, layout.SOURCE_ORDINAL
     values = ", ".join(
-        f"({_text(source.query)}, {_text(source.topic_id)}, {source.partition}, "
+        f"({sql_text(source.query)}, {sql_text(source.topic_id)}, {source.partition}, "
         f"named_struct('{offset}', {position.offset}L, '{ordinal}', {position.ordinal}))"
         for source, position in bounds.items()
     )
@@ -72,7 +72,8 @@ def _table(spark: SparkSession, bounds: Mapping[Source, Position]) -> DataFrame:
     return spark.sql(f"SELECT * FROM VALUES {values} AS bounds({names})")
 
 
-def _text(value: str) -> str:
+def sql_text(value: str) -> str:
+    """A literal of Spark SQL."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

@@ -7,7 +7,6 @@ of its own, which Spark needs while it runs and nobody afterwards.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import threading
 import time
@@ -28,7 +27,6 @@ from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.plan import reads_of
 from headrace.pipeline.spark.inputs import ResumedInputs, TopicInputs
-from headrace.pipeline.spark.lake_bounds import bounds_of_rows
 from headrace.pipeline.spark.lake_dead_letters import LakeDeadLetters, LetterTopic
 from headrace.pipeline.spark.lake_partitions import PartitionPolicy
 from headrace.pipeline.spark.lake_rows import lake_rows
@@ -143,7 +141,7 @@ def prepare(
     client_id: str,
     looks_up_everything: bool = False,
 ) -> Prepared:
-    """`looks_up_everything`: also rows that the table's commits know to be new, as a repair needs it."""
+    """`looks_up_everything`: also rows that the table's commits know to be new; for repairs."""
     topic = _topic_of(query, inputs)
     letters = inputs.topics[query.dead_letter_topics[topic.name]]
     asked = AskedTopic(context.cluster, topic)
@@ -154,9 +152,6 @@ def prepare(
         dead_letters=AskedTopic(context.cluster, letters),
         data_dir=query.settings.data_dir,
     )
-    if looks_up_everything:
-        rows = bounds_of_rows(inputs.session, table.path)
-        start = dataclasses.replace(start, progress=start.progress.bounded(rows))
     gaps = gaps_before(topic, asked.starts, start.progress, now=time.time_ns() // 1_000_000)
     refuse_gaps(context, gaps)
     letter_topic = LetterTopic(
@@ -183,6 +178,7 @@ def prepare(
             ends=letter_topic.ends,
         ),
         policy=partition_policy(table, query.settings),
+        looks_up_everything=looks_up_everything,
     )
     return Prepared(writer=writer, offsets=starting_offsets(topic, asked.starts, start.progress), gaps=gaps)
 

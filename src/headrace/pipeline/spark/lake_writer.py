@@ -53,7 +53,7 @@ class DeltaLakeWriter:
     """The writer of one table; one instance per run. `write` takes the result of `lake_rows`.
 
     The table exists and can be read; `progress` is where this run goes on, according to `version` of the
-    table.
+    table. If it `looks_up_everything`, every row is a suspect.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class DeltaLakeWriter:
         progress: Progress,
         dead_letters: LakeDeadLetters,
         policy: PartitionPolicy,
+        looks_up_everything: bool = False,
     ) -> None:
         self._files = files
         self._table = table
@@ -73,6 +74,7 @@ class DeltaLakeWriter:
         self._progress = progress
         self._dead_letters = dead_letters
         self._policy = policy
+        self._looks_up_everything = looks_up_everything
         self._log = DeltaLog(table.path)
         self._version = version
         self._tasks = 1
@@ -121,7 +123,11 @@ class DeltaLakeWriter:
         )
 
     def _flagged(self, batch: DataFrame) -> DataFrame:
-        rows = self._policy.with_new(with_suspects(batch, self._progress.bounds))
+        if self._looks_up_everything:
+            suspected = batch.withColumn(IS_SUSPECT, F.lit(True))
+        else:
+            suspected = with_suspects(batch, self._progress.bounds)
+        rows = self._policy.with_new(suspected)
         is_bad = F.col(REASON).isNotNull()
         return rows.withColumns(
             {_IS_BAD: is_bad, _IS_DOUBTFUL: ~is_bad & (F.col(IS_SUSPECT) | F.col(IS_NEW))}

@@ -31,14 +31,14 @@ _ATTRIBUTES: Final = (
 )
 
 
-def new_client_id(query: str) -> str:
-    """A client id for the producers of one run."""
+def new_client_id(query: str, part: str = "") -> str:
+    """A client id for the producers of one run, or of a part that may write while the query runs."""
     readable = re.sub(r"[^A-Za-z0-9_]", "_", query)[:40]
-    return f"{readable}-{_tag(query)}-{uuid.uuid4().hex[:8]}"
+    return f"{readable}-{_tag(query)}-{uuid.uuid4().hex[:8]}{part}"
 
 
-def wait_for_silence(session: SparkSession, query: str) -> bool:
-    """Wait until the producers of the query's former runs hold no record.
+def wait_for_silence(session: SparkSession, query: str, part: str = "") -> bool:
+    """Wait until the producers of the query's former runs, or only of that part, hold no record.
 
     Returns whether one of them has given up on a record, which may then still be on its way to the log.
     Raises pipeline_failed if it takes too long, for example because the log is away.
@@ -47,7 +47,7 @@ def wait_for_silence(session: SparkSession, query: str) -> bool:
     before: dict[str, _Producer] = {}
     unchanged_since = time.monotonic()
     while True:
-        found = _producers(session, query)
+        found = _producers(session, query, part)
         if found != before:
             before, unchanged_since = found, time.monotonic()
         is_still = not found or time.monotonic() > unchanged_since + _STILL_SECONDS
@@ -74,12 +74,12 @@ class _Producer(NamedTuple):
     failed: float
 
 
-def _producers(session: SparkSession, query: str) -> dict[str, _Producer]:
+def _producers(session: SparkSession, query: str, part: str) -> dict[str, _Producer]:
     jvm = session._jvm
     assert jvm is not None
     server: Any = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
     pattern = jvm.javax.management.ObjectName(
-        f"kafka.producer:type=producer-metrics,client-id=*-{_tag(query)}-*"
+        f"kafka.producer:type=producer-metrics,client-id=*-{_tag(query)}-*{part}"
     )
     found = {}
     for name in server.queryNames(pattern, None):

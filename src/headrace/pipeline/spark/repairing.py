@@ -1,10 +1,16 @@
 """Carries out repairs (`catalogue/repairs.py`): a query reads exactly the given records of its source again.
 
 For a query that keeps no state: one batch of its own plan over these records, whose results have the same
-identities as if they had been derived in time. What the sinks already have of them is left out: the wish says
-from where on that can be. For the lake: its query is stopped meanwhile, because there is only one writer of a
-table; every row is looked up in the table before it is written. Rows that are double are replaced by one of
-them in one commit.
+identities as if they had been derived in time. For the lake: its query is stopped meanwhile, because there is
+only one writer of a table; every row is looked up in the table before it is written.
+
+Left out, so that nothing is written twice, whatever has happened since the wish:
+
+- what the query has yet to pass, according to its newest commit: its run derives that itself;
+- what the sinks have of the records by now; the wish says from where on that can be.
+
+A run that starts later from an older commit finds the repaired records as its own: a commit from before them
+has a `sinks_from` from before the repair.
 
 Crash behaviour: a repair that is interrupted is carried out again and finds what is there. Belongs to the
 thread of the pipeline process; takes seconds, in which no query is started or restarted.
@@ -12,16 +18,13 @@ thread of the pipeline process; takes seconds, in which no query is started or r
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import SparkSession
 
 from headrace.client.cluster import Cluster
 from headrace.client.message_sizes import derived_message_bytes
@@ -30,76 +33,41 @@ from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.catalogue.repairs import Repair
-from headrace.pipeline.plan import Aggregate, QueryPlan, Read, is_stateful, reads_of
+from headrace.pipeline.plan import QueryPlan, is_stateful, reads_of
 from headrace.pipeline.rules.modes import MICRO_BATCH, Mode
 from headrace.pipeline.rules.planning import plan_again
 from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.runs.commits import Commit
 from headrace.pipeline.runs.reading_back import read_back
+from headrace.pipeline.runs.stretches import Stretch, joined, number_of, places_of, within
+from headrace.pipeline.spark.given_records import GivenRecords
 from headrace.pipeline.spark.inputs import TopicInputs
 from headrace.pipeline.spark.lake_repairing import LakeRepair
 from headrace.pipeline.spark.planned_query import PlannedQuery
-from headrace.pipeline.spark.producers import new_client_id
+from headrace.pipeline.spark.producers import new_client_id, wait_for_silence
 from headrace.pipeline.spark.query_schemas import QuerySchemas, SchemaRegistry
 from headrace.pipeline.spark.sink_limits import limits_of
 from headrace.pipeline.spark.stateless_run import RunContext
 from headrace.pipeline.spark.steps.building import built
-from headrace.pipeline.spark.steps.rows import Rows
 from headrace.pipeline.spark.steps.sink import PRODUCER, sink_records
+from headrace.pipeline.statements.tree import SourceKind
 
 logger = logging.getLogger(__name__)
 
-# How long to look out for dead letters of the run that was stopped.
+# How long records of a former repair that was cut off may be on their way to the log.
 _SETTLE_SECONDS: Final = 1.0
 _MODE: Final = Mode(name=MICRO_BATCH, reason="a repair is one batch")
-
-# Partition, first and last offset.
-Stretches = Sequence[tuple[int, int, int]]
-
-
-class GivenOffsets:
-    """The `Inputs` of a repair: given records of the stream, and tables as they are now."""
-
-    def __init__(self, inputs: TopicInputs, stretches: Stretches, bootstrap: str) -> None:
-        self._inputs = inputs
-        self._stretches = stretches
-        self._bootstrap = bootstrap
-
-    def changes(self, read: Read) -> Rows:
-        inputs = self._inputs
-        topic = inputs.topics[read.source.topic]
-        return inputs.rows(read, records_at(inputs.session, self._bootstrap, topic, self._stretches))
-
-    def standing(self, read: Read, *, is_global: bool) -> Rows:  # noqa: ARG002 - the copy belongs to the run
-        return self._inputs.standing(read, is_global=False)
-
-    def table_groups(self, step: Aggregate) -> Rows:
-        return self._inputs.table_groups(step)
+# The query may run meanwhile, so the producers of repairs have client ids of their own.
+_PART: Final = "-repair"
+_ASK_AGAIN: Final = "Run `headrace reconcile` again."
 
 
-def records_at(
-    session: SparkSession, bootstrap: str, topic: TopicIdentity, stretches: Stretches
-) -> DataFrame:
-    """Exactly these records of a topic, with the columns of Spark's Kafka source."""
-    partitions = sorted({partition for partition, _, _ in stretches})
-    first = {str(each): min(f for p, f, _ in stretches if p == each) for each in partitions}
-    end = {str(each): max(last for p, _, last in stretches if p == each) + 1 for each in partitions}
-    wanted: Column = F.lit(False)
-    for partition, start, last in stretches:
-        wanted = wanted | ((F.col("partition") == partition) & F.col("offset").between(start, last))
-    return (
-        session.read.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("kafka.isolation.level", "read_committed")
-        .option("kafka.allow.auto.create.topics", "false")
-        .option("assign", json.dumps({topic.name: partitions}))
-        .option("startingOffsets", json.dumps({topic.name: first}))
-        .option("endingOffsets", json.dumps({topic.name: end}))
-        .option("failOnDataLoss", "true")
-        .option("includeHeaders", "true")
-        .load()
-        .filter(wanted)
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What of a wish is still to be done, and why the rest is not."""
+
+    stretches: Sequence[Stretch]
+    remark: str
 
 
 class Repairs:
@@ -127,43 +95,53 @@ class Repairs:
         self._pause_lake = pause_lake
 
     def carry_out(self, repair: Repair) -> Repair:
-        """The repair with its answer. Raises log_unavailable: then it is to be tried again."""
-        logger.info("repairing %s: %s", repair.query, repair)
+        """The answer."""
+        logger.info(
+            "repairing %s: %d records, %d double rows",
+            repair.query,
+            number_of(repair.stretches),
+            len(repair.doubles),
+        )
         try:
             if repair.query == self._lake.query_id:
-                self._pause_lake()
-                changed = self._into_lake(repair)
-            else:
-                changed = self._into_topics(repair)
-        except (HeadraceError, PySparkException, Py4JError) as error:
-            if isinstance(error, HeadraceError) and error.code == "log_unavailable":
-                raise
+                return self._into_lake(repair)
+            return self._into_topics(repair)
+        except Exception as error:
+            # What one repair meets must not end the queries.
+            logger.exception("The repair of %s failed.", repair.query)
             reason = next(iter(str(error).splitlines()), type(error).__name__)
-            return dataclasses.replace(repair, state="FAILED", message=reason)
-        return dataclasses.replace(repair, state="DONE", changed=changed)
+            return repair.answered("FAILED", message=reason)
 
-    def _into_topics(self, repair: Repair) -> int:
+    def _into_topics(self, repair: Repair) -> Repair:
         known = self._catalogue()
         asked = known.queries.get(repair.query)
         if asked is None:
-            raise HeadraceError("query_failed", f"There is no query {repair.query}.")
+            raise HeadraceError("query_failed", f"There is no query {repair.query}.", remedy=_ASK_AGAIN)
         plan = plan_again(asked.statement, asked.id, known)
-        if is_stateful(plan):
-            raise HeadraceError(
-                "query_failed", f"Query {repair.query} keeps state: records cannot be repeated."
-            )
+        _refuse_what_cannot_be_repeated(repair.query, plan)
         query = PlannedQuery(name=asked.id, plan=plan, settings=self._settings)
         topics = self._topics(query, repair)
+        session = self._spark.newSession()
+        time.sleep(self._unsettled_seconds(session, query.name, _PART))
+        newest = self._commits.history(query.name).newest
+        is_current = newest is not None and topics[plan.sink.topic].topic_id in newest.sinks_to
+        passed = newest.positions.get(repair.topic_id, {}) if newest is not None and is_current else {}
+        left = self._left(query, topics, repair, passed)
+        if left.stretches:
+            schemas = QuerySchemas(self._registry)
+            inputs = TopicInputs(query, schemas, session, topics, _MODE)
+            self._derive(query, inputs, schemas, left.stretches)
+        return repair.answered("DONE", changed=number_of(left.stretches), message=left.remark)
+
+    def _derive(
+        self, query: PlannedQuery, inputs: TopicInputs, schemas: QuerySchemas, stretches: Sequence[Stretch]
+    ) -> None:
+        plan = query.plan
         first = reads_of(plan.root)[0]
-        left = self._without_written(query, topics, repair)
-        if not left:
-            return 0
-        schemas = QuerySchemas(self._registry)
-        inputs = TopicInputs(query, schemas, self._spark.newSession(), topics, _MODE)
         records = sink_records(
-            built(plan.root, GivenOffsets(inputs, left, self._settings.bootstrap)),
+            built(plan.root, GivenRecords(inputs, stretches, self._settings.bootstrap)),
             plan.sink,
-            topic=topics[plan.sink.topic],
+            topic=inputs.topics[plan.sink.topic],
             keys=schemas.writer(plan.sink, "key"),
             values=schemas.writer(plan.sink, "value"),
             dead_letter_topic=query.dead_letter_topics[first.source.topic],
@@ -173,70 +151,103 @@ class Repairs:
         )
         options: dict[str, Any] = {
             "kafka.bootstrap.servers": self._settings.bootstrap,
-            "kafka.client.id": new_client_id(query.name),
+            "kafka.client.id": new_client_id(query.name, _PART),
             "kafka.max.request.size": str(derived_message_bytes(self._settings)),
             **PRODUCER,
         }
         records.write.format("kafka").options(**options).save()
-        return sum(last - start + 1 for _, start, last in left)
 
-    def _topics(self, query: PlannedQuery, repair: Repair) -> Mapping[str, TopicIdentity]:
-        names = (*query.source_topics, *query.written_topics)
-        topics = self._cluster.lookup(names)
-        gone = [name for name in names if name not in topics]
-        source = query.source_topics[0]
-        if gone or topics[source].topic_id != repair.topic_id:
-            raise HeadraceError(
-                "query_failed", f"A topic of query {query.name} was deleted or recreated: {gone or source}."
-            )
-        return topics
-
-    def _without_written(
-        self, query: PlannedQuery, topics: Mapping[str, TopicIdentity], repair: Repair
-    ) -> Stretches:
-        """The records of which the sinks have nothing yet."""
-        sinks = [topics[name] for name in query.written_topics]
-        there = read_back(
-            self._settings.bootstrap,
-            query=query.name,
-            sinks=sinks,
-            sinks_from=repair.sinks_from,
-            ends=self._cluster.latest(sinks),
-            positions={repair.topic_id: {partition: 0 for partition, _, _ in repair.stretches}},
-        ).written.get(repair.topic_id, {})
-        return joined(
-            (partition, offset)
-            for partition, first, last in repair.stretches
-            for offset in range(first, last + 1)
-            if partition not in there or not there[partition].has(offset, 0)
-        )
-
-    def _into_lake(self, repair: Repair) -> int:
+    def _into_lake(self, repair: Repair) -> Repair:
+        self._pause_lake()
         query = PlannedQuery(name=repair.query, plan=self._lake, settings=self._settings)
         topics = self._topics(query, repair)
-        inputs = TopicInputs(query, QuerySchemas(self._registry), self._spark.newSession(), topics, _MODE)
+        session = self._spark.newSession()
+        inputs = TopicInputs(query, QuerySchemas(self._registry), session, topics, _MODE)
         context = RunContext(
             query=query.name,
             cluster=self._cluster,
             commits=self._commits,
             start=Commit(at=0, positions={}, sinks_from={}, sinks_to={}),
             on_gap=self._settings.pipeline_on_gap,
-            settle_seconds=_SETTLE_SECONDS,
+            settle_seconds=self._unsettled_seconds(session, query.name),
         )
-        repaired = LakeRepair(query, inputs, context)
-        changed = repaired.without_doubles(repair.doubles) if repair.doubles else 0
-        if repair.stretches:
-            given = GivenOffsets(inputs, repair.stretches, self._settings.bootstrap)
-            changed += repaired.write(built(self._lake.root, given))
-        return changed
+        table = LakeRepair(query, inputs, context, client_id=new_client_id(query.name, _PART))
+        if repair.doubles:
+            return repair.answered("DONE", changed=table.without_doubles(repair.doubles))
+        left = self._left(query, topics, repair, table.positions)
+        changed = 0
+        if left.stretches:
+            given = GivenRecords(inputs, left.stretches, self._settings.bootstrap)
+            changed = table.write(built(self._lake.root, given))
+        return repair.answered("DONE", changed=changed, message=left.remark)
+
+    def _topics(self, query: PlannedQuery, repair: Repair) -> Mapping[str, TopicIdentity]:
+        names = (*query.source_topics, *query.written_topics)
+        topics = self._cluster.lookup(names)
+        gone = [name for name in names if name not in topics]
+        if gone:
+            raise HeadraceError(
+                "query_failed", f"Topic {gone[0]} of query {query.name} was deleted.", remedy=_ASK_AGAIN
+            )
+        source = topics[query.source_topics[0]]
+        if source.topic_id != repair.topic_id:
+            raise HeadraceError(
+                "query_failed",
+                f"Topic {source.name} of query {query.name} was recreated: its records are others now.",
+                remedy=_ASK_AGAIN,
+            )
+        return topics
+
+    def _unsettled_seconds(self, session: SparkSession, query: str, part: str = "") -> float:
+        """How long records of former repairs, or of a run that was stopped, may still be on their way."""
+        was_cut_off = wait_for_silence(session, query, part)
+        silent_for = 0.0 if was_cut_off else self._commits.age_seconds()
+        return max(_SETTLE_SECONDS - silent_for, 0.0)
+
+    def _left(
+        self,
+        query: PlannedQuery,
+        topics: Mapping[str, TopicIdentity],
+        repair: Repair,
+        passed: Mapping[int, int],
+    ) -> Left:
+        """`passed` is how far the query has got in its source."""
+        source = topics[query.source_topics[0]]
+        there = within(repair.stretches, self._cluster.stretches([source]).get(source.name, {}))
+        missing = within(there, {partition: (0, end) for partition, end in passed.items()})
+        sinks = [topics[name] for name in query.written_topics]
+        written = read_back(
+            self._settings.bootstrap,
+            query=query.name,
+            sinks=sinks,
+            sinks_from=repair.sinks_from,
+            ends=self._cluster.latest(sinks),
+            positions={repair.topic_id: dict.fromkeys(passed, 0)},
+        ).written.get(repair.topic_id, {})
+        left = joined(
+            (partition, offset)
+            for partition, offset in places_of(missing)
+            if partition not in written or not written[partition].has(offset, 0)
+        )
+        asked, kept, ours = number_of(repair.stretches), number_of(there), number_of(missing)
+        reasons = (
+            (asked - kept, "expired in the source"),
+            (kept - ours, "to be read by the query itself"),
+            (ours - number_of(left), "there by now"),
+        )
+        return Left(stretches=left, remark=", ".join(f"{count} {why}" for count, why in reasons if count))
 
 
-def joined(places: Iterable[tuple[int, int]]) -> Stretches:
-    """Places in order, as stretches."""
-    found: list[tuple[int, int, int]] = []
-    for partition, offset in places:
-        if found and found[-1][0] == partition and found[-1][2] == offset - 1:
-            found[-1] = (partition, found[-1][1], offset)
-        else:
-            found.append((partition, offset, offset))
-    return found
+def _refuse_what_cannot_be_repeated(query: str, plan: QueryPlan) -> None:
+    if is_stateful(plan):
+        why = "keeps state: its rows come from many records, and reading some of them again would count twice"
+    elif plan.sink.kind is SourceKind.TABLE:
+        why = "writes a table: an older row that is written now would replace a newer one"
+    else:
+        return
+    raise HeadraceError(
+        "query_failed",
+        f"Query {query} {why}.",
+        remedy=f"To derive all of its rows again, delete topic {plan.sink.topic}: "
+        "the query recreates it and begins where its statement did.",
+    )

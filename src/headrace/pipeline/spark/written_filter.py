@@ -1,4 +1,5 @@
-"""Drops the rows that earlier runs of a query have already written, before they reach the sink.
+"""Drops the rows that earlier runs of a query have already written, before they reach the sink; or keeps only
+those of given records, for a repair.
 
 Works in real-time mode, too: only comparisons and literals. A record behind everything that was written costs
 one comparison for each source partition.
@@ -23,14 +24,24 @@ _WORD: Final = 64
 
 def without_written(rows: Rows, written: Mapping[int, Written]) -> Rows:
     """`written` is by source partition. The rows must have source coordinates."""
-    known = [
+    known = _is_in_any(written)
+    return rows if known is None else replace(rows, frame=rows.frame.filter(~known))
+
+
+def only_of(rows: Rows, wanted: Mapping[int, Written]) -> Rows:
+    """Only the rows of these records. `wanted` is by source partition."""
+    is_wanted = _is_in_any(wanted)
+    return replace(rows, frame=rows.frame.filter(F.lit(False) if is_wanted is None else is_wanted))
+
+
+def _is_in_any(places: Mapping[int, Written]) -> Column | None:
+    """None if there are no places."""
+    found = [
         (column(PARTITION) == F.lit(partition)) & _is_in(stretch)
-        for partition, each in sorted(written.items())
+        for partition, each in sorted(places.items())
         for stretch in each.stretches
     ]
-    if not known:
-        return rows
-    return replace(rows, frame=rows.frame.filter(~reduce(or_, known)))
+    return reduce(or_, found) if found else None
 
 
 def _is_in(stretch: Stretch) -> Column:
