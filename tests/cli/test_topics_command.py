@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from headrace.cli.app import app
@@ -30,16 +31,30 @@ def skewed(broker: EmbeddedBroker, topic_name: str) -> str:
     return topic_name
 
 
-def test_topics_with_messages_bytes_and_skew(broker: EmbeddedBroker, skewed: str) -> None:
+def test_topics_with_offsets_bytes_and_skew(broker: EmbeddedBroker, skewed: str) -> None:
     rows = {row["topic"]: row for row in json.loads(ask(broker, "--json"))}
     row = rows[skewed]
-    assert (row["partitions"], row["messages"], row["skew"]) == (4, 40, 3.0)
+    assert (row["partitions"], row["offsets"], row["skew"]) == (4, 40, 3.0)
     assert row["bytes"] > 4_000
+
+
+def test_offsets_are_not_called_messages(broker: EmbeddedBroker, topic_name: str) -> None:
+    create_topic(broker.bootstrap, topic_name, partitions=1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic_name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for _ in range(3):
+        producer.produce(topic_name, b"x")
+    producer.commit_transaction(30)
+    (row,) = json.loads(ask(broker, topic_name, "--json"))
+    assert row["offsets"] == 4, "three messages, and the end of the transaction"
+    assert "messages" not in row
+    assert "messages" not in ask(broker, topic_name)
 
 
 def test_the_partitions_of_one_topic(broker: EmbeddedBroker, skewed: str) -> None:
     rows = json.loads(ask(broker, skewed, "--json"))
-    assert [row["messages"] for row in rows] == [10, 0, 30, 0]
+    assert [row["offsets"] for row in rows] == [10, 0, 30, 0]
     assert [row["share"] for row in rows] == [0.25, 0.0, 0.75, 0.0]
     assert rows[2]["bytes"] > rows[0]["bytes"] > rows[1]["bytes"] == 0
     assert "75.0%" in ask(broker, skewed)

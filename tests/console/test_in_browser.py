@@ -54,7 +54,7 @@ def test_an_event_appears_on_the_pages_that_are_open(
     expect(topic.locator(".message")).to_have_count(2)
     expect(topic.locator(".message").first).to_contain_text("Second")
     expect(topic.locator(".message").first).to_contain_text(SCRIPT)
-    expect(topic.locator("#total-messages")).to_have_text("2")
+    expect(topic.locator("#total-offsets")).to_have_text("2")
     expect(overview.locator("[data-count=accepted]")).to_have_text("2")
     expect(overview.locator(".chart canvas")).to_have_count(2)
     assert topic_watch.problems == []
@@ -92,7 +92,7 @@ def test_a_paused_list_of_messages_stands_still_and_then_catches_up(
     expect(page.locator("#live-status")).to_have_text("live")
     page.locator("#pause").click()
     send(producer, topic_name, {"Event_Type": "Second"})
-    expect(page.locator("#total-messages")).to_have_text("2")
+    expect(page.locator("#total-offsets")).to_have_text("2")
     expect(page.locator(".message")).to_have_count(1)
     page.locator("#pause").click()
     expect(page.locator(".message")).to_have_count(2)

@@ -99,6 +99,8 @@ def test_the_topics_come_with_partitions_and_offsets(client: TestClient[Litestar
     text = text_of(client.get("/console/topics").text)
     assert "events 1,200 2 0 0–700 1 0–500" in text  # noqa: RUF001 - a dash as the page shows it
     assert text.index("events_avro") < text.index("_schemas"), "the platform's own topics come last"
+    assert "Topic Offsets Partitions" in text
+    assert "Messages" not in text, "offsets are not messages: there may be fewer"
 
 
 def test_a_topic_shows_its_newest_messages_decoded(fake: FakeServices, client: TestClient[Litestar]) -> None:
@@ -107,6 +109,7 @@ def test_a_topic_shows_its_newest_messages_decoded(fake: FakeServices, client: T
         message(None, offset=40, key=None),
     ]
     text = text_of(client.get("/console/topics/events").text)
+    assert "Latest Offsets Size" in text
     assert "700" in text
     for words in ("0 / 41", "2023-11-14 22:13:20.123", "key user-1", "json", "trace abc", "no key", "null"):
         assert words in text

@@ -1,6 +1,6 @@
-"""`headrace topics`: the topics of the log, or the partitions of one, with messages, bytes and skew.
+"""`headrace topics`: the topics of the log, or the partitions of one, with offsets, bytes and skew.
 
-Skew is the ratio of the fullest partition to an even share: 1 is even; if everything is in one partition, it
+Skew, in offsets, is the ratio of the fullest partition to an even share: 1 is even; if everything is in one partition, it
 is the number of partitions. Invariant: JSON contains nothing but the answer. Never changes anything.
 """
 
@@ -42,35 +42,30 @@ def _no_schema(_schema_id: int) -> str:
     raise HeadraceError("schema_not_found", "Topics are listed without their messages.")
 
 
-def _messages(partition: PartitionDescription) -> int:
-    return partition.latest - partition.earliest
-
-
 def _bytes(partitions: Sequence[PartitionDescription]) -> int | None:
     known = [partition.size_bytes for partition in partitions if partition.size_bytes is not None]
     return sum(known) if known else None
 
 
 def _topic_row(topic: TopicDescription) -> dict[str, object]:
-    messages = [_messages(partition) for partition in topic.partitions]
     return {
         "topic": topic.name,
         "partitions": len(topic.partitions),
-        "messages": sum(messages),
+        "offsets": topic.offsets,
         "bytes": _bytes(topic.partitions),
-        "skew": round(skew(messages), 2),
+        "skew": round(skew([partition.offsets for partition in topic.partitions]), 2),
     }
 
 
 def _partition_row(topic: TopicDescription, partition: PartitionDescription) -> dict[str, object]:
-    total = sum(_messages(each) for each in topic.partitions)
+    total = topic.offsets
     return {
         "partition": partition.partition,
         "earliest": partition.earliest,
         "latest": partition.latest,
-        "messages": _messages(partition),
+        "offsets": partition.offsets,
         "bytes": partition.size_bytes,
-        "share": round(_messages(partition) / total, 4) if total else 0.0,
+        "share": round(partition.offsets / total, 4) if total else 0.0,
     }
 
 

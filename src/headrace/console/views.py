@@ -27,10 +27,6 @@ OVERVIEW_PARTS: Final = (
 )  # fmt: skip
 
 
-def total_messages(topic: TopicDescription) -> int:
-    return sum(partition.latest - partition.earliest for partition in topic.partitions)
-
-
 def total_bytes(topic: TopicDescription) -> int | None:
     """The total size of the partitions; None if none is known."""
     known = [partition.size_bytes for partition in topic.partitions if partition.size_bytes is not None]
@@ -149,7 +145,7 @@ class TopicsView(View):
         topics = sorted(
             self._services.topics.topics(), key=lambda topic: (topic.name.startswith("_"), topic.name)
         )
-        return {"topics": [(topic, total_messages(topic)) for topic in topics]}
+        return {"topics": topics}
 
     def parts(self) -> dict[str, str]:
         return {"topics": self._renderer.render("parts/topics.html", **self.context())}
@@ -181,7 +177,6 @@ class TopicView(View):
             self._seen = topic
         return {
             "topic": topic,
-            "total": total_messages(topic),
             "total_bytes": total_bytes(topic),
             "messages": self._messages,
             "limit": NEWEST_MESSAGES,

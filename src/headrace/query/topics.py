@@ -38,6 +38,13 @@ class PartitionDescription:
     latest: int
     size_bytes: int | None = None
 
+    @property
+    def offsets(self) -> int:
+        """How many offsets it spans. No count of records, of which there may be fewer: offsets have holes,
+        and counting would mean reading the partition.
+        """
+        return self.latest - self.earliest
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
@@ -46,6 +53,10 @@ class TopicDescription:
     name: str
     topic_id: str
     partitions: tuple[PartitionDescription, ...]
+
+    @property
+    def offsets(self) -> int:
+        return sum(partition.offsets for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
