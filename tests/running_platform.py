@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -18,7 +21,7 @@ import httpx
 from headrace.assembly.preparation import prepare
 from headrace.assembly.restarts import RestartPolicy
 from headrace.assembly.supervisor import Supervisor
-from headrace.core.settings import Settings
+from headrace.core.settings import Settings, to_environment
 from headrace.query.sql import LakeQuery
 from tests.ports import free_ports
 
@@ -111,6 +114,18 @@ class Platform:
 
         settled: dict[str, Any] = wait_for(unchanged, "the flow settles")
         return settled
+
+    def reconcile(self, *flags: str) -> tuple[int, dict[str, dict[str, Any]]]:
+        """The exit code of `headrace reconcile`, and its findings by query."""
+        answer = subprocess.run(
+            [str(Path(sys.executable).with_name("headrace")), "reconcile", "--json", *flags],
+            env={**os.environ, **to_environment(self.settings)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert answer.stderr == ""
+        return answer.returncode, {finding["query"]: finding for finding in json.loads(answer.stdout)}
 
     def _is_running(self, process: str) -> bool:
         return any(state.name == process and state.state == "running" for state in self._supervisor.states())

@@ -7,10 +7,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
@@ -139,48 +137,18 @@ def test_flow_and_latency_are_reported(platform: Platform) -> None:
         assert 0 < latency[name]["p50"] <= latency[name]["p90"] <= latency[name]["p99"]
 
 
-def _reconciled(platform: Platform, *flags: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    """The exit code of `headrace reconcile`, and its findings by query."""
-    answer = subprocess.run(
-        [str(Path(sys.executable).with_name("headrace")), "reconcile", "--json", *flags],
-        env={**os.environ, **to_environment(platform.settings)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert answer.stderr == ""
-    return answer.returncode, {finding["query"]: finding for finding in json.loads(answer.stdout)}
-
-
 def test_everything_is_there_once(platform: Platform) -> None:
     prefix = new_prefix()
     platform.post([event(f"{prefix}-{number}") for number in range(20)])
     platform.wait_in_lake(prefix, 20)
     platform.settled_flow()
-    code, findings = _reconciled(platform)
+    code, findings = platform.reconcile()
     assert code == 0, findings
     for query, source in (("CSAS_EVENTS_AVRO_1", "events"), ("events-to-lake", "events_avro")):
         finding = findings[query]
         assert (finding["source"], finding["missing"], finding["doubles"]) == (source, [], [])
         assert (finding["waiting"], finding["unchecked"]) == (0, "")
         assert finding["accepted"] == finding["written"] + finding["dead_letters"] >= 20
-
-
-@pytest.mark.long
-def test_rows_that_are_gone_are_found_and_read_again(platform: Platform) -> None:
-    prefix = new_prefix()
-    platform.post([event(f"{prefix}-{number}") for number in range(20)])
-    platform.wait_in_lake(prefix, 20)
-    DeltaTable(platform.settings.lake_dir / "events").delete(f"USER_ID IN ('{prefix}-3', '{prefix}-7')")
-    code, findings = _reconciled(platform)
-    assert code == 1
-    missing = findings["events-to-lake"]["missing"]
-    assert sum(each["last"] - each["first"] + 1 for each in missing) == 2
-    code, findings = _reconciled(platform, "--repair")
-    assert code == 0, findings
-    platform.wait_in_lake(prefix, 20)
-    platform.post([event(f"{prefix}-{number}") for number in range(20, 25)])
-    platform.wait_in_lake(prefix, 25)
 
 
 def _consumer(platform: Platform) -> Consumer:

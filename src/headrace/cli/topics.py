@@ -1,7 +1,8 @@
 """`headrace topics`: the topics of the log, or the partitions of one, with offsets, bytes and skew.
 
-Skew, in offsets, is the ratio of the fullest partition to an even share: 1 is even; if everything is in one partition, it
-is the number of partitions. Invariant: JSON contains nothing but the answer. Never changes anything.
+Skew, in offsets, is the ratio of the fullest partition to an even share: 1 is even; if everything is in one
+partition, it is the number of partitions. Invariant: JSON contains nothing but the answer. Never changes
+anything.
 """
 
 from __future__ import annotations
