@@ -1,4 +1,4 @@
-"""A broker without a network, for tests of single APIs."""
+"""A broker without a network, for tests of single APIs; and a disk that fails, for tests of its parts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.broker import Broker
+from headrace.testing.faulty_filesystem import FaultyFileSystem
 from tests.broker.asking import open_broker
 
 
@@ -31,3 +32,13 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
 @pytest.fixture
 def broker(start: Callable[..., Broker]) -> Broker:
     return start()
+
+
+@pytest.fixture
+def disk() -> FaultyFileSystem:
+    return FaultyFileSystem()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"

@@ -38,16 +38,6 @@ STATIC = {"group.initial.rebalance.delay.ms": "0"}
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def disk() -> FaultyFileSystem:
-    return FaultyFileSystem()
-
-
-@pytest.fixture
 def opened(tmp_path: Path, disk: FaultyFileSystem) -> OpenBroker:
     """Opens a broker on the test's folder, with its coordinators."""
 

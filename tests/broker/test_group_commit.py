@@ -17,27 +17,16 @@ from headrace.log.folder.data_folder import DataFolder
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.testing.faulty_filesystem import FaultyFileSystem
 from headrace.wire.records import Record, build_batch
+from tests.broker.syncing import folder_with_topic, waited
 from tests.log.batches import contents
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def disk() -> FaultyFileSystem:
-    return FaultyFileSystem()
-
-
-@pytest.fixture
 def logs(tmp_path: Path, disk: FaultyFileSystem) -> Iterator[DataFolder]:
-    folder = DataFolder.open(tmp_path / "data", durable=True, filesystem=disk)
-    folder.create_topic("t", 2, {}, LogConfig())
-    yield folder
-    folder.abandon()
+    with folder_with_topic(tmp_path / "data", disk, partitions=2, durable=True) as folder:
+        yield folder
 
 
 @asynccontextmanager
@@ -54,11 +43,6 @@ async def committing(
 
 def append(log: PartitionLog) -> int:
     return log.append(build_batch([Record(0, value=b"v")]), now_ms=1_000).last_offset
-
-
-async def waited(future: asyncio.Future[None] | None) -> None:
-    assert future is not None
-    await asyncio.wait_for(future, 120)
 
 
 async def until_flushed(log: PartitionLog) -> None:

@@ -10,32 +10,20 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.offset_reserving import ReservingAhead
-from headrace.log.config import LogConfig
 from headrace.log.errors import StorageError, UnknownTopicError
 from headrace.log.folder.data_folder import DataFolder
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.testing.faulty_filesystem import FaultyFileSystem
+from tests.broker.syncing import folder_with_topic, waited
 from tests.log.batches import NOW, batch, contents
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def disk() -> FaultyFileSystem:
-    return FaultyFileSystem()
-
-
-@pytest.fixture
 def logs(tmp_path: Path, disk: FaultyFileSystem) -> Iterator[DataFolder]:
-    folder = DataFolder.open(tmp_path / "data", reserving=True, filesystem=disk)
-    folder.create_topic("t", 20, {}, LogConfig())
-    yield folder
-    folder.abandon()
+    with folder_with_topic(tmp_path / "data", disk, partitions=20, reserving=True) as folder:
+        yield folder
 
 
 class Reserving:
@@ -57,11 +45,6 @@ async def reserving(logs: DataFolder) -> AsyncIterator[Reserving]:
         yield each
     finally:
         await each.ahead.stop()
-
-
-async def waited(future: asyncio.Future[None] | None) -> None:
-    assert future is not None
-    await asyncio.wait_for(future, 120)
 
 
 async def test_the_first_records_wait_and_share_one_write(logs: DataFolder, disk: FaultyFileSystem) -> None:
