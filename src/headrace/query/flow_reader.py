@@ -11,7 +11,6 @@ records (`record_counting.py` does) and never asks the log about topics: `follow
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from headrace.client.topics import Partition, TopicIdentity
 from headrace.core.histogram import Histogram, Percentiles, SlidingHistogram
 from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.query.latencies import posted_at_ms, weighted_quantiles
+from headrace.query.topic_follower import TopicFollower
 
 WINDOW_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.5
@@ -78,19 +78,15 @@ class _Latencies:
         return self.recent.percentiles(now=self.newest)
 
 
-class FlowReader:
-    """Reads the topics given to `follow`, from `start` to `stop`."""
+class FlowReader(TopicFollower):
+    """Reads the topics given to `follow`."""
 
     def __init__(self, bootstrap: str, *, avro: str, status: str) -> None:
+        super().__init__("flow-reader")
         self._bootstrap = bootstrap
         self._avro = avro
         self._status = status
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-        # Guards what snapshots are made from; only the thread uses the consumer and `_followed`.
-        self._lock = threading.Lock()
-        self._wanted: dict[str, TopicIdentity] | None = None
-        self._problem = ""
+        # Guarded by the lock, as snapshots are made from them; only the thread uses the rest.
         self._avro_latencies = _Latencies()
         self._latencies = _Latencies()
         self._queries: dict[bytes, QueryStatus] = {}
@@ -100,20 +96,6 @@ class FlowReader:
         self._assigned: dict[str, TopicIdentity] | None = None
         self._has_started = False
         self._connection_lost = False
-
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._read_until_stopped, name="flow-reader", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def follow(self, topics: Mapping[str, TopicIdentity]) -> None:
-        """These topics exist now; no others do."""
-        with self._lock:
-            self._wanted = dict(topics)
 
     def reading(self) -> Reading:
         with self._lock:
@@ -126,7 +108,7 @@ class FlowReader:
                 problem=self._problem,
             )
 
-    def _read_until_stopped(self) -> None:
+    def _work(self) -> None:
         while not self._stopping.is_set():
             reader = PartitionReader(self._bootstrap, fetch_wait_ms=_FETCH_WAIT_MS, on_error=self._on_error)
             self._assigned = None

@@ -12,9 +12,8 @@ and it is created with its first record; topics and brokers may come and go.
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -22,10 +21,11 @@ import msgspec
 from headrace.client.batches import BatchReader
 from headrace.client.cluster import Cluster
 from headrace.client.reading import records_between
-from headrace.client.topics import COMPACTED_SOON, TopicIdentity
+from headrace.client.topics import COMPACTED_SOON
 from headrace.client.writing import Outgoing, RecordWriter
 from headrace.core.errors import HeadraceError
 from headrace.query.record_counts import Checkpoints, RecordCounts, decode, encode
+from headrace.query.topic_follower import TopicFollower
 
 COUNTS_TOPIC: Final = "_flow_counts"
 _WRITE_EVERY_SECONDS: Final = 1.0
@@ -41,38 +41,20 @@ _FIRST_LOOK: Final = 16
 _logger = logging.getLogger(__name__)
 
 
-class RecordCounter:
-    """Counts the topics given to `follow`, from `start` to `stop`."""
+class RecordCounter(TopicFollower):
+    """Counts the topics given to `follow`."""
 
     def __init__(self, cluster: Cluster, *, key: str, with_earlier: Iterable[str]) -> None:
+        super().__init__("record-counter")
         self._cluster = cluster
         self._key = key.encode()
         self._with_earlier = tuple(with_earlier)
         self._reader = BatchReader(cluster)
         self._writer = RecordWriter(cluster.bootstrap, timeout_seconds=_WRITE_SECONDS)
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-        # Guards what `total` needs; only the thread reads and writes the log.
-        self._lock = threading.Lock()
-        self._wanted: Mapping[str, TopicIdentity] = {}
+        # Guarded by the lock, as `total` needs it.
         self._counts: RecordCounts | None = None
-        self._problem = ""
         self._written: Checkpoints = {}
         self._written_at = 0.0
-
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._count_until_stopped, name="record-counter", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def follow(self, topics: Mapping[str, TopicIdentity]) -> None:
-        """These topics exist now; no others do."""
-        with self._lock:
-            self._wanted = dict(topics)
 
     def total(self, name: str) -> int:
         with self._lock:
@@ -83,7 +65,7 @@ class RecordCounter:
         with self._lock:
             return self._problem
 
-    def _count_until_stopped(self) -> None:
+    def _work(self) -> None:
         try:
             while not self._stopping.is_set():
                 try:
@@ -122,8 +104,9 @@ class RecordCounter:
             counts = RecordCounts(self._written, with_earlier=self._with_earlier)
         with self._lock:
             self._counts = counts
-            counts.follow(self._wanted)
-            starts = counts.starts(self._wanted)
+            wanted = self._wanted or {}
+            counts.follow(wanted)
+            starts = counts.starts(wanted)
         found = self._reader.fetch(starts, wait_ms=_FETCH_WAIT_MS) if starts else {}
         with self._lock:
             counts.fetched(found)
