@@ -11,7 +11,7 @@ import pytest
 
 from headrace.client.cluster import Cluster
 from headrace.core.errors import HeadraceError
-from headrace.pipeline.catalogue.repairs import Repair, RepairLog
+from headrace.pipeline.catalogue.repairs import REPAIRS_TOPIC, Repair, RepairLog
 from headrace.testing import EmbeddedBroker
 
 
@@ -41,6 +41,10 @@ def begun(log: RepairLog, within: float = 30) -> Repair:
 
 
 def test_wishes_are_carried_out_once_in_their_order(cluster: Cluster) -> None:
+    # Of somebody else.
+    cluster.create_topic(REPAIRS_TOPIC, partitions=1)
+    for key, value in ((b"\xff", b"x"), (None, b"{}")):
+        cluster.produce(REPAIRS_TOPIC, key, value)
     asking, doing = RepairLog(cluster), RepairLog(cluster)
     first, second = wish(), wish()
     for each in (first, second):

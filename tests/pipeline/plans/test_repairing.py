@@ -89,7 +89,7 @@ class Way:
     def id(self, topic: str) -> str:
         return self.plans.cluster.lookup([topic])[topic].topic_id
 
-    def passed(self, positions: dict[int, int]) -> None:
+    def passed(self, positions: dict[int, int], statement: str = "") -> None:
         """The query has committed that it has read its source up to there."""
         commit = Commit(
             at=1,
@@ -97,7 +97,7 @@ class Way:
             sinks_from={},
             sinks_to={self.id(self.avro): {0: 0}},
         )
-        self.plans.commits.replace(QUERY, History(commits=(commit,)))
+        self.plans.commits.replace(QUERY, History(commits=(commit,), statement=statement))
 
     def table_passed(self, position: int) -> None:
         """The table says that it has read the Avro topic up to there."""
@@ -195,6 +195,9 @@ def test_what_the_query_has_yet_to_pass_is_left_to_it(way: Way) -> None:
     done = way.repairs.carry_out(way.missing((0, 1, 4), (1, 0, 1)))
     assert (done.state, done.changed, done.message) == ("DONE", 2, "4 to be read by the query itself")
     assert way.identities(way.avro) == way.of_events("0/1", "0/2")
+    # The id of a query can be used again.
+    way.passed({0: 10, 1: 10}, statement="a former one")
+    assert way.repairs.carry_out(way.missing((1, 0, 1))).message == "2 to be read by the query itself"
 
 
 def test_what_has_expired_is_said_and_the_rest_repaired(way: Way) -> None:

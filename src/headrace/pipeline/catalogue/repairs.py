@@ -161,7 +161,7 @@ class RepairLog:
 
     def _take(self, records: list[Record]) -> None:
         for record in records:
-            key, value = (record.key() or b"").decode(), record.value()
+            key, value = (record.key() or b"").decode("utf-8", "replace"), record.value()
             if value is None:
                 self._known.pop(key, None)
                 continue

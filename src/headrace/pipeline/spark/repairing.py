@@ -31,7 +31,7 @@ from headrace.client.message_sizes import derived_message_bytes
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
-from headrace.pipeline.catalogue.catalogue import Catalogue
+from headrace.pipeline.catalogue.catalogue import Catalogue, PersistentQuery
 from headrace.pipeline.catalogue.repairs import Repair
 from headrace.pipeline.plan import QueryPlan, is_stateful, reads_of
 from headrace.pipeline.rules.modes import MICRO_BATCH, Mode
@@ -123,15 +123,23 @@ class Repairs:
         topics = self._topics(query, repair)
         session = self._spark.newSession()
         time.sleep(self._unsettled_seconds(session, query.name, _PART))
-        newest = self._commits.history(query.name).newest
-        is_current = newest is not None and topics[plan.sink.topic].topic_id in newest.sinks_to
-        passed = newest.positions.get(repair.topic_id, {}) if newest is not None and is_current else {}
-        left = self._left(query, topics, repair, passed)
+        left = self._left(query, topics, repair, self._passed(asked, topics[plan.sink.topic], repair))
         if left.stretches:
             schemas = QuerySchemas(self._registry)
             inputs = TopicInputs(query, schemas, session, topics, _MODE)
             self._derive(query, inputs, schemas, left.stretches)
         return repair.answered("DONE", changed=number_of(left.stretches), message=left.remark)
+
+    def _passed(self, query: PersistentQuery, sink: TopicIdentity, repair: Repair) -> Mapping[int, int]:
+        """How far the query has got in its source; nothing if its newest commit is of a former statement, or
+        of a former incarnation of its sink.
+        """
+        history = self._commits.history(query.id)
+        statement = query.start.statement if query.start is not None else ""
+        newest = history.newest
+        if newest is None or history.statement != statement or sink.topic_id not in newest.sinks_to:
+            return {}
+        return newest.positions.get(repair.topic_id, {})
 
     def _derive(
         self, query: PlannedQuery, inputs: TopicInputs, schemas: QuerySchemas, stretches: Sequence[Stretch]
