@@ -36,7 +36,9 @@ MOVING: Final = "Moving"
 _CITIES: Final = ("Bern", "Oslo", "Rome", MOVING, NOWHERE)
 _CUSTOMERS: Final = tuple(f"customer-{number}" for number in range(12))
 # Seconds between bursts; with less the queries of a small machine do nothing but begin new batches.
-_PAUSES: Final = (0.5, 3.0)
+_PAUSES: Final = (0.3, 1.5)
+# A log that stands still goes on when the next driver has started.
+_PATIENCE_SECONDS: Final = 240.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +191,6 @@ class Feed:
             self._failures.append(AssertionError(f"the log did not take a record: {error}"))
 
     def _flush(self) -> None:
-        left = self._producer.flush(60)
+        left = self._producer.flush(_PATIENCE_SECONDS)
         assert left == 0, f"the log did not acknowledge {left} records"
         self.check()

@@ -4,6 +4,8 @@ The log runs beside the platform (engine `external`) on a disk that forgets unsy
 down: one process is killed; the power fails, which ends everything and shortens the log; or the machine
 starts again from folders that were copied at different moments while it ran, with their newest files torn.
 
+A start waits until events and statements are taken, not for Spark: kills may meet that while it starts.
+
 Never chooses anything: what happens when is up to `rounds.py`.
 """
 
@@ -14,8 +16,9 @@ import os
 import random
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +29,9 @@ from headrace.assembly.restarts import RestartPolicy
 from headrace.assembly.supervisor import Supervisor
 from headrace.client.cluster import Cluster
 from headrace.core.settings import Settings
+from headrace.lake.delta_log import LOG_FOLDER, DeltaLog
+from headrace.lake.repairing import carry_out, plan_repair
+from headrace.pipeline.runs.commit_log import COMMITS_TOPIC
 from tests.broker.broker_process import PowerCutBroker
 from tests.end_to_end.kills.statements import BETWEEN, ROOTS
 from tests.ports import free_ports
@@ -35,26 +41,37 @@ PIPELINE: Final = "pipeline"
 SYNCED: Final = {"flush.messages": "1"}
 # Parts of the data folder that are copied apart from each other.
 _PARTS: Final = ("log", "pipeline", "lake")
-# A folder that changes while it is copied.
-_COPY_TRIES: Final = 20
+# Spark's temporary files; no start looks at those of another.
+_SCRATCH: Final = "scratch"
+# In seconds: kills wait for what is running, not for the supervisor.
+_POLICY: Final = RestartPolicy(first_delay=0.1, longest_delay=0.1)
 
 
 class Machine(Platform):
     """Also has the log, and everything can be started again."""
 
-    def __init__(self, settings: Settings, broker: PowerCutBroker, policy: RestartPolicy) -> None:
-        self._policy = policy
+    def __init__(self, settings: Settings, broker: PowerCutBroker) -> None:
         self._broker = broker
-        super().__init__(settings, Supervisor(settings, policy=policy))
+        super().__init__(settings, Supervisor(settings, policy=_POLICY))
 
     def start(self) -> None:
         self._broker.start()
-        self._supervisor = Supervisor(self.settings, policy=self._policy)
-        self._supervisor.start()
+        self.start_platform()
+
+    def start_platform(self) -> None:
+        """On a log that runs already."""
+        supervisor = self._supervisor = Supervisor(self.settings, policy=_POLICY)
+        # Its `start` returns when all processes are ready, or have ended.
+        threading.Thread(target=supervisor.start, name="start", daemon=True).start()
+        wait_for(
+            lambda: all(self._is_running(each) for each in ("ingest", "gateway")),
+            "events and statements are taken",
+            explain=lambda: str(supervisor.states()),
+        )
 
     def stop(self) -> None:
         self.close()
-        self._supervisor.stop()
+        self._supervisor.stop(at_once=True)
         self._broker.end()
 
     def kill_driver(self, victim: str) -> None:
@@ -71,9 +88,12 @@ class Machine(Platform):
         self._broker.start()
 
     def kill_driver_of_frozen_log(self) -> None:
-        """The log stands still with requests of the driver in its sockets, until the next one asks."""
+        """The log stands still with requests of the driver in its sockets, until the next one asks.
+
+        With its Python process Spark's JVM is killed, too.
+        """
         with self._frozen_log():
-            self.kill_driver("Java")
+            self.kill_driver("Python")
             wait_for(self._has_connected, "the next driver has connected")
 
     @contextmanager
@@ -106,16 +126,21 @@ class Machine(Platform):
             # A moment of the log: none of its topics is ahead of one that it comes from.
             with self._frozen_log():
                 _copy(folder / part, copies / part)
-            pause(chance.uniform(0, 3))
+            pause(chance.uniform(0, 1.5))
         self._supervisor.stop(at_once=True)
         # Another boot: the log cannot take for granted what was written.
         self._broker.cut_power("all")
         for part in _PARTS:
-            shutil.rmtree(folder / part)
+            shutil.rmtree(folder / part, ignore_errors=True)
             (copies / part).rename(folder / part)
         for path in _newest_files(folder):
             if chance.random() < 0.7:
                 os.truncate(path, chance.choice((0, chance.randrange(path.stat().st_size + 1))))
+        for table in self.settings.lake_dir.iterdir():
+            # As the error tells the operator to do.
+            repair = plan_repair(table.name, table) if DeltaLog(table).exists else None
+            if repair is not None:
+                carry_out(repair, table)
         self.start()
 
 
@@ -138,28 +163,41 @@ def running_machine(folder: Path, seed: int, **overrides: Any) -> Iterator[Machi
     )
     prepare(settings)
     broker = PowerCutBroker(data / "log", kafka_port, seed=seed)
-    machine = Machine(settings, broker, RestartPolicy(longest_delay=0.5))
+    machine = Machine(settings, broker)
     try:
-        machine.start()
+        broker.start()
         cluster = Cluster(settings.bootstrap)
         for topic, partitions in ROOTS.items():
             cluster.create_topic(topic, partitions=partitions, config=SYNCED)
+        machine.start_platform()
         yield machine
     finally:
         machine.stop()
 
 
 def _copy(folder: Path, copy: Path) -> None:
-    """A folder as it is while others write to it: each file at a moment of its own."""
-    for _ in range(_COPY_TRIES):
-        shutil.rmtree(copy, ignore_errors=True)
-        try:
-            shutil.copytree(folder, copy)
-        except (shutil.Error, FileNotFoundError):
-            # A file was renamed or deleted meanwhile.
-            continue
-        return
-    raise AssertionError(f"{folder} never stood still long enough to be copied")
+    """A folder as it is while others write to it: each file at a moment of its own.
+
+    Commits of tables come first: whatever else is synced before a commit is there when the commit is.
+    """
+    shutil.rmtree(copy, ignore_errors=True)
+    copy.mkdir(parents=True)
+    logs = [Path(place) for place, _, _ in os.walk(folder) if Path(place).name == LOG_FOLDER]
+    for log in logs:
+        _copy_files(log, copy / log.relative_to(folder))
+    for place, folders, _ in os.walk(folder):
+        folders[:] = [name for name in folders if name not in (LOG_FOLDER, _SCRATCH)]
+        _copy_files(Path(place), copy / Path(place).relative_to(folder))
+
+
+def _copy_files(folder: Path, copy: Path) -> None:
+    copy.mkdir(parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        for path in list(folder.iterdir()):
+            # One that was renamed or deleted meanwhile is left out.
+            with suppress(FileNotFoundError):
+                if path.is_file():
+                    shutil.copyfile(path, copy / path.name)
 
 
 def _newest_files(data: Path) -> Iterator[Path]:
@@ -168,13 +206,14 @@ def _newest_files(data: Path) -> Iterator[Path]:
         is_derived = partition.is_dir() and partition.name.rpartition("-")[0] not in _KEPT
         segments = sorted(partition.glob("*.log")) if is_derived else []
         yield from segments[-1:]
-    for kind in ("offsets", "commits"):
+    for kind in ("offsets", "commits", "notes"):
         for entries in (data / "pipeline").rglob(kind):
             numbered = [path for path in entries.iterdir() if path.name.isdecimal()]
             yield from sorted(numbered, key=lambda path: int(path.name))[-1:]
-    for entries in (data / "lake").rglob("_delta_log"):
-        yield from sorted(entries.glob("*.json"))[-1:]
+    for entries in (data / "lake").rglob(LOG_FOLDER):
+        # Not the commit that made the table: of that no older version is left.
+        yield from sorted(entries.glob("*.json"))[1:][-1:]
 
 
 # Not torn: what is synced.
-_KEPT: Final = frozenset({*ROOTS, *BETWEEN, "_statements", "_schemas", "_connect_configs"})
+_KEPT: Final = frozenset({*ROOTS, *BETWEEN, COMMITS_TOPIC, "_statements", "_schemas", "_connect_configs"})

@@ -4,71 +4,55 @@ from __future__ import annotations
 
 import io
 import json
-import uuid
 from typing import Any
 
 import fastavro
 import httpx
-from confluent_kafka import Consumer, TopicPartition
 
 from headrace.client.cluster import Cluster
+from headrace.client.errors import is_end
+from headrace.client.reading import BEGINNING, PartitionReader
 from tests.end_to_end.kills.expectations import Found
 from tests.end_to_end.kills.statements import OutputTopic
 from tests.running_platform import wait_for
 
 
 class OutputReader:
-    """All records of one topic, as far as `read` has come."""
+    """All records of one topic, as far as `read` has come. Of no use once the topic has lost records."""
 
-    def __init__(self, bootstrap: str, registry_url: str, topic: OutputTopic) -> None:
+    def __init__(self, cluster: Cluster, registry_url: str, topic: OutputTopic) -> None:
         self.topic = topic
         self.records: list[Found] = []
         self._schemas: dict[int, Any] = {}
         self._registry_url = registry_url
-        self._bootstrap = bootstrap
-        self._consumer: Any = None
-        self._positions: dict[int, int] = {}
+        self._cluster = cluster
+        # Where the next record of each partition would be, which a hole moves, too.
+        self._positions = dict.fromkeys(cluster.end_offsets(topic.name), 0)
+        self._reader = PartitionReader(cluster.bootstrap)
+        self._reader.assign({(topic.name, number): BEGINNING for number in self._positions})
 
-    def read(self) -> int:
-        """Read up to the end; gives how many records there are."""
-        if self._consumer is None:
-            self._consumer = self._assigned()
-        ends = {number: self._end(number) for number in self._positions}
+    def read(self) -> None:
+        """Read up to the end."""
+        ends = self._cluster.end_offsets(self.topic.name)
         wait_for(lambda: self._is_at(ends), f"the end of {self.topic.name} is read")
-        return len(self.records)
 
     def close(self) -> None:
-        if self._consumer is not None:
-            self._consumer.close()
-
-    def _assigned(self) -> Any:
-        cluster = Cluster(self._bootstrap)
-        name = self.topic.name
-        found = wait_for(lambda: cluster.lookup([name]), f"the topic {name} is there")
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                "group.id": uuid.uuid4().hex,
-                "enable.auto.commit": False,
-                "fetch.wait.max.ms": 20,
-            }
-        )
-        self._positions = dict.fromkeys(range(found[name].partitions), 0)
-        consumer.assign([TopicPartition(name, number, 0) for number in self._positions])
-        return consumer
-
-    def _end(self, partition: int) -> int:
-        _, end = self._consumer.get_watermark_offsets(TopicPartition(self.topic.name, partition), 30)
-        return int(end)
+        self._reader.close()
 
     def _is_at(self, ends: dict[int, int]) -> bool:
-        if all(self._positions[number] >= end for number, end in ends.items()):
-            return True
-        for message in self._consumer.consume(1000, 0.05):
-            assert message.error() is None, message.error()
-            self.records.append(self._found(message))
-            self._positions[message.partition()] = message.offset() + 1
-        return False
+        while any(self._positions[number] < end for number, end in ends.items()):
+            messages = self._reader.poll(1.0)
+            if not messages:
+                return False
+            for message in messages:
+                error, partition, offset = message.error(), message.partition() or 0, message.offset() or 0
+                if error is None:
+                    self.records.append(self._found(message))
+                    self._positions[partition] = offset + 1
+                else:
+                    assert is_end(error), error
+                    self._positions[partition] = max(offset, self._positions[partition])
+        return True
 
     def _found(self, message: Any) -> Found:
         raw = message.key()

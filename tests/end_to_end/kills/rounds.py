@@ -1,7 +1,8 @@
 """Rounds of kills: what is killed and when, chosen by a seeded generator; and the check of all that came out.
 
-The check uses nothing of the pipeline: it compares the output topics and the lake's table with what was sent
-(`expectations.py`), and then asks `headrace reconcile` whether it agrees.
+A kill comes as soon as what it waits for has happened. The check uses nothing of the pipeline: it compares
+the output topics and the lake's table with what was sent (`expectations.py`), and then asks
+`headrace reconcile` whether it agrees.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from headrace.assembly.reconciliation import Reconciliation
 from headrace.client.cluster import Cluster
 from headrace.client.reading import TopicReader
+from headrace.client.topics import Partition
 from tests.end_to_end.kills.expectations import Check, Found, checks, is_closing, once_each
 from tests.end_to_end.kills.feed import Feed, Sent
 from tests.end_to_end.kills.machine import SYNCED, Machine
@@ -43,26 +44,34 @@ DOZEN: Final = (
 # What a kill waits for: that nothing but time passes, that one query has written, that all have.
 _WAITING: Final = ("start", "one", "one", "one", "all")
 # Seconds; a start of Spark takes about as long.
-_LONGEST_DELAY: Final = {"start": 15.0, "one": 5.0, "all": 5.0}
+_LONGEST_DELAY: Final = {"start": 12.0, "one": 2.0, "all": 2.0}
 # All queries start anew, one after the other, beside whatever else the machine has to do.
-PATIENCE_SECONDS: Final = 900.0
-_EVENTS_PER_ROUND: Final = 200
+PATIENCE_SECONDS: Final = 300.0
+_EVENTS_PER_ROUND: Final = 100
 AVRO_TOPIC: Final = "events_avro"
+
+
+def kinds(seed: int) -> Iterator[str]:
+    """What is killed in each round: all that there is, in a random order, again and again."""
+    chance = random.Random(seed)
+    while True:
+        yield from chance.sample(DOZEN, len(DOZEN))
 
 
 class Rounds:
     """Statements on a machine, a feed, and faults. `outputs` are the names of those to run."""
 
-    def __init__(self, machine: Machine, seed: int, outputs: Collection[str] | None = None) -> None:
+    def __init__(self, machine: Machine, seed: int, outputs: Collection[str]) -> None:
         self.history: list[str] = []
         self._machine = machine
         self._random = random.Random(seed)
-        self._outputs = [each for each in OUTPUTS if outputs is None or each.name in outputs]
+        self._outputs = [each for each in OUTPUTS if each.name in outputs]
         self._cluster = Cluster(machine.settings.bootstrap)
         self._feed = Feed(machine.settings.bootstrap, seed)
         self._prefix = new_prefix()
         self._streams: list[Stream] = []
-        self._left: list[str] = []
+        # Spark warms up if it finds no events when it has started: there is no time for that.
+        self._post_events()
         door = Door(machine)
         for statement in (*SOURCES, *EVENTS):
             door.execute(statement)
@@ -73,23 +82,22 @@ class Rounds:
             if output.name in BETWEEN:
                 self._cluster.configure_topic(output.name, SYNCED)
 
-    def next(self, kinds: Sequence[str] = DOZEN) -> None:
-        """One kill, of the next kind in a random order of all."""
-        if not self._left:
-            self._left = self._random.sample(kinds, len(kinds))
-        kind = self._left.pop()
+    def next(self, kind: str, waiting: str | None = None) -> None:
+        """One kill."""
         began = time.monotonic()
-        self._streams.append(
-            Stream(self._machine, f"{self._prefix}-{len(self.history)}", _EVENTS_PER_ROUND, senders=1)
-        )
+        waiting = waiting or self._random.choice(_WAITING)
+        names = self._waited_for(waiting)
+        before = self._cluster.latest(self._cluster.lookup(names).values())
+        self._post_events()
         self._feed.check()
-        waiting = self._random.choice(_WAITING)
-        written = self._wait(waiting)
+        self._wait_until_written(before)
         delay = self._random.uniform(0, _LONGEST_DELAY[waiting])
         time.sleep(delay)
+        waited = time.monotonic() - began
         self._fault(kind)
-        took = time.monotonic() - began
-        self.history.append(f"{kind}, {delay:.2f} s after {written}; {took:.0f} s for the round")
+        took = time.monotonic() - began - waited
+        after = f"{waiting} ({', '.join(names)})" if waiting == "one" else waiting
+        self.history.append(f"{kind}, after {waited:.1f} s, {delay:.1f} s behind {after}; took {took:.1f} s")
         print(f"{len(self.history)}: {self.history[-1]}", flush=True)
 
     def check(self) -> None:
@@ -100,9 +108,10 @@ class Rounds:
     def finish(self) -> None:
         """Everything is right, and the comparison would have seen it if it were not."""
         sent = self._feed.finish()
-        self._expect(sent, self._outputs)
+        found = self._expect(sent, self._outputs)
+        expected = checks(sent)
         for output in self._outputs:
-            _expect_to_see_faults(output, checks(sent)[output.name], self._records(output))
+            _expect_to_see_faults(output, expected[output.name], found[output.name])
         reconciled(self._machine)
 
     def __str__(self) -> str:
@@ -119,28 +128,29 @@ class Rounds:
         elif kind == "gateway":
             machine.wait_restarted("gateway", after=machine.kill("gateway"))
         else:
-            self._streams[-1].finish()
+            # What is acknowledged is synced, and nothing else was sent.
+            for stream in self._streams:
+                stream.finish()
             with self._feed.resting():
                 if kind == "power":
                     machine.cut_power()
                 else:
                     machine.put_together(self._random, time.sleep)
 
-    def _wait(self, waiting: str) -> str:
-        if waiting == "start":
-            return "nothing"
-        if waiting == "all":
-            self._wait_until_written([each.name for each in self._outputs if not each.is_final])
-            return "all queries wrote"
-        topic = self._random.choice([each.name for each in self._outputs if not each.is_final] + [AVRO_TOPIC])
-        self._wait_until_written([topic])
-        return f"{topic} wrote"
+    def _waited_for(self, waiting: str) -> list[str]:
+        """The topics that must have got records before the kill."""
+        written = [each.name for each in self._outputs if not each.is_final]
+        if waiting == "one":
+            return [self._random.choice([*written, AVRO_TOPIC])]
+        return written if waiting == "all" else []
 
-    def _wait_until_written(self, topics: Sequence[str]) -> None:
-        before = {topic: self._cluster.end_offsets(topic) for topic in topics}
+    def _wait_until_written(self, before: Mapping[Partition, int]) -> None:
+        """Until each topic has got records since its partitions had these ends."""
+        names = {place[0] for place in before}
 
-        def still() -> list[str]:
-            return [topic for topic, ends in before.items() if self._cluster.end_offsets(topic) == ends]
+        def still() -> set[str]:
+            now = self._cluster.latest(self._cluster.lookup(names).values())
+            return names - {place[0] for place, end in now.items() if end != before[place]}
 
         wait_for(
             lambda: not still(),
@@ -149,14 +159,27 @@ class Rounds:
             explain=lambda: f"{still()}\n{self}",
         )
 
-    def _expect(self, sent: Sent, outputs: Sequence[OutputTopic]) -> None:
-        """Wait until all is right. What is double does not get right by waiting."""
+    def _expect(self, sent: Sent, outputs: Sequence[OutputTopic]) -> Mapping[str, Sequence[Found]]:
+        """Wait until all is right; gives the records. What is double does not get right by waiting."""
         for stream in self._streams:
             stream.finish()
         expected = checks(sent)
         self._until_right(EVENT_TOPIC, self._events_problems)
+        found: dict[str, Sequence[Found]] = {}
         for output in outputs:
-            self._until_right(output.name, partial(self._problems, output, expected[output.name]))
+            reader = OutputReader(self._cluster, self._machine.registry_url, output)
+            check = expected[output.name]
+
+            def problems(reader: OutputReader = reader, check: Check = check) -> list[str]:
+                reader.read()
+                return check(reader.records)
+
+            try:
+                self._until_right(output.name, problems)
+                found[output.name] = reader.records
+            finally:
+                reader.close()
+        return found
 
     def _until_right(self, what: str, problems: Callable[[], list[str]]) -> None:
         found: list[str] = []
@@ -175,29 +198,22 @@ class Rounds:
             explain=lambda: "\n".join(["", *found, str(self)]),
         )
 
-    def _problems(self, output: OutputTopic, check: Check) -> list[str]:
-        return check(self._records(output))
-
-    def _records(self, output: OutputTopic) -> Sequence[Found]:
-        settings = self._machine.settings
-        reader = OutputReader(settings.bootstrap, self._machine.registry_url, output)
-        try:
-            reader.read()
-            return reader.records
-        finally:
-            reader.close()
+    def _post_events(self) -> None:
+        prefix = f"{self._prefix}-{len(self._streams)}"
+        self._streams.append(Stream(self._machine, prefix, _EVENTS_PER_ROUND, senders=1))
 
     def _events_problems(self) -> list[str]:
         """Every event in the log is in the Avro topic and in the lake, once; every receipt is in the log."""
         keys = Counter(self._keys(EVENT_TOPIC))
         lost = {user for stream in self._streams for user in stream.sent.receipts} - keys.keys()
         avro = once_each(keys.elements(), Counter(self._keys(AVRO_TOPIC)))
-        lake = once_each(keys.elements(), self._machine.rows(self._prefix))
-        return (
-            [f"lost in the log: {user}" for user in sorted(lost)[:5]]
-            + [f"in {AVRO_TOPIC} {each}" for each in avro]
-            + [f"in the lake {each}" for each in lake]
-        )
+        found = [f"lost in the log: {user}" for user in sorted(lost)[:5]]
+        found += [f"in {AVRO_TOPIC} {each}" for each in avro]
+        # Before that there may be no table.
+        if not found:
+            lake = once_each(keys.elements(), self._machine.rows(self._prefix))
+            found += [f"in the lake {each}" for each in lake]
+        return found
 
     def _keys(self, topic: str) -> list[str]:
         ends = self._cluster.end_offsets(topic)
@@ -208,9 +224,11 @@ class Rounds:
             reader.close()
 
 
-# Their newest values count, which come in time.
+# Their newest values count, which come in time. What is final is said once.
 _TABLES: Final = frozenset(
-    name for name, statements in QUERIES.items() if statements[0].startswith("CREATE TABLE")
+    output.name
+    for output in OUTPUTS
+    if QUERIES[output.name][0].startswith("CREATE TABLE") and not output.is_final
 )
 
 
