@@ -61,7 +61,6 @@ class World:
         self.source: list[str] = []
         self.sink: dict[int, Row] = {}
         self.sink_end = 0
-        self.has_run = False
         self.bootstrap = "log"
 
     # The log, as `StateResumption` asks it.
@@ -95,11 +94,9 @@ class World:
     def start(self) -> ResumedState:
         cluster: Any = self
         resumption = StateResumption(cluster, query="q", sources=[SOURCE], sink=SINK)
-        lost = Commit(at=0, positions={"in-id": {}}, sinks_from={}, sinks_to={"out-id": {}})
-        history = History(commits=(lost,)) if self.has_run else History()
-        resumed = resumption.resume(self.generations, history, trailing_batches=self.trailing)
-        self.has_run = True
-        return resumed
+        start = Commit(at=0, positions={}, sinks_from={"out-id": {0: 0}}, sinks_to={})
+        # Without commits: the first one comes some time after the first rows.
+        return resumption.resume(self.generations, History(), start=start, trailing_batches=self.trailing)
 
     def run(self, *, batches: int, killed_at: int) -> None:
         """Until it has nothing to do, was killed, or has done so many batches."""

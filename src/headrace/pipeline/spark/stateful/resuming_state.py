@@ -116,13 +116,14 @@ class StateResumption:
         generations: Generations,
         history: History,
         *,
+        start: Commit,
         trailing_batches: int,
         error: str = "",
         is_sound: SoundCheck = lambda _generation, _batch: True,
     ) -> ResumedState:
-        """`history` are the commits in the log; `error` is that of the run before. `trailing_batches`: how
-        many batches a record's rows may come after its own, because they wait for a watermark. `is_sound`
-        checks what belongs to the state but is not Spark's.
+        """`history` are the commits in the log; `start` is where the query began; `error` is that of the run
+        before. `trailing_batches`: how many batches a record's rows may come after its own, because they wait
+        for a watermark. `is_sound` checks what belongs to the state but is not Spark's.
         """
         current = generations.current
         moved: list[str] = []
@@ -147,8 +148,10 @@ class StateResumption:
             elif not gaps:
                 remark = f"went back to the end of batch {base.batch}; the former checkpoint was put aside"
         else:
-            was_lost = current is not None or self._has_run(history)
-            base = self._beginning(after_rows=not was_lost)
+            base = self._beginning(start)
+            # Rows may be there although nothing else tells of the run that wrote them: its first commit comes
+            # some time after its first rows.
+            was_lost = current is not None or self._has_run(history) or bool(self._rows_behind(base))
             generation = generations.begin(Origin(base=base, repeats=was_lost), former=current)
             if was_lost:
                 remark = _REBUILDS + (_PUT_ASIDE if current is not None else "")
@@ -227,10 +230,8 @@ class StateResumption:
             for commit in history.commits
         )
 
-    def _beginning(self, *, after_rows: bool) -> Commit:
-        stretches = self._sink_now.stretches
-        number = 1 if after_rows else 0
-        sinks = {self._sink.topic_id: {partition: ends[number] for partition, ends in stretches.items()}}
+    def _beginning(self, start: Commit) -> Commit:
+        sinks = {self._sink.topic_id: dict(start.sinks_from.get(self._sink.topic_id, {}))}
         positions: dict[str, dict[int, int]] = {source.topic_id: {} for source in self._sources_now}
         return Commit(at=0, positions=positions, sinks_from=sinks, sinks_to=sinks)
 

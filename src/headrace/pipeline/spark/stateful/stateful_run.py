@@ -58,6 +58,7 @@ class StatefulRun:
         self._resumed: ResumedState = resumption.resume(
             Generations(query.checkpoint(topics)),
             history,
+            start=context.start,
             trailing_batches=_trailing_batches(self._plan),
             error=context.former_error,
             is_sound=is_sound,
