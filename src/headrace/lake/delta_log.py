@@ -85,10 +85,10 @@ class DeltaLog:
         return self.folder / f"{version:020d}.json"
 
     def commit(self, version: int) -> Commit | None:
-        """None if it was cleaned up, or has no information about itself."""
+        """None if it was cleaned up, is torn behind a checkpoint, or has no information about itself."""
         try:
             actions = self.actions(version)
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
             return None
         for action in actions:
             if (info := action.get("commitInfo")) is not None:
