@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from tests.end_to_end.kills.expectations import (
     once_each,
 )
 from tests.end_to_end.kills.feed import CLOSING, Order, Payment, Sent
-from tests.end_to_end.kills.statements import OUTPUTS
+from tests.end_to_end.kills.statements import GROUPS, OUTPUTS
 
 ROWS: list[tuple[Any, tuple[int, ...], dict[str, Any]]] = [
     ("a", (0,), {"N": 1}),
@@ -117,6 +119,10 @@ def test_what_is_expected_of_a_few_records() -> None:
         found(*(("a", (), {"NUMBER": number, "VERSION": 4}) for number in range(3)))
     ) == ["is missing: 3"]
     assert check["OF_CUSTOMER"](found(("a", (), {"NUMBER": 2, "VERSION": 2})))[-1].startswith("is wrong: a")
+
+
+def test_every_output_is_in_one_group() -> None:
+    assert Counter(chain(*GROUPS.values())) == Counter(output.name for output in OUTPUTS)
 
 
 def _sent() -> Sent:
