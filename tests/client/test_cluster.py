@@ -13,12 +13,29 @@ from headrace.client.writing import Outgoing, RecordWriter, Written
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.testing import EmbeddedBroker
+from tests.broker.broker_process import BrokerProcess
 from tests.ports import free_port
 
 
 @pytest.fixture
 def cluster(broker: EmbeddedBroker) -> Cluster:
     return Cluster(broker.bootstrap)
+
+
+def test_a_log_that_is_away_has_not_lost_its_partitions(broker_process: BrokerProcess) -> None:
+    """Whoever notes where a topic ends must not take the answer of nobody for that of an empty topic."""
+    cluster = Cluster(broker_process.bootstrap, timeout_seconds=1)
+    cluster.create_topic("kept", partitions=2)
+    kept = cluster.lookup(["kept"]).values()
+    assert len(cluster.latest(kept)) == 2
+    broker_process.kill()
+    # Sooner or later librdkafka knows that there is no leader, and says so at once.
+    for _ in range(3):
+        with pytest.raises(HeadraceError) as away:
+            cluster.latest(kept)
+        assert away.value.code == "log_unavailable"
+    broker_process.start()
+    assert len(cluster.latest(kept)) == 2
 
 
 def test_a_topic_made_again_has_another_id(cluster: Cluster, topic_name: str) -> None:

@@ -34,6 +34,7 @@ from headrace.client.connections import open_admin
 from headrace.client.errors import (
     NotAcknowledgedError,
     is_absent,
+    is_absent_or_away,
     is_without_leader,
     log_refused,
     log_unavailable,
@@ -304,15 +305,21 @@ class Cluster:
                 try:
                     found[place] = int(future.result().offset)
                 except KafkaException as error:
-                    if is_without_leader(error.args[0]) and time.monotonic() < deadline:
+                    is_in_doubt = is_absent_or_away(error.args[0]) and self._has(place)
+                    if (is_in_doubt or is_without_leader(error.args[0])) and time.monotonic() < deadline:
                         without_leader.append(place)
-                    elif not is_absent(error.args[0]):
+                    elif is_in_doubt or not (is_absent(error.args[0]) or is_absent_or_away(error.args[0])):
                         action = f"tell the offsets of topic `{place[0]}`"
                         raise log_unavailable(self.bootstrap, action, error) from error
             pending = without_leader
             if pending:
                 time.sleep(_PAUSE_SECONDS)
         return found
+
+    def _has(self, place: Partition) -> bool:
+        """Asks the log itself. Raises log_unavailable if it is away."""
+        topic = self.topic(place[0])
+        return topic is not None and place[1] < topic.partitions
 
 
 def _places(topics: Iterable[TopicIdentity]) -> list[Partition]:

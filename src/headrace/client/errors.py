@@ -17,6 +17,7 @@ __all__ = [
     "NotAcknowledgedError",
     "NotAllowedError",
     "is_absent",
+    "is_absent_or_away",
     "is_end",
     "is_not_allowed",
     "is_without_leader",
@@ -32,7 +33,6 @@ _ABSENT: Final = frozenset(
         KafkaError.TOPIC_EXCEPTION,  # a name that no topic can have
         KafkaError.UNKNOWN_TOPIC_ID,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._NOENT,
         KafkaError._UNKNOWN_PARTITION,
         KafkaError._UNKNOWN_TOPIC,
     }
@@ -67,6 +67,11 @@ def is_end(error: KafkaError) -> bool:
 
 def is_absent(error: KafkaError) -> bool:
     return error.code() in _ABSENT
+
+
+def is_absent_or_away(error: KafkaError) -> bool:
+    """Whether librdkafka found no leader to ask: there is no such topic, or the log is away."""
+    return error.code() == KafkaError._NOENT
 
 
 def is_without_leader(error: KafkaError) -> bool:

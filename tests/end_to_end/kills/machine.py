@@ -18,7 +18,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from headrace.core.settings import Settings
 from headrace.lake.delta_log import LOG_FOLDER, DeltaLog
 from headrace.lake.repairing import carry_out, plan_repair
 from headrace.pipeline.runs.commit_log import COMMITS_TOPIC
+from headrace.query.sql import LakeQuery
 from tests.broker.broker_process import PowerCutBroker
 from tests.end_to_end.kills.statements import BETWEEN, ROOTS
 from tests.ports import free_ports
@@ -73,6 +74,11 @@ class Machine(Platform):
         self.close()
         self._supervisor.stop(at_once=True)
         self._broker.end()
+
+    def sql(self, statement: str) -> list[tuple[object, ...]]:
+        # Not by one that knows the table: another folder may have taken its place.
+        with closing(LakeQuery(self.settings.lake_dir)) as lake:
+            return list(lake.run(statement).rows)
 
     def kill_driver(self, victim: str) -> None:
         """`Python` or `Java`, if that is there already."""
