@@ -139,6 +139,67 @@ async def test_a_record_that_is_synced_needs_no_reservation(tmp_path: Path, disk
     logs.close()
 
 
+@pytest.mark.parametrize("policy", ["os", "interval"])
+async def test_with_flush_messages_1_nobody_reads_what_is_not_synced(
+    tmp_path: Path, disk: FaultyFileSystem, policy: FsyncPolicy
+) -> None:
+    """Else something could be derived from a record that a power loss takes back."""
+    logs = DataFolder.open(tmp_path / "data", reserving=True, filesystem=disk)
+    logs.create_topic("t", 1, {}, LogConfig(flush_messages=1))
+    (log,) = logs.topics["t"].partitions
+    async with committing(logs, policy, interval_ms=60_000) as commit:
+        written = commit.appended(log, append(log))
+        assert (log.end_offset, log.high_water_mark, log.last_stable_offset) == (1, 0, 0)
+        await waited(written)
+        assert log.high_water_mark == log.last_stable_offset == 1
+        disk.refuse_sync = True
+        with pytest.raises(StorageError):
+            await waited(commit.appended(log, append(log)))
+        assert log.high_water_mark == 1
+        disk.refuse_sync = False
+    logs.close()
+
+
+async def test_a_log_that_is_to_show_synced_records_only_keeps_showing_what_it_showed(
+    tmp_path: Path, disk: FaultyFileSystem
+) -> None:
+    logs = DataFolder.open(tmp_path / "data", reserving=True, filesystem=disk)
+    logs.create_topic("t", 1, {}, LogConfig())
+    (log,) = logs.topics["t"].partitions
+    async with committing(logs, "os") as commit:
+        await waited(commit.appended(log, append(log)))
+        commit.appended(log, append(log))
+        assert (log.flushed_offset, log.high_water_mark) == (0, 2)
+        log.configure(LogConfig(flush_messages=1))
+        assert log.high_water_mark == 2, "the latest offset never goes backwards"
+        append(log)
+        assert log.high_water_mark == 2
+        await waited(commit.sync(log))
+        assert log.flushed_offset == log.high_water_mark == 3
+        assert commit.sync(log) is None
+        log.configure(LogConfig())
+        append(log)
+        assert log.high_water_mark == 4
+    logs.close()
+
+
+async def test_after_a_killed_process_a_log_with_flush_messages_1_shows_all_its_records(
+    tmp_path: Path, disk: FaultyFileSystem
+) -> None:
+    """They may have been acknowledged; now they are synced as well."""
+    data = tmp_path / "data"
+    logs = DataFolder.open(data, reserving=True, filesystem=disk)
+    logs.create_topic("t", 1, {"flush.messages": "1"}, LogConfig(flush_messages=1))
+    append(logs.topics["t"].partitions[0])
+    logs.abandon()
+    logs = DataFolder.open(
+        data, reserving=True, filesystem=disk, config_of=lambda _: LogConfig(flush_messages=1)
+    )
+    (log,) = logs.topics["t"].partitions
+    assert log.flushed_offset == log.high_water_mark == log.end_offset == 1
+    logs.close()
+
+
 async def test_without_a_wish_nothing_is_synced(logs: DataFolder) -> None:
     log = logs.topics["t"].partitions[0]
     async with committing(logs, "os") as commit:

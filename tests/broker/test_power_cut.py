@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.client.cluster import Cluster
 from tests.broker.broker_process import PowerCutBroker
 
 TOPIC = "events"
@@ -149,6 +150,16 @@ def test_a_compacted_topic_with_a_hole_is_compacted(broker: PowerCutBroker) -> N
         time.sleep(0.2)
     # The last segment is not compacted, so the record before it may still be there.
     assert found[-1] == "after 2"
+
+
+def test_a_topic_that_gets_flush_messages_1_loses_nothing_from_then_on(broker: PowerCutBroker) -> None:
+    """Not even what was written before: the change is answered when that is synced."""
+    values = [f"{number}" for number in range(20)]
+    produce(broker.bootstrap, *values)
+    Cluster(broker.bootstrap).configure_topic(TOPIC, {"flush.messages": "1"})
+    broker.cut_power()
+    broker.start()
+    assert visible(broker.bootstrap) == values
 
 
 def test_what_a_topic_with_flush_messages_has_answered_survives(broker: PowerCutBroker) -> None:

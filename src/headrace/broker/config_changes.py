@@ -1,21 +1,26 @@
 """Altering configs of topics and of the broker: the logic shared by AlterConfigs and IncrementalAlterConfigs.
 
 Invariants: resources are independent of each other, but one that is named twice is refused both times. All
-configs of a resource are altered, or none. Codes and messages are Apache Kafka's.
+configs of a resource are altered, or none. Codes and messages are Apache Kafka's. A topic that gets
+flush.messages=1 is synced before the answer: from then on it never comes back shorter. (Kafka syncs the older
+records with the next one.)
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
+from headrace.broker.answers import Answer
 from headrace.broker.broker import Broker
 from headrace.broker.errors import ApiError, kafka_code
 from headrace.broker.topic_names import check_name
 from headrace.log.errors import LogError
+from headrace.log.partition.partition_log import PartitionLog
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -63,11 +68,12 @@ def alter_all(
     make_result: _MakeResult[_Result_co],
     *,
     validate_only: bool,
-) -> tuple[_Result_co, ...]:
+) -> Answer[tuple[_Result_co, ...]]:
     """Alter each resource, or only check that it could be altered. `change_of` raises ApiError."""
     named = Counter((each.resource_type, each.resource_name) for each in resources)
-    results = []
-    for each in resources:
+    outcomes: list[tuple[ErrorCode, str | None]] = []
+    syncs: list[tuple[int, asyncio.Future[None]]] = []
+    for number, each in enumerate(resources):
         error: ErrorCode = ErrorCode.none
         message: str | None = None
         try:
@@ -75,25 +81,42 @@ def alter_all(
                 raise ApiError(ErrorCode.invalid_request, "Each resource must appear at most once.")
             if any(count > 1 for count in Counter(config.name for config in each.configs).values()):
                 raise ApiError(ErrorCode.invalid_request, "Error due to duplicate config keys")
-            _alter(broker, each, change_of(broker, each), validate_only=validate_only)
+            altered = _alter(broker, each, change_of(broker, each), validate_only=validate_only)
+            syncs += [
+                (number, sync) for log in altered if (sync := broker.group_commit.sync(log)) is not None
+            ]
         except ApiError as refusal:
             error, message = refusal.code, refusal.message
         except LogError as failure:
             error, message = kafka_code(failure), str(failure)
-        results.append(
+        outcomes.append((error, message))
+
+    def results() -> tuple[_Result_co, ...]:
+        return tuple(
             make_result(
                 error_code=error,
                 error_message=message,
                 resource_type=each.resource_type,
                 resource_name=each.resource_name,
             )
+            for each, (error, message) in zip(resources, outcomes, strict=True)
         )
-    return tuple(results)
+
+    async def after_syncs() -> tuple[_Result_co, ...]:
+        for number, sync in syncs:
+            try:
+                await sync
+            except LogError as failure:
+                outcomes[number] = kafka_code(failure), str(failure)
+        return results()
+
+    return asyncio.get_running_loop().create_task(after_syncs()) if syncs else results()
 
 
-def _alter(broker: Broker, resource: _Resource, change: Change, *, validate_only: bool) -> None:
-    """Raises ApiError, LogError."""
+def _alter(broker: Broker, resource: _Resource, change: Change, *, validate_only: bool) -> list[PartitionLog]:
+    """The logs that show synced records only from now on. Raises ApiError, LogError."""
     name = resource.resource_name
+    logs: list[PartitionLog] = []
     if resource.resource_type == TOPIC:
         _check_topic_resource(name)
         topic = broker.logs.topics.get(name)
@@ -102,6 +125,7 @@ def _alter(broker: Broker, resource: _Resource, change: Change, *, validate_only
             raise ApiError(ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist.")
         if not validate_only:
             broker.configs.set_topic(name, altered)
+            logs += topic.partitions
     elif resource.resource_type == BROKER:
         of_this_node = name != ""
         if of_this_node:
@@ -109,8 +133,10 @@ def _alter(broker: Broker, resource: _Resource, change: Change, *, validate_only
         altered = change.of_broker(of_this_node)
         if not validate_only:
             broker.configs.set_broker(altered, of_this_node=of_this_node)
+            logs += [log for each in broker.logs.topics.values() for log in each.partitions]
     else:
         raise ApiError(ErrorCode.invalid_request, f"Unknown resource type {resource.resource_type}")
+    return [log for log in logs if log.shows_synced_only]
 
 
 def check_not_null(names: Sequence[str]) -> None:

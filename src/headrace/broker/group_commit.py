@@ -7,7 +7,8 @@
                     flush.ms
 
 A topic can also ask for a sync after so many records, with flush.messages. The request that reaches this
-number is answered after the sync, as in Kafka.
+number is answered after the sync, as in Kafka. With flush.messages=1 no record can be read before it is
+synced, so nothing that anybody has derived from a topic can be ahead of it after a power loss.
 
 With the last two, a power loss may take records that were answered, but never gives their offsets to others:
 `offset_reserving` reserves them ahead.
@@ -97,6 +98,10 @@ class GroupCommit:
             loop = asyncio.get_running_loop()
             self._timers[log] = loop.call_later(config.flush_ms / 1000, self._request, log)
         return self._reserving.ask(log, last_offset) if last_offset >= log.reservation.ask_at else None
+
+    def sync(self, log: PartitionLog) -> asyncio.Future[None] | None:
+        """Bring everything in the log to the disk. Returns a future unless it is there."""
+        return self._after_sync(log, log.end_offset - 1) if log.flushed_offset < log.end_offset else None
 
     def _after_sync(self, log: PartitionLog, last_offset: int) -> asyncio.Future[None]:
         future = asyncio.get_running_loop().create_future()

@@ -144,7 +144,7 @@ class _Fetch:
             else:
                 found = log.read(fetch.offset, limit, at_least_one=at_least_one)
                 # Computed only if it can differ: this runs for every partition of every fetch.
-                unstable = log.durable or log.has_open_transactions
+                unstable = log.shows_synced_only or log.has_open_transactions
                 stable = log.last_stable_offset if unstable else found.high_water_mark
         except OffsetOutOfRangeError:
             return _error(fetch, ErrorCode.offset_out_of_range)

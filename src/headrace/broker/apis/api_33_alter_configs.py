@@ -12,6 +12,7 @@ from __future__ import annotations
 from kio.schema.alter_configs.v2 import request as requests
 from kio.schema.alter_configs.v2 import response as responses
 
+from headrace.broker.answers import Later, when_done
 from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.config_changes import Change, Texts, alter_all, check_not_null
@@ -20,7 +21,7 @@ from headrace.wire.messages import NO_THROTTLE
 
 def handle(
     broker: Broker, request: requests.AlterConfigsRequest, _context: Context
-) -> responses.AlterConfigsResponse:
+) -> Later[responses.AlterConfigsResponse]:
     """One result for each resource."""
     results = alter_all(
         broker,
@@ -29,7 +30,9 @@ def handle(
         responses.AlterConfigsResourceResponse,
         validate_only=request.validate_only,
     )
-    return responses.AlterConfigsResponse(throttle_time=NO_THROTTLE, responses=results)
+    return when_done(
+        results, lambda done: responses.AlterConfigsResponse(throttle_time=NO_THROTTLE, responses=done)
+    )
 
 
 def _change(broker: Broker, resource: requests.AlterConfigsResource) -> Change:

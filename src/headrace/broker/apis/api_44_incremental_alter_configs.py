@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1 import request as requests
 from kio.schema.incremental_alter_configs.v1 import response as responses
 
+from headrace.broker.answers import Later, when_done
 from headrace.broker.api import Context, Typed
 from headrace.broker.broker import Broker
 from headrace.broker.config_changes import Change, alter_all, check_not_null
@@ -25,7 +26,7 @@ from headrace.wire.messages import NO_THROTTLE
 
 def handle(
     broker: Broker, request: requests.IncrementalAlterConfigsRequest, _context: Context
-) -> responses.IncrementalAlterConfigsResponse:
+) -> Later[responses.IncrementalAlterConfigsResponse]:
     """One result for each resource."""
     results = alter_all(
         broker,
@@ -34,7 +35,10 @@ def handle(
         responses.AlterConfigsResourceResponse,
         validate_only=request.validate_only,
     )
-    return responses.IncrementalAlterConfigsResponse(throttle_time=NO_THROTTLE, responses=results)
+    return when_done(
+        results,
+        lambda done: responses.IncrementalAlterConfigsResponse(throttle_time=NO_THROTTLE, responses=done),
+    )
 
 
 def _change(broker: Broker, resource: requests.AlterConfigsResource) -> Change:

@@ -101,6 +101,6 @@ def marker_appended(parts: LogParts, batch: bytearray, marker: EndMarker, base_o
     header = read_header(batch)
     ended = parts.producers.ended(header, marker, base_offset, header.max_timestamp)
     if ended is not None:
-        if parts.flush.durable:
+        if parts.flush.shows_synced_only:
             parts.producers.await_sync(ended)
         parts.aborted.add(parts.segments.active, ended.aborted)

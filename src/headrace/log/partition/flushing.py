@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from headrace.log.filesystem import write_fully
+from headrace.log.partition.reservation import UNLIMITED
 from headrace.log.producers.snapshots import snapshot_path
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class FlushTicket:
 class FlushState:
     """How far one log is on the disk. With `durable` (fsync always) readers see only that part.
 
+    So they do if every record is synced (flush.messages=1), as in Kafka, which syncs within the append.
     Otherwise they see everything but batches that are held (`reservation`).
     """
 
@@ -97,6 +99,7 @@ class FlushState:
         "_names_synced",
         "_reservation",
         "_segments",
+        "_shown",
         "_small_files",
         "_suspect_offset",
         "closed_segments_wait",
@@ -110,6 +113,9 @@ class FlushState:
         self._reservation: Final = reservation
         self.durable: Final = durable
         self.flushed_offset = 0
+        # What readers may see although it may not be synced: everything, or what they could see when the log
+        # began to show synced records only.
+        self._shown = 0 if segments.config.flush_messages == 1 else UNLIMITED
         self.closed_segments_wait = False
         # The last target, its segment, and its position there.
         self._flushed_place: tuple[int, Segment, int] | None = None
@@ -131,7 +137,20 @@ class FlushState:
         if self.durable:
             return self.flushed_offset
         end, held = self._segments.active.end_offset, self._reservation.held_at
-        return end if end < held else held
+        unheld = end if end < held else held
+        return unheld if unheld <= self._shown else max(self._shown, self.flushed_offset)
+
+    @property
+    def shows_synced_only(self) -> bool:
+        """Whether new records are shown to readers when they are synced."""
+        return self.durable or self._shown != UNLIMITED
+
+    def show_synced_only(self, wanted: bool) -> None:
+        """Show new records when they are synced, or at once. What was shown before stays visible."""
+        if not wanted:
+            self._shown = UNLIMITED
+        elif self._shown == UNLIMITED:
+            self._shown = self.high_water_mark
 
     def opened_at(self, flushed_offset: int, *, names_flushed: bool) -> None:
         """Set how far a newly opened log is on the disk, and whether its file names are."""

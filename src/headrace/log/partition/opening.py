@@ -64,7 +64,7 @@ def open_log(
             _begin_empty(parts, known, now_ms)
         else:
             _open_existing(parts, known, now_ms)
-        if durable and parts.status.make_folder is None:
+        if log.shows_synced_only and parts.status.make_folder is None:
             # All records may have been acknowledged, but only synced ones can be read.
             log.flush()
     except OSError as error:

@@ -7,8 +7,8 @@ Byte format: a folder `<topic>-<partition>` in Kafka's layout, which `kafka-dump
 Owns no state: its `parts` do. Invariants: offsets rise from `start_offset` to `end_offset`; they have gaps
 where records were compacted or lost (`hole`), so differences of offsets count nothing. An append that raises
 leaves the log unchanged. Readers may read up to `high_water_mark`: the end of what is reserved
-(`reservation`), or with `durable` (fsync always) the end of what is known to be on the disk. Nothing here
-waits, starts threads or reads the clock: times are arguments.
+(`reservation`), or with `durable` (fsync always) and with flush.messages=1 the end of what is known to be on
+the disk. Nothing here waits, starts threads or reads the clock: times are arguments.
 
 Crash behaviour: an append is one write after the last batch. Opening the log cuts off incomplete ones
 (`recovery`). An append that fails half-way (disk full) is cut off at once; if even that fails, every later
@@ -129,6 +129,11 @@ class PartitionLog:
         return self.parts.flush.high_water_mark
 
     @property
+    def shows_synced_only(self) -> bool:
+        """Whether readers have to wait for the disk: with `durable`, and with flush.messages=1."""
+        return self.parts.flush.shows_synced_only
+
+    @property
     def last_stable_offset(self) -> int:
         """Every transaction before this offset is decided; readers of committed records stop here."""
         return reading.last_stable_offset(self.parts)
@@ -157,6 +162,7 @@ class PartitionLog:
     def configure(self, config: LogConfig) -> None:
         """Use other settings from now on."""
         self.segments.configure(config)
+        self.parts.flush.show_synced_only(config.flush_messages == 1)
 
     # Appending
 

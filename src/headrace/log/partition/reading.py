@@ -7,9 +7,10 @@ begins. They also get the list of aborted transactions before it, and skip the r
 Invariants: the range begins with the batch that contains the offset and lies in one segment; it may end in
 the middle of a batch, as in Kafka; it contains nothing at or after the high-water mark. The result of
 `read_committed` contains nothing of an open transaction, and names every aborted transaction with a record in
-it; it may name others. With `durable` a transaction is open until its marker is on the disk. No record is
-read here: a few headers at most, and none if the offset is near the end of the log. Byte format: none. Crash
-behaviour: nothing is written. Who may call: the partition log; any thread may read the range.
+it; it may name others. If a log shows synced records only, a transaction is open until its marker is on the
+disk. No record is read here: a few headers at most, and none if the offset is near the end of the log. Byte
+format: none. Crash behaviour: nothing is written. Who may call: the partition log; any thread may read the
+range.
 """
 
 from __future__ import annotations
@@ -48,24 +49,16 @@ def read(
     parts: LogParts, offset: int, max_bytes: int, at_least_one: bool, limit_offset: int | None
 ) -> ReadResult:
     """See `PartitionLog.read`."""
-    high_water_mark = parts.flush.high_water_mark
-    limit = high_water_mark if limit_offset is None else min(limit_offset, high_water_mark)
-    return _read(parts, offset, max_bytes, at_least_one, limit, high_water_mark=high_water_mark)
-
-
-def _read(
-    parts: LogParts, offset: int, max_bytes: int, at_least_one: bool, limit: int, *, high_water_mark: int
-) -> ReadResult:
-    """Read up to `limit`, which is not beyond the high-water mark.
-
-    The caller computes that once: this runs for every partition of every fetch.
-    """
     segments = parts.segments
     segment = segments.active
     end = segment.end_offset
     start = segments.start_offset
     if offset > end or offset < start:
         raise OffsetOutOfRangeError(offset, start, end)
+    flush = parts.flush
+    high_water_mark = limit = flush.high_water_mark
+    if limit_offset is not None and limit_offset < limit:
+        limit = limit_offset
     if offset >= limit:
         return ReadResult(None, 0, high_water_mark, start)
     if offset >= segment.base_offset:
@@ -76,7 +69,7 @@ def _read(
         raise StorageError(f"{segments.name} does not contain offset {offset} where it should.")
     size = segment.size - place.position
     if limit < end:
-        size = parts.flush.position_of(limit, segment) - place.position
+        size = flush.position_of(limit, segment) - place.position
     if size > max_bytes:
         if place.size <= max_bytes:
             size = max_bytes
@@ -103,19 +96,15 @@ def _in_closed(segments: SegmentList, offset: int) -> tuple[Segment, Place | Non
 
 def last_stable_offset(parts: LogParts) -> int:
     """See `PartitionLog.last_stable_offset`."""
-    return _stable_before(parts, parts.flush.high_water_mark)
-
-
-def _stable_before(parts: LogParts, end: int) -> int:
+    end = parts.flush.high_water_mark
     first = parts.producers.first_unstable_offset(end)
     return end if first is None or first >= end else max(first, parts.segments.start_offset)
 
 
 def read_committed(parts: LogParts, offset: int, max_bytes: int, at_least_one: bool) -> CommittedRead:
     """See `PartitionLog.read_committed`."""
-    high_water_mark = parts.flush.high_water_mark
-    limit = _stable_before(parts, high_water_mark)
-    result = _read(parts, offset, max_bytes, at_least_one, limit, high_water_mark=high_water_mark)
+    limit = last_stable_offset(parts)
+    result = read(parts, offset, max_bytes, at_least_one, limit)
     if result.ranges is None or not parts.aborted.any:
         return CommittedRead(result, limit, ())
     number = parts.segments.number_of(offset)

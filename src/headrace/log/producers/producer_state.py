@@ -273,7 +273,7 @@ class ProducerState:
 
     def first_unstable_offset(self, high_water_mark: int) -> int | None:
         """Where the first transaction begins whose end cannot be read yet; None if there is none."""
-        first = next(iter(self.ongoing.values())) if self.ongoing else None
+        first = next(iter(self.ongoing.values()), None)
         if self._unsynced:
             self._unsynced = [known for known in self._unsynced if known[1] >= high_water_mark]
             starts = [begins for begins, _marker in self._unsynced]
