@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
 
 from confluent_kafka.admin import AdminClient
@@ -11,6 +12,9 @@ from headrace.client.cluster import Cluster
 from headrace.client.reading import records_between
 from headrace.pipeline.runs.reading_back import source_header
 from tests.running_platform import Platform, Sent, Stream, event, new_prefix, wait_for
+
+# Seconds, Kafka's default of `delivery.timeout.ms`.
+PRODUCER_GIVES_UP = 120.0
 
 
 def test_a_killed_pipeline_loses_nothing_and_doubles_nothing(platform: Platform) -> None:
@@ -95,7 +99,9 @@ def test_a_derived_topic_made_again_is_filled_again(platform: Platform) -> None:
     # With other partitions: the same rows come from other places, and must not be doubled for that.
     Cluster(platform.settings.bootstrap).create_topic("events_avro", partitions=3)
     platform.post([event(f"{after}-{number}") for number in range(50)])
+    began = time.monotonic()
     platform.wait_in_lake(after, 50)
+    assert time.monotonic() < began + PRODUCER_GIVES_UP, "nobody waits for records of the former topic"
     assert set(platform.rows(after).values()) == {1}
     assert set(platform.rows(before).values()) == {1}
 

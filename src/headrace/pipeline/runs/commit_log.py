@@ -60,13 +60,26 @@ class CommitLog:
         # Why the newest commit under a key was not written.
         self._unwritten: dict[str, str] = {}
         self._opened_at = time.monotonic()
+        # Queries whose former run was cut off, until a run has begun since.
+        self._cut_off: set[str] = set()
         self._writer = RecordWriter(
             cluster.bootstrap, timeout_seconds=_WRITE_SECONDS, largest_message=_LARGEST_HISTORY
         )
 
-    def age_seconds(self) -> float:
-        """How long ago the log answered this process for the first time."""
-        return time.monotonic() - self._opened_at
+    def cut_off(self, query: str) -> None:
+        """Records of the query's former run may still be on their way to the log."""
+        self._cut_off.add(query)
+
+    def begun(self, query: str) -> None:
+        """A run has begun, with what was on its way."""
+        self._cut_off.discard(query)
+
+    def silent_seconds(self, query: str) -> float:
+        """How long the log has answered since a record of the query's former run could be on its way.
+
+        Of a run in another process: since the log answered this process for the first time.
+        """
+        return 0.0 if query in self._cut_off else time.monotonic() - self._opened_at
 
     def begin(self, query: str, statement: str) -> None:
         """The query of this statement runs from now on: what the log has of a former one does not count.

@@ -35,7 +35,7 @@ from headrace.pipeline.spark.fair_turns import in_pool, is_far_off, pool_of, set
 from headrace.pipeline.spark.inputs import TopicInputs
 from headrace.pipeline.spark.lake_query import BatchListener
 from headrace.pipeline.spark.planned_query import PlannedQuery
-from headrace.pipeline.spark.producers import wait_for_silence
+from headrace.pipeline.spark.producers import silence
 from headrace.pipeline.spark.query_schemas import QuerySchemas, SchemaRegistry
 from headrace.pipeline.spark.running_query import RunningQuery
 from headrace.pipeline.spark.starting import Start
@@ -95,6 +95,8 @@ class PlanQuery:
         self._on_batch = on_batch
         self._pace = pace
         self._handle: StreamingQuery | None = None
+        # The ids of the topics that its last run wrote.
+        self._written: dict[str, str] = {}
 
     def mode(self, topics: Mapping[str, TopicIdentity]) -> Mode:
         return mode_of(
@@ -136,15 +138,14 @@ class PlanQuery:
         try:
             mode = self.mode(topics)
             # Before anything is read: what former runs have written must all be in the log.
-            was_cut_off = wait_for_silence(session, self.name)
-            silent_for = 0.0 if was_cut_off else self._commits.age_seconds()
+            self._silence_former_runs(session, topics)
             context = RunContext(
                 query=self.name,
                 cluster=self._commits.cluster,
                 commits=self._commits,
                 start=self._start_positions(topics),
                 on_gap=self._settings.pipeline_on_gap,
-                settle_seconds=max(_SETTLE_SECONDS - silent_for, 0.0),
+                settle_seconds=max(_SETTLE_SECONDS - self._commits.silent_seconds(self.name), 0.0),
                 former_error=str(former_error or ""),
             )
             inputs = TopicInputs(
@@ -162,7 +163,9 @@ class PlanQuery:
             raise HeadraceError(
                 "pipeline_failed", f"Spark refuses the plan of query {self.name}: {first_line}"
             ) from error
+        self._commits.begun(self.name)
         self._handle = running.handle
+        self._written = {name: topics[name].topic_id for name in self.written_topics}
         running.unwritten = lambda: self._commits.unwritten(self.name)
         running.outdated = lambda: self._schemas.outdated() or self._other_pace(running, pace)
         return running
@@ -178,6 +181,17 @@ class PlanQuery:
             shutil.rmtree(self.query.folder, ignore_errors=True)
             write_note(note, statement.encode())
         self._commits.begin(self.name, statement)
+
+    def _silence_former_runs(self, session: SparkSession, topics: Mapping[str, TopicIdentity]) -> None:
+        # A producer does not get rid of records for a topic that was deleted.
+        was_deleted = any(topics[name].topic_id != topic_id for name, topic_id in self._written.items())
+        is_cut_off = True
+        try:
+            is_cut_off = silence(session, self.name, at_once=was_deleted)
+        finally:
+            # Also if it fails half-way. It is remembered until a run has begun.
+            if is_cut_off:
+                self._commits.cut_off(self.name)
 
     def _other_pace(self, running: RunningQuery, pace: int) -> str:
         """Why the pace that it has does not suit it any longer; empty if it does."""

@@ -1,26 +1,36 @@
-"""The Kafka producers of a query's runs: a client id for each run, and whether those of former runs are done.
+"""The Kafka producers of a query's runs: a client id for each run, and silence before the next one.
 
 Spark shares producers between tasks and keeps them for a while. A task that is interrupted leaves its records
 in the producer, whose thread goes on sending them. So before a run reads what its predecessor wrote, the
 producers of the predecessor must have sent everything they hold; they are found by their client id among the
 JVM's management beans. A predecessor in another JVM is dead, and so are its producers.
+
+A producer that does not get rid of its records is closed, and drops them. That is no loss: nothing that was
+not acknowledged is committed, so the next run derives it again. Waiting would not help where a topic was
+deleted: a producer keeps records of a partition that no longer exists for its `delivery.timeout.ms`, two
+minutes, and finds a topic that was created again by its name. What it has sent may still be on its way when
+it is closed, as after the death of a JVM.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import time
 import uuid
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
 from headrace.core.errors import HeadraceError
 
+logger = logging.getLogger(__name__)
+
 # A task that was told to end may take a moment to notice.
 _STILL_SECONDS: Final = 0.25
-# Other queries wait meanwhile; the start is tried again.
+# Other queries wait meanwhile.
 _PATIENCE_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.05
 _ATTRIBUTES: Final = (
@@ -37,13 +47,14 @@ def new_client_id(query: str, part: str = "") -> str:
     return f"{readable}-{_tag(query)}-{uuid.uuid4().hex[:8]}{part}"
 
 
-def wait_for_silence(session: SparkSession, query: str, part: str = "") -> bool:
-    """Wait until the producers of the query's former runs, or only of that part, hold no record.
+def silence(session: SparkSession, query: str, part: str = "", *, at_once: bool = False) -> bool:
+    """Wait until the producers of the query's former runs, or only of that part, hold no record; close those
+    that go on holding some.
 
-    Returns whether one of them has given up on a record, which may then still be on its way to the log.
-    Raises pipeline_failed if it takes too long, for example because the log is away.
+    With `at_once` they get hardly any time. Returns whether a record was given up, which may then still be on
+    its way to the log. Raises pipeline_failed if a producer cannot be closed.
     """
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + (_STILL_SECONDS if at_once else _PATIENCE_SECONDS)
     before: dict[str, _Producer] = {}
     unchanged_since = time.monotonic()
     while True:
@@ -54,12 +65,37 @@ def wait_for_silence(session: SparkSession, query: str, part: str = "") -> bool:
         if is_still and not any(each.held for each in found.values()):
             return any(each.failed for each in found.values())
         if time.monotonic() > deadline:
-            raise HeadraceError(
-                "pipeline_failed",
-                f"The former run of query {query} still has records that the log has not acknowledged.",
-                remedy="Check that the log is running (`headrace status`); the query tries again by itself.",
-            )
+            _close(session, query, part)
+            return True
         time.sleep(_POLL_SECONDS)
+
+
+def _close(session: SparkSession, query: str, part: str) -> None:
+    """Close the producers of the query. Their threads have ended then, and tasks that go on cannot send."""
+    client_id = re.compile(rf"\(client\.id,[^)]*-{_tag(query)}-[^)]*{re.escape(part)}\)")
+    for cached in _pooled(session):
+        # The key has all settings of the producer.
+        if client_id.search(str(cached.cacheKey().toString())):
+            logger.warning("Query %s: a producer of its former run is closed with unsent records", query)
+            cached.producer().close(_jvm(session).java.time.Duration.ZERO)
+    left = _producers(session, query, part)
+    if any(each.held for each in left.values()):
+        raise HeadraceError(
+            "pipeline_failed",
+            f"The former run of query {query} still has records that the log has not acknowledged.",
+            remedy="Check that the log is running (`headrace status`); the query tries again by itself.",
+        )
+
+
+def _pooled(session: SparkSession) -> Iterator[Any]:
+    """The producers that Spark keeps. There is no public way to them."""
+    package = _jvm(session).org.apache.spark.sql.kafka010.producer
+    shared = getattr(getattr(package, "InternalKafkaProducerPool$"), "MODULE$")
+    field = shared.getClass().getDeclaredField("pool")
+    field.setAccessible(True)
+    entries = field.get(None).getAsMap().valuesIterator()
+    while entries.hasNext():
+        yield entries.next().producer()
 
 
 def _tag(query: str) -> str:
@@ -74,9 +110,13 @@ class _Producer(NamedTuple):
     failed: float
 
 
+def _jvm(session: SparkSession) -> Any:
+    assert session._jvm is not None
+    return session._jvm
+
+
 def _producers(session: SparkSession, query: str, part: str) -> dict[str, _Producer]:
-    jvm = session._jvm
-    assert jvm is not None
+    jvm = _jvm(session)
     server: Any = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
     pattern = jvm.javax.management.ObjectName(
         f"kafka.producer:type=producer-metrics,client-id=*-{_tag(query)}-*{part}"

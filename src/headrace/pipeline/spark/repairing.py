@@ -44,7 +44,7 @@ from headrace.pipeline.spark.given_records import GivenRecords
 from headrace.pipeline.spark.inputs import TopicInputs
 from headrace.pipeline.spark.lake_repairing import LakeRepair
 from headrace.pipeline.spark.planned_query import PlannedQuery
-from headrace.pipeline.spark.producers import new_client_id, wait_for_silence
+from headrace.pipeline.spark.producers import new_client_id, silence
 from headrace.pipeline.spark.query_schemas import QuerySchemas, SchemaRegistry
 from headrace.pipeline.spark.sink_limits import limits_of
 from headrace.pipeline.spark.stateless_run import RunContext
@@ -208,9 +208,9 @@ class Repairs:
 
     def _unsettled_seconds(self, session: SparkSession, query: str, part: str = "") -> float:
         """How long records of former repairs, or of a run that was stopped, may still be on their way."""
-        was_cut_off = wait_for_silence(session, query, part)
-        silent_for = 0.0 if was_cut_off else self._commits.age_seconds()
-        return max(_SETTLE_SECONDS - silent_for, 0.0)
+        if silence(session, query, part):
+            self._commits.cut_off(query)
+        return max(_SETTLE_SECONDS - self._commits.silent_seconds(query), 0.0)
 
     def _left(
         self,
