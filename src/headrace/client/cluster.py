@@ -26,6 +26,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ClusterMetadata,
     ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewTopic,
     OffsetSpec,
 )
@@ -165,6 +166,20 @@ class Cluster:
             altered[resource].result()
         except KafkaException as error:
             raise log_refused(self.bootstrap, f"configure topic `{name}`", error.args[0]) from error
+
+    def sync_every_record(self, name: str) -> str | None:
+        """Set flush.messages=1: each append is on the disk before it is acknowledged, and before it is read.
+
+        Another value that the topic has of its own stays, and is returned. Raises log_unavailable,
+        query_failed.
+        """
+        found = self._topic_config(name)["flush.messages"]
+        if found.value == KEPT["flush.messages"]:
+            return None
+        if ConfigSource(found.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG:
+            return str(found.value)
+        self.configure_topic(name, {"flush.messages": KEPT["flush.messages"]})
+        return None
 
     def delete_topic(self, name: str) -> bool:
         """False if there is no such topic."""

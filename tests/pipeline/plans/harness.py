@@ -186,6 +186,7 @@ class Plans:
         mode: str = "micro-batch",
         name: str | None = None,
         starting_offsets: str = "earliest",
+        synced_topics: frozenset[str] = frozenset(),
     ) -> PlanQuery:
         query = PlanQuery(
             self.spark,
@@ -195,6 +196,7 @@ class Plans:
             commits=self.commits,
             query_id=name or f"CSAS_{uuid.uuid4().hex[:8]}",
             starting_offsets=starting_offsets,
+            synced_topics=synced_topics,
         )
         query.make_topics(self.cluster)
         return query

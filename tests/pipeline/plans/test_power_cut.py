@@ -17,6 +17,8 @@ from headrace.pipeline.statements.types import INTEGER
 from tests.broker.broker_process import PowerCutBroker
 from tests.pipeline.plans.harness import SECONDS, Plans, columns, everything, plan, source
 
+SYNCED = {"flush.messages": KEPT["flush.messages"]}
+
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[PowerCutBroker]:
@@ -34,7 +36,7 @@ def test_what_a_sink_has_lost_is_derived_again(
     plans = Plans(spark=spark, bootstrap=machine.bootstrap, folder=tmp_path)
     topic = plans.new_name("in")
     # Its records are synced before they are acknowledged; those of the sink are not.
-    plans.cluster.create_topic(topic, partitions=2, config={"flush.messages": KEPT["flush.messages"]})
+    plans.cluster.create_topic(topic, partitions=2, config=SYNCED)
     sink = source(plans.new_name("out"), value=columns(A=INTEGER), partitions=2)
     the_plan = plan(everything(source(topic, value=columns(A=INTEGER))), sink)
     name = f"CSAS_CUT_{survivors}"
@@ -51,6 +53,36 @@ def test_what_a_sink_has_lost_is_derived_again(
         query = plans.query(the_plan, mode="micro-batch", name=name)
     results = _run(plans, query, name, sink.topic, 300)
     assert results == list(range(300))
+
+
+@pytest.mark.long
+def test_a_chain_of_two_queries_derives_each_record_once(
+    spark: SparkSession, machine: PowerCutBroker, tmp_path: Path
+) -> None:
+    """The topic between them loses nothing, not even what was written before anybody read it."""
+    plans = Plans(spark=spark, bootstrap=machine.bootstrap, folder=tmp_path)
+    topic = plans.new_name("in")
+    plans.cluster.create_topic(topic, partitions=2, config=SYNCED)
+    between = source(plans.new_name("between"), value=columns(A=INTEGER), partitions=2)
+    out = source(plans.new_name("out"), value=columns(A=INTEGER), partitions=2)
+    plans.cluster.create_topic(out.topic, partitions=2, config=SYNCED)
+    first = plan(everything(source(topic, value=columns(A=INTEGER))), between)
+    second = plan(everything(between), out)
+    results: list[int] = []
+    for begin in (0, 50, 100):
+        for number in range(begin, begin + 50):
+            plans.produce(topic, (None, {"a": number}), partition=number % 2)
+        # The first query knows nothing of the second when it starts for the first time.
+        synced = frozenset({between.topic}) if begin else frozenset[str]()
+        query = plans.query(first, name="CSAS_FIRST", synced_topics=synced)
+        _run(plans, query, "CSAS_FIRST", between.topic, begin + 50)
+        query = plans.query(second, name="CSAS_SECOND", synced_topics=frozenset({between.topic}))
+        results = _run(plans, query, "CSAS_SECOND", out.topic, begin + 50)
+        machine.cut_power("none")
+        machine.start()
+        plans.cluster = Cluster(machine.bootstrap)
+        plans.commits = CommitLog(plans.cluster)
+    assert results == list(range(150))
 
 
 def _run(plans: Plans, query: PlanQuery, name: str, sink: str, count: int) -> list[int]:

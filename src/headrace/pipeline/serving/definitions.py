@@ -27,6 +27,7 @@ from headrace.pipeline.catalogue.statement_log import Decision
 from headrace.pipeline.expressions.named_types import resolved
 from headrace.pipeline.rules.planning import plan_again, plan_query, plan_source
 from headrace.pipeline.rules.similar_names import check_names
+from headrace.pipeline.runs.synced_topics import keep_synced, synced_topics
 from headrace.pipeline.serving.dropping import changed, dropped, dropped_type
 from headrace.pipeline.serving.entities import kind_word
 from headrace.pipeline.serving.named import NothingToDoError, command_id, in_the_way, known
@@ -154,10 +155,18 @@ class Definitions:
             source.topic, partitions=source.partitions, replicas=replicas, config=config
         )
 
+    def _keep_synced(self, names: Iterable[str], warnings: list[str]) -> None:
+        """So that what the query derives is derived once, whatever happens to the machine."""
+        warnings[:] = keep_synced(self.cluster, names)
+
     def _create_as(self, statement: CreateAs, text: str, session: Session) -> Definition:
+        synced: set[str] = set()
+        warnings: list[str] = []
+
         def decide(catalogue: Catalogue) -> Decision:
             existing = in_the_way(statement, catalogue)
             plan = plan_query(statement, catalogue, text=text)
+            synced.update(synced_topics(plan, catalogue))
             sink = dataclasses.replace(plan.sink, statement=text)
             topic = self.cluster.topic(sink.topic)
             if topic is not None:
@@ -194,9 +203,16 @@ class Definitions:
                 effects=(PutSource(source=sink), put),
             )
 
-        return Definition(decide=decide, prepare=self._make_sink_topic)
+        def prepare(decision: Decision) -> None:
+            self._make_sink_topic(decision)
+            self._keep_synced(synced, warnings)
+
+        return Definition(decide=decide, prepare=prepare, warnings=warnings)
 
     def _insert(self, statement: InsertSelect, text: str, session: Session) -> Definition:
+        synced: set[str] = set()
+        warnings: list[str] = []
+
         def decide(catalogue: Catalogue) -> Decision:
             target = known(statement.target, catalogue, statement)
             if target.read_only:
@@ -204,6 +220,7 @@ class Definitions:
                     f"Cannot insert into read-only {target.kind.value.lower()}: {target.name}", statement.at
                 )
             plan = plan_query(statement, catalogue, text=text)
+            synced.update(synced_topics(plan, catalogue))
             self.check_sink(target, statement.at)
             named = plan.query_id
             query = PersistentQuery(
@@ -225,7 +242,9 @@ class Definitions:
                 effects=(PutQuery(query=query, numbered=named is None),),
             )
 
-        return Definition(decide=decide)
+        return Definition(
+            decide=decide, prepare=lambda _: self._keep_synced(synced, warnings), warnings=warnings
+        )
 
     def _alter(self, statement: AlterSource, catalogue: Catalogue, text: str) -> Decision:
         source = known(statement.name, catalogue, statement, kind=statement.kind, verb="ALTER")

@@ -31,6 +31,7 @@ from headrace.pipeline.plan import QueryPlan
 from headrace.pipeline.rules.modes import REAL_TIME, Mode, mode_of
 from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.runs.commits import Commit
+from headrace.pipeline.runs.synced_topics import keep_synced
 from headrace.pipeline.spark.fair_turns import in_pool, is_far_off, pool_of, set_pace
 from headrace.pipeline.spark.inputs import TopicInputs
 from headrace.pipeline.spark.lake_query import BatchListener
@@ -42,6 +43,8 @@ from headrace.pipeline.spark.starting import Start
 from headrace.pipeline.spark.stateful.generations import KEPT_BATCHES
 from headrace.pipeline.spark.stateless_run import RunContext, first_offsets
 from headrace.pipeline.spark.steps.notes import EARLIEST, LATEST, write_note
+
+logger = logging.getLogger(__name__)
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +66,7 @@ _STATE_SETTINGS: Final = {
 class PlanQuery:
     """One query. `free_slots` returns the number of task slots that no other query holds permanently;
     `on_batch` is called after each batch of the lake; `pace` returns the milliseconds between two
-    micro-batches.
+    micro-batches; `synced_topics` are those of its topics that must not lose a record in a power failure.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class PlanQuery:
         start: StartPositions | None = None,
         on_batch: BatchListener = lambda _batch, _written: None,
         pace: Callable[[], int] = lambda: 0,
+        synced_topics: frozenset[str] = frozenset(),
     ) -> None:
         self.query = PlannedQuery(
             name=query_id, plan=plan, settings=settings, starting_offsets=starting_offsets, start=start
@@ -94,6 +98,7 @@ class PlanQuery:
         self._free_slots = free_slots or (lambda: settings.pipeline_slots)
         self._on_batch = on_batch
         self._pace = pace
+        self._synced_topics = synced_topics
         self._handle: StreamingQuery | None = None
         # The ids of the topics that its last run wrote.
         self._written: dict[str, str] = {}
@@ -127,6 +132,9 @@ class PlanQuery:
 
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
         topics = self._all(topics)
+        # Before it reads or writes them.
+        for warning in keep_synced(self._commits.cluster, self._synced_topics):
+            logger.warning("Query %s: %s", self.name, warning)
         former_error = self._handle.exception() if self._handle is not None else None
         self._schemas.learn(former_error)
         self._forget_former_statement()

@@ -29,6 +29,7 @@ from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.pipeline.rules.modes import REAL_TIME
 from headrace.pipeline.rules.planning import plan_again
 from headrace.pipeline.runs.commit_log import CommitLog
+from headrace.pipeline.runs.synced_topics import synced_topics
 from headrace.pipeline.spark.fair_turns import pace_ms
 from headrace.pipeline.spark.keeper import PlanListener, QueryKeeper, StatusListener
 from headrace.pipeline.spark.plan_query import PlanQuery
@@ -199,7 +200,10 @@ class StatementRunner:
 
     def _query(self, asked: Asked, catalogue: Catalogue) -> PlanQuery:
         plan = plan_again(asked.statement, asked.id, catalogue)
-        if asked.wish is not None:
+        synced = frozenset[str]()
+        if asked.wish is None:
+            synced = synced_topics(plan, catalogue)
+        else:
             plan = dataclasses.replace(plan, sink=rows_sink(asked.wish.topic, plan.sink.columns))
         return PlanQuery(
             self._spark,
@@ -212,6 +216,7 @@ class StatementRunner:
             commits=self._commits,
             starting_offsets=dict(asked.properties).get(_OFFSET_RESET, "latest"),
             start=asked.start,
+            synced_topics=synced,
         )
 
     def _pace(self) -> int:
