@@ -40,6 +40,8 @@ def settle(world: World, chance: Random) -> None:
 
 def _count(world: World, chance: Random) -> bool:
     count = world.count
+    if not world.has_count:
+        return False
     if count.is_running and count.is_outdated():
         count.kill()
     if not count.is_running:
@@ -63,8 +65,7 @@ def problems(world: World) -> list[str]:
         for query in world.queries.values()
         for problem in (_of_table(world, query) if query.is_table else _of_stream(world, query))
     ]
-    # The lake knows nothing of lineages.
-    return found + _of_count(world) + ([] if world.cuts_chains else _of_lake(world))
+    return found + (_of_count(world) if world.has_count else []) + _of_lake(world)
 
 
 def _of_lake(world: World) -> list[str]:
@@ -93,10 +94,7 @@ def _of_lake(world: World) -> list[str]:
 
 
 def _of_count(world: World) -> list[str]:
-    """The newest count of each key is right, and no row is there twice.
-
-    A count may be too high if it has counted records that a power cut took back and that never came again.
-    """
+    """The newest count of each key is right, and no row is there twice."""
     rows = world.log.topics["counts"].rows()
     double = [
         f"count: {source} {count} times"
@@ -108,7 +106,7 @@ def _of_count(world: World) -> list[str]:
     wrong = [
         f"count: {newest.get(key)} of {key}, not {number}"
         for key, number in right.items()
-        if newest.get(key, 0) < number or (newest[key] > number and not world.has_lost(key))
+        if newest.get(key) != number
     ]
     return double + wrong
 

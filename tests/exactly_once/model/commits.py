@@ -1,21 +1,10 @@
-"""The commits topic of the model: histories as the shipped code encodes them. A power cut may shorten it.
-
-Beside each commit it keeps what the shipped one has no place for: the epochs of the sources and the orphans.
-"""
+"""The commits topic of the model: histories as the shipped code encodes them. A power cut may shorten it."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from headrace.pipeline.runs.commits import Commit, History, decode, encode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    epochs: dict[int, int] = field(default_factory=dict)
-    orphans: frozenset[str] = frozenset()
 
 
 class ModelCommitLog:
@@ -24,8 +13,6 @@ class ModelCommitLog:
     def __init__(self, altered: Callable[[Commit], Commit] = lambda commit: commit) -> None:
         self.records: list[tuple[str, bytes]] = []
         self.synced = 0
-        self.beside: dict[int, Beside] = {}
-        self.notes: dict[str, Beside] = {}
         self._altered = altered
         self._clock = 0
 
@@ -39,7 +26,6 @@ class ModelCommitLog:
         return decode(values[-1]) if values else History()
 
     def add(self, key: str, commit: Commit) -> None:
-        self.beside[commit.at] = self.notes[key]
         self.replace(key, self.history(key).with_commit(self._altered(commit)))
 
     def replace(self, key: str, history: History) -> None:
@@ -49,6 +35,3 @@ class ModelCommitLog:
         assert self.synced <= at
         del self.records[at:]
         self.synced = len(self.records)
-
-    def without(self, history: History, is_usable: Callable[[Commit], bool]) -> History:
-        return dataclasses.replace(history, commits=tuple(filter(is_usable, history.commits)))

@@ -1,8 +1,8 @@
-"""A log as the model sees it: topics with ids, partitions with offsets, holes, epochs, retention, power cuts.
+"""A log as the model sees it: topics with ids, partitions with offsets, holes, retention, power cuts.
 
 Offsets are reserved ahead. A power cut drops any part of the records that are not synced, for each partition
-on its own; the partition goes on at its reservation under the next leader epoch, so that the offsets between
-are a hole for ever. Pure: time and chance are arguments.
+on its own; the partition goes on at its reservation, so that the offsets between are a hole for ever. Pure:
+time and chance are arguments.
 """
 
 from __future__ import annotations
@@ -36,10 +36,6 @@ class Partition:
         self.rows: dict[int, Row] = {}
         # What retention has removed: consumers have seen it.
         self.expired: list[Row] = []
-        # The keys of what power cuts have taken.
-        self.lost: set[str] = set()
-        self.epoch = 0
-        self._epoch_starts = [0]
         self._reserved = AHEAD
         self._reuses_offsets = reuses_offsets
         # The first record of an open transaction: read_committed ends before it.
@@ -68,17 +64,11 @@ class Partition:
         """The machine went down and the records from `at` on were not on the disk."""
         assert self.synced <= at <= self.end
         for offset in [each for each in self.rows if each >= at]:
-            self.lost.add(self.rows.pop(offset).key)
+            del self.rows[offset]
         self.end = at if self._reuses_offsets else max(self._reserved, self.end)
         self._reserved = self.end + AHEAD
         self.synced = self.end
         self.stable = None
-        self.epoch += 1
-        self._epoch_starts.append(at)
-
-    def end_of_epoch(self, epoch: int) -> int:
-        """Where the records of an epoch end (OffsetForLeaderEpoch)."""
-        return self.end if epoch >= self.epoch else self._epoch_starts[epoch + 1]
 
     def expire(self, start: int) -> None:
         """Retention."""
@@ -111,9 +101,6 @@ class Topic:
 
     def ends(self) -> dict[int, int]:
         return {number: each.end for number, each in enumerate(self.partitions)}
-
-    def epochs(self) -> dict[int, int]:
-        return {number: each.epoch for number, each in enumerate(self.partitions)}
 
     def rows(self) -> list[Row]:
         return [row for each in self.partitions for row in each.rows.values()]

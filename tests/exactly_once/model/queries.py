@@ -45,8 +45,9 @@ SECOND = Query(name="second", source="b", sinks=("c",))
 OTHER = Query(name="other", source="events", sinks=("c",))
 TWIN = Query(name="twin", source="events", sinks=("c",))
 TABLE = Query(name="table", source="users", sinks=("t",), is_table=True)
-# The topic between two queries.
+# The topics between two queries. The count reads `c`, if it runs.
 CHAINED = "b"
+COUNTED = "c"
 # In the order of the data.
 STATELESS = (FIRST, SECOND, OTHER, TWIN, TABLE)
 PARTITIONS = {"events": 2, "users": 1, "b": 2, "letters": 1, "c": 2, "t": 2, "counts": 2, "lake-letters": 1}

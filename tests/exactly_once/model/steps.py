@@ -36,9 +36,9 @@ class Steps:
         without: Clause | None = None,
         *,
         queries: Sequence[Query] = STATELESS,
-        cuts_chains: bool = False,
+        has_count: bool = True,
     ) -> None:
-        self.world = World(without, queries=queries, cuts_chains=cuts_chains)
+        self.world = World(without, queries=queries, has_count=has_count)
         self._values = 0
 
     def take(self, name: str, chance: Random) -> None:
@@ -140,6 +140,8 @@ class Steps:
 
     def _start_count(self, chance: Random) -> None:
         count = self.world.count
+        if not self.world.has_count:
+            return
         if count.is_running and count.is_outdated():
             count.kill()
         if not count.is_running:
@@ -226,10 +228,10 @@ WEIGHTS: Mapping[str, float] = {
 }
 
 
-def walk(seed: int, without: Clause | None = None, *, cuts_chains: bool = False) -> list[str]:
+def walk(seed: int, without: Clause | None = None) -> list[str]:
     """What is wrong after some steps at random. Each walk has likings of its own."""
     chance = Random(seed)
-    steps = Steps(without, queries=CHAIN if cuts_chains else chance.choice(GROUPS), cuts_chains=cuts_chains)
+    steps = Steps(without, queries=chance.choice(GROUPS), has_count=chance.random() < 0.5)
     names = list(WEIGHTS)
     weights = [weight * chance.choice((0, 0.3, 1, 3)) for weight in WEIGHTS.values()]
     for name in chance.choices(names, weights, k=chance.randint(20, 80)):
