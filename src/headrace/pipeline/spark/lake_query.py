@@ -33,6 +33,7 @@ from headrace.pipeline.spark.lake_rows import lake_rows
 from headrace.pipeline.spark.lake_start import AskedTopic, gaps_before, start_table, starting_offsets
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
 from headrace.pipeline.spark.planned_query import PlannedQuery
+from headrace.pipeline.spark.short_errors import shortened_errors
 from headrace.pipeline.spark.stateless_run import RunContext, new_checkpoint, refuse_gaps
 from headrace.pipeline.spark.steps.building import built
 from headrace.pipeline.spark.writer_lock import hold_writer_lock
@@ -82,7 +83,7 @@ def start_into_lake(
 
     def write(batch: DataFrame, batch_id: int) -> None:
         began = time.monotonic()
-        with in_batch:
+        with in_batch, shortened_errors():
             try:
                 written = prepared.writer.write(batch)
             except HeadraceError as error:

@@ -19,6 +19,7 @@ from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
 from headrace.pipeline.runs.reading_back import has_records
 from headrace.pipeline.spark.fair_turns import pace_of
+from headrace.pipeline.spark.short_errors import shortened_errors
 from headrace.pipeline.spark.stateful.checkpoint_files import positions_after
 from headrace.pipeline.spark.steps.table_copy import TableCopy, copied_positions
 
@@ -52,7 +53,8 @@ class Refreshing:
 
     def _add(self, batch: DataFrame, number: int) -> None:
         positions = positions_after(self._checkpoint, number) or {}
-        self._copy.refresh(batch, positions.get(self._topic.name, {}))
+        with shortened_errors():
+            self._copy.refresh(batch, positions.get(self._topic.name, {}))
 
     def _starting_offsets(self, cluster: Cluster) -> str:
         positions = copied_positions(self._folder)

@@ -11,14 +11,11 @@ function from a thread that it cannot interrupt.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -26,6 +23,7 @@ from headrace.lake.coordinates import SOURCE_HEADER, BatchOrigin
 from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.runs.commits import Commit
 from headrace.pipeline.spark.fault_headers import header
+from headrace.pipeline.spark.short_errors import shortened_errors
 from headrace.pipeline.spark.stateful.generations import Generation
 from headrace.pipeline.spark.stateful.present_rows import (
     ORIGIN,
@@ -37,8 +35,6 @@ from headrace.pipeline.spark.stateful.row_identity import NO_ORIGIN, RowIdentity
 # A write that takes longer is interrupted, for example if the sink was deleted; its batch is repeated.
 _PATIENCE_SECONDS: Final = 5.0
 _COMMIT_PAUSE_SECONDS: Final = 2.0
-_LONGEST_LINE: Final = 600
-_MOST_LINES: Final = 12
 _WRITTEN: Final = ("topic", "key", "value", "headers", "partition")
 
 
@@ -125,7 +121,7 @@ class BatchWriter:
             records = rows.withColumn(
                 "headers", F.concat(F.array(header(SOURCE_HEADER, source)), F.col("headers"))
             )
-            with _shortened_errors():
+            with shortened_errors():
                 records.select(*_WRITTEN).write.format("kafka").options(**self._options).save()
                 then()
             note = self._standing(number)
@@ -144,26 +140,6 @@ class BatchWriter:
             return rows
         before = present.filter(F.col("checkpoint") != F.lit(self._generation.id))
         return without_derived_before(rows, before, self._identity)
-
-
-@contextmanager
-def _shortened_errors() -> Iterator[None]:
-    """Raise errors of Spark's without their stack traces.
-
-    Spark examines the text of an error that comes out of Python with a regular expression that overflows the
-    stack if the text is long; the query would end without telling why.
-    """
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        raise RuntimeError(shortened(str(error))) from None
-
-
-def shortened(text: str) -> str:
-    """The messages of an error and its causes, which name schemas and states, without stack traces."""
-    lines = [line.strip() for line in text.splitlines()]
-    said = [line for line in lines if line and not line.startswith(("at ", "... "))]
-    return "\n".join(line[:_LONGEST_LINE] for line in said[:_MOST_LINES])
 
 
 def _with_origin(batch: DataFrame) -> DataFrame:
