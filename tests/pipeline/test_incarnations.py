@@ -6,7 +6,7 @@ from confluent_kafka import Producer
 
 from headrace.client.cluster import Cluster
 from headrace.lake.coordinates import SourceCoordinates
-from headrace.pipeline.spark.incarnations import TakenRange, taken_under_former_ids
+from headrace.pipeline.spark.incarnations import taken_under_former_ids
 from headrace.testing import EmbeddedBroker
 from tests.running_platform import wait_for
 
@@ -39,9 +39,12 @@ class Log:
         headers = [("headrace-source", source.as_header()), ("headrace-posted-at", str(posted_at).encode())]
         self._producer.produce(self.derived.name, b"avro", key, headers=headers)
 
-    def taken(self) -> tuple[TakenRange, ...]:
+    def taken(self, committed: dict[str, dict[int, int]] | None = None) -> set[tuple[int, int, int]]:
         self._producer.flush()
-        return taken_under_former_ids(self.bootstrap, query="q", source=self.source, derived=[self.derived])
+        found = taken_under_former_ids(
+            self.bootstrap, query="q", source=self.source, derived=[self.derived], committed=committed or {}
+        )
+        return {(row.partition, row.offset, row.ordinal) for row in found}
 
 
 def test_records_taken_under_a_former_id_are_found(broker: EmbeddedBroker, topic_name: str) -> None:
@@ -53,7 +56,7 @@ def test_records_taken_under_a_former_id_are_found(broker: EmbeddedBroker, topic
         log.passed_on("former", 1, offset, f"old-{offset}", posted_at=POSTED + offset)
     for offset in range(4, 8):
         log.passed_on("former", 1, offset, f"new-{offset}", posted_at=POSTED + 1000 + offset)
-    assert log.taken() == (TakenRange(partition=1, first=4, last=7),)
+    assert log.taken() == {(1, offset, 0) for offset in range(4, 8)}
 
 
 def test_records_of_the_former_incarnation_alone_are_no_reason_to_leave_anything_out(
@@ -65,7 +68,7 @@ def test_records_of_the_former_incarnation_alone_are_no_reason_to_leave_anything
         # The same people, at the same offsets, at another time; and the same time with another key.
         log.passed_on("former", 0, offset, f"user-{offset}", posted_at=POSTED + offset)
         log.passed_on("older", 0, offset, f"other-{offset}", posted_at=POSTED + 1000 + offset)
-    assert log.taken() == ()
+    assert log.taken() == set()
 
 
 def test_what_this_incarnation_or_another_query_passed_on_does_not_count(
@@ -76,8 +79,41 @@ def test_what_this_incarnation_or_another_query_passed_on_does_not_count(
     log.passed_on(log.source.topic_id, 0, 0, "a", posted_at=POSTED)
     log.passed_on("former", 0, 0, "a", posted_at=POSTED, query="another")
     log.passed_on("former", 7, 0, "a", posted_at=POSTED)
-    assert log.taken() == ()
+    assert log.taken() == set()
 
 
 def test_nothing_there_is_nothing_taken(broker: EmbeddedBroker, topic_name: str) -> None:
-    assert Log(broker.bootstrap, topic_name).taken() == ()
+    assert Log(broker.bootstrap, topic_name).taken() == set()
+
+
+def test_a_topic_that_was_loaded_again_is_another_source(broker: EmbeddedBroker, topic_name: str) -> None:
+    log = Log(broker.bootstrap, topic_name)
+    for offset in range(10):
+        log.passed_on("former", 0, offset, "k", posted_at=POSTED + offset)
+        # Chance matches at both ends, and others between them.
+        log.event(0, "k", posted_at=POSTED + (offset if offset in (0, 9) else 500))
+        # The same keys and times throughout, with values that were put right.
+        log.passed_on("long ago", 1, offset, "k", posted_at=POSTED + offset)
+        log.event(1, "k", posted_at=POSTED + offset)
+    assert log.taken({"long ago": {1: 10}}) == {(0, 9, 0)}
+    assert log.taken({"long ago": {1: 10}, "former": {0: 10}}) == set()
+    assert log.taken({"long ago": {1: 8}, "former": {0: 10}}) == {(1, 8, 0), (1, 9, 0)}
+
+
+def test_a_longer_former_incarnation_was_not_read_on(broker: EmbeddedBroker, topic_name: str) -> None:
+    log = Log(broker.bootstrap, topic_name)
+    for offset in range(4):
+        log.passed_on("former", 0, offset, "k", posted_at=POSTED + offset)
+    for offset in range(3):
+        log.event(0, "k", posted_at=POSTED + offset)
+    assert log.taken() == set()
+
+
+def test_rows_that_the_query_dropped_are_not_left_out(broker: EmbeddedBroker, topic_name: str) -> None:
+    """What was not derived is derived now, if it gives a row: nothing but what is there counts."""
+    log = Log(broker.bootstrap, topic_name)
+    for offset in range(6):
+        log.event(0, f"new-{offset}", posted_at=POSTED + offset)
+    for offset in (2, 5):
+        log.passed_on("former", 0, offset, f"new-{offset}", posted_at=POSTED + offset)
+    assert log.taken() == {(0, 2, 0), (0, 5, 0)}

@@ -205,3 +205,12 @@ def test_a_topic_that_cannot_keep_commits_is_refused(
     with pytest.raises(HeadraceError, match="cannot hold the commits of queries"):
         CommitLog(cluster)
     cluster.close()
+
+
+def test_identities_that_somebody_made_up_do_not_end_a_start(sink: Sink) -> None:
+    made_up = [f"0/5/{each}" for each in (-1, 10**11, 999_999_999, "٢")]
+    made_up += [f"0/1{'0' * 30}/0", "-1/5/0", "0/-5/0"]
+    sink.write(0, *(f"Q/{SOURCE}/{each}" for each in made_up), f"Q/{SOURCE}/0/7/2")
+    found = sink.read_back(sinks_from={0: 0, 1: 0}, positions={0: 0})
+    (stretch,) = found.written[SOURCE][0].stretches
+    assert (stretch.first, stretch.last, stretch.width) == (7, 7, 3)

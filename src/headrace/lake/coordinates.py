@@ -15,6 +15,7 @@ Never reads or writes a topic: the writers and readers of the header are in `pip
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,8 +25,13 @@ ERROR_HEADER: Final = "headrace-error"
 # The time of a row in milliseconds, as text: Spark's Kafka sink cannot set a record's timestamp.
 ROWTIME_HEADER: Final = "headrace-rowtime"
 
-
+# Everything in a header behind the query: anybody can write one, so numbers have as many digits as fit an INT
+# or a BIGINT. Java reads these patterns, too.
+PLACE_PATTERN: Final = r"([^/]+)/([0-9]{1,9})/([0-9]{1,18})/([0-9]{1,9})"
+SOURCE_PATTERN: Final = rf"([^/]*)/{PLACE_PATTERN}"
+_SOURCE: Final = re.compile(SOURCE_PATTERN)
 _BATCH: Final = "batch"
+_BATCH_NUMBER: Final = re.compile("[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +50,10 @@ class SourceCoordinates:
 
 def parse_source(header: bytes) -> SourceCoordinates:
     """The inverse of `as_header`. Raises ValueError on anything else."""
-    parts = header.decode("utf-8").split("/")
-    if len(parts) != 5:
-        raise ValueError(f"a source header must have five parts, not {len(parts)}: {header!r}")
-    query, topic_id, partition, offset, ordinal = parts
+    found = _SOURCE.fullmatch(header.decode("utf-8"))
+    if found is None:
+        raise ValueError(f"not a source header: {header[:200]!r}")
+    query, topic_id, partition, offset, ordinal = found.groups()
     return SourceCoordinates(
         query=query, topic_id=topic_id, partition=int(partition), offset=int(offset), ordinal=int(ordinal)
     )
@@ -69,6 +75,6 @@ class BatchOrigin:
 def parse_batch(header: bytes) -> BatchOrigin | None:
     """None if it is not the header of such a row."""
     parts = header.decode("utf-8", "replace").split("/")
-    if len(parts) != 5 or parts[2] != _BATCH or not parts[3].isdecimal():
+    if len(parts) != 5 or parts[2] != _BATCH or not _BATCH_NUMBER.fullmatch(parts[3]):
         return None
     return BatchOrigin(query=parts[0], checkpoint=parts[1], batch=int(parts[3]))

@@ -68,6 +68,10 @@ class History:
         commits = (*self.commits, commit)
         return dataclasses.replace(self, commits=_thinned(commits))
 
+    def read_until(self, at: int) -> Offsets:
+        """How far the sources were read at this time, as far as commits tell."""
+        return next((commit.positions for commit in reversed(self.commits) if commit.at <= at), {})
+
     def without_newer(self, commit: Commit) -> History:
         """Only the commits up to this one: the others cannot be resumed from any more."""
         return dataclasses.replace(self, commits=self.commits[: self.commits.index(commit) + 1])

@@ -7,6 +7,7 @@ transaction, but an open transaction of another producer would hide those behind
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +16,15 @@ from typing import Final
 from headrace.client.errors import is_end, log_late, log_unavailable
 from headrace.client.reading import PartitionReader, Record
 from headrace.client.topics import Partition, TopicIdentity
-from headrace.lake.coordinates import SOURCE_HEADER
+from headrace.lake.coordinates import PLACE_PATTERN, SOURCE_HEADER
 from headrace.pipeline.runs.commits import Offsets, offset_in
 from headrace.pipeline.runs.identities import Collected, Written, WrittenOrder
 
 _PATIENCE_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.1
+_PLACE: Final = re.compile(PLACE_PATTERN.encode())
+# More rows than any record gives. There is a bit for each lower ordinal, so one that somebody made up costs.
+_MOST_ORDINALS: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,10 +192,10 @@ def _reached(bootstrap: str, message: Record) -> tuple[int | None, int | None]:
 
 def _parsed(identity: bytes) -> tuple[str, int, int, int] | None:
     """Topic id, partition, offset and ordinal of a source header without its query."""
-    parts = identity.split(b"/")
-    if len(parts) != 4:
+    found = _PLACE.fullmatch(identity)
+    if found is None or int(found[4]) >= _MOST_ORDINALS:
         return None
     try:
-        return parts[0].decode(), int(parts[1]), int(parts[2]), int(parts[3])
-    except ValueError:
+        return found[1].decode(), int(found[2]), int(found[3]), int(found[4])
+    except UnicodeDecodeError:
         return None

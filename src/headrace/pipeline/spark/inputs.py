@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.client.cluster import Cluster
@@ -22,8 +21,10 @@ from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.plan import Aggregate, Read, is_stateful
 from headrace.pipeline.rules.modes import REAL_TIME, Mode
+from headrace.pipeline.runs.commits import Offsets
+from headrace.pipeline.runs.identities import Written
 from headrace.pipeline.spark.formats.choosing import can_fail
-from headrace.pipeline.spark.incarnations import TakenRange, taken_under_former_ids
+from headrace.pipeline.spark.incarnations import TakenRow, taken_under_former_ids, written_of
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.query_schemas import QuerySchemas
 from headrace.pipeline.spark.refreshing import Refreshing
@@ -53,8 +54,11 @@ class TopicInputs:
         mode: Mode,
         *,
         starting_offsets: Callable[[TopicIdentity], str] = lambda _: EARLIEST,
+        committed: Offsets | None = None,
     ) -> None:
-        """`starting_offsets` says where to begin to read a stream, for a query that keeps state."""
+        """`starting_offsets` says where to begin to read a stream, for a query that keeps state. `committed`
+        is how far former incarnations of its topics were read some time ago.
+        """
         self.topics = topics
         self.mode = mode
         self.checkpoint = query.checkpoint(topics)
@@ -66,7 +70,8 @@ class TopicInputs:
         self._schemas = schemas
         self.session = session
         self._starting_offsets = starting_offsets
-        self._taken = self._taken_before()
+        # What was derived under a former id of the source, by partition.
+        self.taken: Mapping[int, Written] = written_of(self._taken_before(committed or {}))
 
     def changes(self, read: Read) -> Rows:
         topic = self.topics[read.source.topic]
@@ -120,11 +125,7 @@ class TopicInputs:
         reader = reader.options(**self._options()).option("startingOffsets", starting_offsets)
         if self.mode.name != REAL_TIME and self.largest_batch is not None:
             reader = reader.option("maxOffsetsPerTrigger", str(self.largest_batch))
-        records = reader.load()
-        for taken in self._taken if topic.name == self._query.source_topics[0] else ():
-            in_range = F.col("offset").between(taken.first, taken.last)
-            records = records.filter(~((F.col("partition") == taken.partition) & in_range))
-        return records
+        return reader.load()
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -150,28 +151,29 @@ class TopicInputs:
         cluster = Cluster(self._query.settings.bootstrap)
         self.refreshers.append(refreshing.start(stream, name=self._query.name + part, cluster=cluster))
 
-    def _taken_before(self) -> tuple[TakenRange, ...]:
-        """Records that were processed under a former id of the source; determined once per incarnation."""
+    def _taken_before(self, committed: Offsets) -> tuple[TakenRow, ...]:
+        """Rows that were processed under a former id of the source; determined once per incarnation."""
         query = self._query
         if query.plan.lake_table is not None:
             return ()  # the lake looks them up
         if is_stateful(query.plan):
             return ()  # their results have no source coordinates
 
-        def find_out() -> tuple[TakenRange, ...]:
+        def find_out() -> tuple[TakenRow, ...]:
             taken = taken_under_former_ids(
                 self._query.settings.bootstrap,
                 query=query.name,
                 source=self.topics[query.source_topics[0]],
                 derived=[self.topics[name] for name in query.written_topics],
+                committed=committed,
             )
             if taken:
                 logger.warning(
-                    "Query %s skips records that it processed under a former id: %s", query.name, taken
+                    "Query %s leaves out %d rows that it derived under a former id", query.name, len(taken)
                 )
             return taken
 
-        return noted(Path(f"{self.checkpoint}.taken.json"), find_out, tuple[TakenRange, ...])
+        return noted(Path(f"{self.checkpoint}.taken.json"), find_out, tuple[TakenRow, ...])
 
 
 class ResumedInputs:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.client.topics import TopicIdentity
 from headrace.lake import layout
-from headrace.lake.coordinates import SOURCE_HEADER
+from headrace.lake.coordinates import SOURCE_HEADER, SOURCE_PATTERN
 from headrace.lake.layout import TableLayout
 from headrace.lake.new_partitions import LONGEST_NAME
 from headrace.pipeline.spark.steps import rows as names
@@ -29,9 +29,6 @@ LATENCY: Final = "__LATENCY_MS"
 
 # Query name of records without our coordinates, which get those of the topic they are read from.
 NO_QUERY: Final = ""
-
-# As many digits as fit an INT or a BIGINT.
-_SOURCE_PATTERN: Final = r"^([^/]*)/([^/]+)/([0-9]{1,9})/([0-9]{1,18})/([0-9]{1,9})$"
 
 _DATE_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 # Characters that Spark escapes as `%XX` in the name of a folder.
@@ -53,7 +50,7 @@ def lake_rows(rows: Rows, table: TableLayout, *, topic: TopicIdentity) -> DataFr
         .cast("bigint")
         .alias("read_at"),
     )
-    is_ours = F.coalesce(F.regexp_like("source", F.lit(_SOURCE_PATTERN)), F.lit(False))
+    is_ours = F.coalesce(F.regexp_like("source", F.lit(rf"\A{SOURCE_PATTERN}\z")), F.lit(False))
     parts = F.split("source", "/")
     return located.select(
         *columns(list(table.value_columns)),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -51,6 +52,8 @@ logger = logging.getLogger(__name__)
 # How long requests of a process that was killed, or of a producer that has given up, may wait in the sockets
 # of a log that answers.
 _SETTLE_SECONDS: Final = 1.0
+# A consumer that has read on in a recreated topic is stopped, and its query restarted, within this time.
+_READ_ON_MS: Final = 30_000
 # Names the statement to which a folder of checkpoints belongs. Records of older versions have none.
 _STATEMENT_NOTE: Final = "statement"
 _STATE_SETTINGS: Final = {
@@ -163,6 +166,7 @@ class PlanQuery:
                 topics,
                 mode,
                 starting_offsets=lambda topic: first_offsets(context, topic),
+                committed=self._commits.history(self.name).read_until(_wall_clock_ms() - _READ_ON_MS),
             )
             with in_pool(session, pool_of(self.query.plan, mode.name)):
                 running = Start(self.query, self._schemas, inputs, context, on_batch=self._on_batch).run()
@@ -245,3 +249,7 @@ class PlanQuery:
                 remedy="Create them, or drop the query.",
             )
         return found
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000

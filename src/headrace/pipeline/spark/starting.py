@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.client.message_sizes import derived_message_bytes
 from headrace.pipeline.catalogue.status import Gap
-from headrace.pipeline.plan import Read, is_stateful, reads_of, steps_of
+from headrace.pipeline.plan import QueryPlan, Read, is_stateful, reads_of, steps_of
 from headrace.pipeline.rules.modes import MICRO_BATCH, REAL_TIME
 from headrace.pipeline.runs.commit_log import part_key
 from headrace.pipeline.spark.fair_turns import pace_of
@@ -99,18 +99,13 @@ class Start:
 
     def _into_topics(self, handles: list[StreamingQuery]) -> None:
         """The query itself, and one for each source whose dead letters it does not write itself."""
-        # The source whose records become results; in a look-up the stream comes first, too.
-        first, *others = reads_of(self._plan.root)
         if is_stateful(self._plan):
             handles.append(self._with_state())
-            others = [first, *others]
         else:
-            handles.append(self._without_state(first))
-        # A topic that is read twice has its dead letters once.
-        by_topic = {read.source.topic: read for read in reversed(others) if has_bad_records(read.source)}
-        for number, read in enumerate(others):
-            if by_topic.get(read.source.topic) is read:
-                handles.append(self._dead_letters(read, number))
+            # The source whose records become results; in a look-up the stream comes first, too.
+            handles.append(self._without_state(reads_of(self._plan.root)[0]))
+        for number, read in dead_letter_parts(self._plan).items():
+            handles.append(self._dead_letters(read, number))
 
     def _without_state(self, read: Read) -> StreamingQuery:
         """All its rows come from single records of one source, good and bad ones."""
@@ -125,7 +120,8 @@ class Start:
             is_table=self._plan.sink.kind is SourceKind.TABLE,
         )
         rows = built(self._plan.root, ResumedInputs(self._inputs, run.starting_offsets))
-        records = self._sink_records(without_written(rows, run.written))
+        rows = without_written(without_written(rows, run.written), self._inputs.taken)
+        records = self._sink_records(rows)
         return self._resumed(run, records, "", mode=self._inputs.mode.name)
 
     def _with_state(self) -> StreamingQuery:
@@ -232,3 +228,18 @@ class Start:
             "kafka.max.request.size": str(derived_message_bytes(self._settings)),
             **PRODUCER,
         }
+
+
+def dead_letter_parts(plan: QueryPlan) -> dict[int, Read]:
+    """The sources whose dead letters the query itself does not write, by the number of their part.
+
+    A topic that is read twice has its dead letters once. Without state, the dead letters of the first source
+    come with its rows.
+    """
+    first, *others = reads_of(plan.root)
+    if is_stateful(plan):
+        others = [first, *others]
+    by_topic = {read.source.topic: read for read in reversed(others) if has_bad_records(read.source)}
+    if not is_stateful(plan):
+        by_topic.pop(first.source.topic, None)
+    return {number: read for number, read in enumerate(others) if by_topic.get(read.source.topic) is read}
