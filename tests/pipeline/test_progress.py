@@ -54,10 +54,10 @@ class Keeper:
     def __init__(self, mode: str) -> None:
         self.restart(mode)
 
-    def restart(self, mode: str) -> None:
+    def restart(self, mode: str, began: dict[str, dict[int, int]] | None = None) -> None:
         self.handle = Handle()
         handle: Any = self.handle
-        self.running: RunningQuery | None = RunningQuery(handle, mode)
+        self.running: RunningQuery | None = RunningQuery(handle, mode, began=began)
 
 
 class Bench:
@@ -74,20 +74,22 @@ class Bench:
         # Where records really are; offsets beyond may be holes.
         self.records = [10**9, 10**9]
         self.peeks = 0
-        self.committed: dict[str, dict[int, int]] = {}
+        self.starts = [0, 0]
         cluster: Any = self
         self.watch = ProgressWatch(
             cluster,
             on_progress=lambda _query, progress: self.told.append(progress),
             wall_clock_ms=lambda: int(self.now * 1000),
             real_time_batch_seconds=BATCH_SECONDS,
-            committed=lambda _: self.committed,
             has_records=self._has_records,
             at_work=lambda _: self.busy,
         )
 
     def latest(self, topics: Iterable[TopicIdentity]) -> dict[Partition, int]:
         return {(topic.name, number): end for topic in topics for number, end in enumerate(self.ends)}
+
+    def earliest(self, topics: Iterable[TopicIdentity]) -> dict[Partition, int]:
+        return {(topic.name, number): start for topic in topics for number, start in enumerate(self.starts)}
 
     def _has_records(self, places: Mapping[Partition, int]) -> bool:
         self.peeks += 1
@@ -147,6 +149,7 @@ def test_one_without_a_turn_is_starved_and_says_so_at_once() -> None:
 
 def test_one_that_never_had_a_turn_is_starved() -> None:
     bench = Bench()
+    bench.keeper.restart("micro-batch", {"i": {0: 5, 1: 5}})
     bench.ends = [5, 5]
     bench.run(1)
     bench.ends = [6, 5]
@@ -205,9 +208,34 @@ def test_a_restarted_query_starts_over() -> None:
     assert told.starved == ""
 
 
-def test_before_its_first_batch_a_query_is_behind_by_what_earlier_runs_have_not_committed() -> None:
+def test_before_its_first_batch_a_query_is_behind_by_what_lies_behind_its_start() -> None:
     bench = Bench()
     bench.ends = [500, 7]
-    bench.committed = {"i": {0: 100}, "former incarnation": {1: 3}}
-    assert bench.run(1).behind_records == 400
+    bench.keeper.restart("micro-batch", {"i": {0: 100}, "former incarnation": {1: 3}})
+    assert bench.run(1).behind_records == 407, "a partition without a position is read from its beginning"
     assert bench.run(STARVED_SECONDS + 2).starved
+
+
+def test_a_query_that_has_never_ended_a_batch_is_behind_by_everything() -> None:
+    """Not by nothing: where its sources ended when it was first seen is not where it began."""
+    bench = Bench()
+    bench.starts, bench.ends = [40, 0], [500, 7]
+    bench.keeper.restart("micro-batch", {"i": {}})
+    told = bench.run(1)
+    assert (told.behind_records, told.positions) == (467, {"in": {0: 40, 1: 0}}), "what expired does not wait"
+    assert bench.run(STARVED_SECONDS + 2).starved
+
+
+def test_a_topic_that_is_not_read_as_a_stream_does_not_count() -> None:
+    bench = Bench()
+    bench.ends = [500, 7]
+    assert bench.run(STARVED_SECONDS + 2).behind_records == 0
+
+
+def test_before_its_first_batch_a_real_time_query_is_as_far_behind_as_at_its_start() -> None:
+    bench = Bench("real-time")
+    bench.keeper.restart("real-time", {"i": {0: 100, 1: 7}})
+    bench.ends = [500, 7]
+    assert bench.run(1).behind_records == 400
+    bench.keeper.handle.ended(0, 500, 7)
+    assert bench.run(6).behind_records == 0

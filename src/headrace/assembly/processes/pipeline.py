@@ -33,6 +33,7 @@ from headrace.pipeline.spark.repairing import Repairs
 from headrace.pipeline.spark.session import ask_jvm, create_session
 from headrace.pipeline.spark.statement_runner import StatementRunner
 from headrace.pipeline.spark.warm_up import warm_up
+from headrace.pipeline.spark.writer_lock import hold_writer_lock
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ def run(settings: Settings) -> int:
     jars = Artifacts(settings.cache_dir).jars("spark")
     announce(settings, "pipeline", state="starting", detail="starting Spark")
     spark = create_session(settings, java_home=java.home, jars=jars)
+    # A driver that was killed leaves a JVM behind that may still write for a moment.
+    hold_writer_lock(spark, settings.data_dir / "pipeline" / ".writer")
     # py4j starts the JVM in this process's session, so Ctrl-C would reach it too. The supervisor signals only
     # this process.
     signal.signal(signal.SIGINT, lambda *_: stopping.set())
@@ -119,7 +122,6 @@ def run(settings: Settings) -> int:
         on_progress=lambda query, found: statuses.write_progress(query, found, at=_wall_clock_ms()),
         wall_clock_ms=_wall_clock_ms,
         real_time_batch_seconds=settings.real_time_batch_seconds,
-        committed=lambda query: newest.positions if (newest := commits.history(query).newest) else {},
     )
     try:
         with Pulse(settings, "pipeline", ask_jvm=lambda: ask_jvm(spark)) as pulse:

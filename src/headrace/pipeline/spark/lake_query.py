@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -26,6 +26,7 @@ from headrace.lake.new_partitions import NewPartitions, partitions_in
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.plan import reads_of
+from headrace.pipeline.runs.commits import Offsets
 from headrace.pipeline.spark.inputs import ResumedInputs, TopicInputs
 from headrace.pipeline.spark.lake_dead_letters import LakeDeadLetters, LetterTopic
 from headrace.pipeline.spark.lake_partitions import PartitionPolicy
@@ -51,15 +52,17 @@ class Prepared:
     writer: DeltaLakeWriter
     offsets: str
     gaps: tuple[Gap, ...]
+    positions: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedLake:
-    """`in_batch` is held while a batch is written."""
+    """`in_batch` is held while a batch is written. `began` is where it began to read its topic."""
 
     handle: StreamingQuery
     in_batch: AbstractContextManager[object]
     gaps: tuple[Gap, ...]
+    began: Offsets
 
 
 def start_into_lake(
@@ -109,7 +112,8 @@ def start_into_lake(
         .start()
     )
     told = cast(StreamingQuery, _WithFailures(handle, failures))
-    return StartedLake(handle=told, in_batch=in_batch, gaps=prepared.gaps)
+    began = {topic.topic_id: prepared.positions}
+    return StartedLake(handle=told, in_batch=in_batch, gaps=prepared.gaps, began=began)
 
 
 def partition_policy(table: TableLayout, settings: Settings) -> PartitionPolicy:
@@ -181,7 +185,12 @@ def prepare(
         policy=partition_policy(table, query.settings),
         looks_up_everything=looks_up_everything,
     )
-    return Prepared(writer=writer, offsets=starting_offsets(topic, asked.starts, start.progress), gaps=gaps)
+    return Prepared(
+        writer=writer,
+        offsets=starting_offsets(topic, asked.starts, start.progress),
+        gaps=gaps,
+        positions=start.progress.positions.offsets,
+    )
 
 
 def _topic_of(query: PlannedQuery, inputs: TopicInputs) -> TopicIdentity:

@@ -27,6 +27,7 @@ from headrace.client.reading import PartitionReader
 from headrace.client.topics import Partition, TopicIdentity
 from headrace.pipeline.catalogue.status import QueryProgress
 from headrace.pipeline.rules.modes import REAL_TIME
+from headrace.pipeline.runs.commits import offset_in
 from headrace.pipeline.spark.running_query import RunningQuery
 
 logger = logging.getLogger(__name__)
@@ -160,10 +161,9 @@ class _Watched:
     advanced: float
     advanced_at: int
     end: BatchEnd | None = None
-    # Before its first batch: what the runs before it have committed, or where its sources ended when it was
-    # first seen.
+    # Before its first batch: where it began to read.
     began: dict[str, dict[int, int]] = field(default_factory=dict)
-    # As of the end of its last batch.
+    # As of the end of its last batch, or of its start.
     behind_then: Behind = field(default_factory=Behind)
     starved: str = ""
     peeked: float = float("-inf")
@@ -178,9 +178,7 @@ class _Watched:
 
 
 class ProgressWatch:
-    """Watches all queries of a pipeline process. `committed` returns the positions that earlier runs of a
-    query have reached, by topic id.
-    """
+    """Watches all queries of a pipeline process."""
 
     def __init__(
         self,
@@ -189,7 +187,6 @@ class ProgressWatch:
         on_progress: ProgressListener,
         wall_clock_ms: Callable[[], int],
         real_time_batch_seconds: float,
-        committed: Callable[[str], Positions] = lambda _: {},
         has_records: Callable[[Mapping[Partition, int]], bool] | None = None,
         at_work: Callable[[StreamingQuery], bool] = is_at_work,
     ) -> None:
@@ -197,7 +194,6 @@ class ProgressWatch:
         self._on_progress = on_progress
         self._wall_clock_ms = wall_clock_ms
         self._real_time_seconds = real_time_batch_seconds
-        self._committed = committed
         self._has_records = has_records or self._peek
         self._at_work = at_work
         self._ends = Ends()
@@ -232,12 +228,10 @@ class ProgressWatch:
         self, name: str, run: RunningQuery, sources: list[TopicIdentity], *, others: int, now: float
     ) -> None:
         watched = self._watched.get(name)
-        if watched is None or watched.run is not run:
+        is_new = watched is None or watched.run is not run
+        if watched is None or is_new:
             watched = _Watched(run=run, advanced=now, advanced_at=self._wall_clock_ms())
-            known = self._committed(name)
-            watched.began = {
-                topic.name: {**self._ends.newest(topic), **known.get(topic.topic_id, {})} for topic in sources
-            }
+            watched.began = self._began(run, sources)
             self._watched[name] = watched
         end = last_batch(run.handle, watched.end)
         advanced = end is not None and end is not watched.end
@@ -245,7 +239,7 @@ class ProgressWatch:
             watched.end = end
             watched.advanced, watched.advanced_at = now, self._wall_clock_ms()
         behind = self._behind(watched, sources)
-        if advanced:
+        if advanced or is_new:
             watched.behind_then = behind
         watched.starved = self._starved(watched, behind, others, now)
         # Within a real-time batch nobody knows how far it is: the end of the last one is what is known.
@@ -265,6 +259,16 @@ class ProgressWatch:
             ),
             now,
         )
+
+    def _began(self, run: RunningQuery, sources: list[TopicIdentity]) -> dict[str, dict[int, int]]:
+        """Where it began to read those of its sources that it reads as streams."""
+        read = [topic for topic in sources if topic.topic_id in run.began]
+        began: dict[str, dict[int, int]] = {topic.name: {} for topic in read}
+        ids = {topic.name: topic.topic_id for topic in read}
+        for (topic, partition), first in self._cluster.earliest(read).items() if read else ():
+            # What has expired does not wait.
+            began[topic][partition] = max(first, offset_in(run.began, ids[topic], partition) or 0)
+        return began
 
     def _behind(self, watched: _Watched, sources: list[TopicIdentity]) -> Behind:
         parts = [

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.status import Gap
+from headrace.pipeline.runs.commits import Offsets
 from headrace.pipeline.runs.recording import Finished
 
 # Spark's words before the first batch of a query.
@@ -41,13 +42,17 @@ class RunningQuery:
         remark: str = "",
         recordings: Sequence[RecordsCommits] = (),
         gaps: tuple[Gap, ...] = (),
+        began: Offsets | None = None,
     ) -> None:
-        """`remark` says what the start had to heal, `gaps` what the query could not read, ever."""
+        """`remark` says what the start had to heal, `gaps` what the query could not read, ever. `began` is
+        where it began to read its sources; a partition that is missing there is read from its beginning.
+        """
         self.handle = handle
         self.mode = mode
         self.mode_reason = mode_reason
         self.remark = remark
         self.gaps = gaps
+        self.began: Offsets = began or {}
         self._recordings = recordings
         # Why recordings could not commit when they last tried, by number.
         self._problems: dict[int, str] = {}

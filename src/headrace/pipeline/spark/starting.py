@@ -16,6 +16,7 @@ from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.plan import QueryPlan, Read, is_stateful, reads_of, steps_of
 from headrace.pipeline.rules.modes import MICRO_BATCH, REAL_TIME
 from headrace.pipeline.runs.commit_log import part_key
+from headrace.pipeline.runs.commits import Offsets
 from headrace.pipeline.spark.fair_turns import pace_of
 from headrace.pipeline.spark.inputs import ResumedInputs, TableBatch, TopicInputs, has_bad_records
 from headrace.pipeline.spark.lake_query import BatchListener, start_into_lake
@@ -60,6 +61,7 @@ class Start:
         self._recordings: list[RecordsCommits] = []
         self._remark = ""
         self._gaps: list[Gap] = []
+        self._began: Offsets = {}
         # Of the producers of this start, by which the next one finds out whether they are done.
         self._client_id = new_client_id(query.name)
 
@@ -79,6 +81,7 @@ class Start:
                 handles.append(started.handle)
                 self._between_batches = started.in_batch
                 self._gaps += started.gaps
+                self._began = started.began
             else:
                 self._into_topics(handles)
         except BaseException:
@@ -95,6 +98,7 @@ class Start:
             remark=self._remark,
             recordings=self._recordings,
             gaps=tuple(self._gaps),
+            began=self._began,
         )
 
     def _into_topics(self, handles: list[StreamingQuery]) -> None:
@@ -119,6 +123,7 @@ class Start:
             dead_letters=letters,
             is_table=self._plan.sink.kind is SourceKind.TABLE,
         )
+        self._began = run.positions
         rows = built(self._plan.root, ResumedInputs(self._inputs, run.starting_offsets))
         rows = without_written(without_written(rows, run.written), self._inputs.taken)
         records = self._sink_records(rows)
@@ -133,7 +138,7 @@ class Start:
             # In one batch, so that its rows can be compared with those in the sink.
             self._inputs.largest_batch = None
         writer = run.writer(self._inputs.session, self._sink_options())
-        self._between_batches, self._remark = writer, run.remark
+        self._between_batches, self._remark, self._began = writer, run.remark, run.positions
         self._recordings.append(writer)
         self._gaps += run.gaps
         if table is not None:

@@ -26,7 +26,7 @@ from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.runs.commit_log import CommitLog
-from headrace.pipeline.runs.commits import Commit, History
+from headrace.pipeline.runs.commits import Commit, History, Offsets
 from headrace.pipeline.runs.identities import Written
 from headrace.pipeline.runs.reading_back import has_records, read_back
 from headrace.pipeline.runs.recording import Recording, ends_of_records
@@ -100,6 +100,11 @@ class StatelessRun:
         )
         self._is_table = is_table
         self._say_what_was_found()
+
+    @property
+    def positions(self) -> Offsets:
+        """Where it begins to read its source."""
+        return self._resumption.positions
 
     @property
     def starting_offsets(self) -> str:

@@ -1,4 +1,4 @@
-"""One writer per table: a file lock that the JVM itself holds as long as it lives.
+"""One pipeline for a data folder, one writer for a table: file locks that the JVM holds as long as it lives.
 
 The JVM is the process that commits, so the JVM must hold the lock, and not the Python driver: when the driver
 is killed, its JVM survives for a moment and may still finish a commit. The operating system releases the lock
@@ -35,8 +35,8 @@ def hold_writer_lock(spark: SparkSession, path: Path) -> None:
         if time.monotonic() > deadline:
             raise HeadraceError(
                 "pipeline_failed",
-                f"Another process writes the lake and holds the lock {path}.",
-                remedy="Stop the other pipeline: only one may write a table.",
+                f"Another pipeline runs and holds the lock {path}.",
+                remedy="Stop the other pipeline: only one may write to a data folder.",
             )
         time.sleep(_LOOK_SECONDS)
         lock = file.getChannel().tryLock()

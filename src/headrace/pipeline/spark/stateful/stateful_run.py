@@ -79,6 +79,12 @@ class StatefulRun:
         return self._resumed.base
 
     @property
+    def positions(self) -> Offsets:
+        """Where it begins to read its sources, as far as it does not read them from their beginning."""
+        known = self.base.positions if self.base.batch >= 0 else self._context.start.positions
+        return {source.topic_id: known.get(source.topic_id, {}) for source in self._sources}
+
+    @property
     def remark(self) -> str:
         """What had to be healed; empty if nothing had to."""
         return self._resumed.remark
