@@ -189,11 +189,19 @@ def refuse_gaps(context: RunContext, gaps: Sequence[Gap]) -> None:
 
 def first_offsets(context: RunContext, topic: TopicIdentity) -> str:
     """Where a query begins to read a topic if it has no checkpoint yet, for Spark's Kafka source."""
-    sources = _now(context, [topic])
-    begun = resume(
-        History(), context.start, sources=sources, sinks=[], has_records=lambda _: True, now=_wall_clock_ms()
+    return json.dumps({topic.name: beginning(context, context.start, [topic]).positions[topic.topic_id]})
+
+
+def beginning(context: RunContext, start: Commit, topics: Sequence[TopicIdentity]) -> Resumption:
+    """Where a query that began at `start` begins to read topics without any commit, and what has expired."""
+    return resume(
+        History(),
+        start,
+        sources=_now(context, topics),
+        sinks=[],
+        has_records=lambda _: True,
+        now=_wall_clock_ms(),
     )
-    return json.dumps({topic.name: begun.positions[topic.topic_id]})
 
 
 def _now(

@@ -203,7 +203,7 @@ class StateResumption:
         )
 
     def _gaps(self, base: Commit) -> tuple[Gap, ...]:
-        """What has expired behind a batch. Before the first one, the query has not asked for anything."""
+        """What has expired behind a batch. Before the first one, `StatefulRun` knows where it began."""
         return self._resumed(base).gaps if base.batch >= 0 else ()
 
     def _gone_back(

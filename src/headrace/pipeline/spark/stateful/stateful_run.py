@@ -6,6 +6,7 @@ in one batch, so that those rows can be compared with what the sinks hold.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from headrace.client.topics import TopicIdentity
 from headrace.lake.coordinates import ROWTIME_HEADER
 from headrace.pipeline.plan import Aggregate, QueryPlan, StreamJoin, TableJoin, steps_of
 from headrace.pipeline.rules.modes import output_mode
-from headrace.pipeline.runs.commits import Commit, Offsets, offset_in
+from headrace.pipeline.runs.commits import Commit, History, Offsets, offset_in
 from headrace.pipeline.spark.fair_turns import pace_of
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.stateful.batch_writer import BatchWriter, Repetition
@@ -27,7 +28,7 @@ from headrace.pipeline.spark.stateful.generations import Generation, Generations
 from headrace.pipeline.spark.stateful.present_rows import present_rows
 from headrace.pipeline.spark.stateful.resuming_state import ResumedState, SoundCheck, StateResumption
 from headrace.pipeline.spark.stateful.row_identity import row_identity
-from headrace.pipeline.spark.stateless_run import RunContext, refuse_gaps
+from headrace.pipeline.spark.stateless_run import RunContext, beginning, refuse_gaps
 from headrace.pipeline.spark.steps.read import last_header
 
 
@@ -63,8 +64,16 @@ class StatefulRun:
             error=context.former_error,
             is_sound=is_sound,
         )
-        refuse_gaps(context, self._resumed.gaps)
-        kept = history.with_gaps(self._resumed.gaps)
+        gaps, kept = self._resumed.gaps, history
+        if self.base.batch < 0:
+            # It begins, or rebuilds its state: what has expired since it first began is lacking there.
+            begun = beginning(
+                context, history.start or context.start, [topics[name] for name in query.stream_topics]
+            )
+            gaps += begun.gaps
+            kept = _with_start(history, begun.positions)
+        refuse_gaps(context, gaps)
+        kept = kept.with_gaps(gaps)
         if kept != history:
             context.commits.replace(query.name, kept)
         self.gaps = kept.gaps
@@ -147,6 +156,13 @@ class StatefulRun:
     def _ends(self) -> Offsets:
         ends = self._cluster.latest([self._sink])
         return {self._sink.topic_id: {number: end for (_, number), end in ends.items()}}
+
+
+def _with_start(history: History, positions: dict[str, dict[int, int]]) -> History:
+    """With the positions where it first began to read each topic, so that a rebuild knows what it lacks."""
+    start = history.start or Commit(at=0, positions={}, sinks_from={}, sinks_to={})
+    start = dataclasses.replace(start, positions={**positions, **start.positions})
+    return dataclasses.replace(history, start=start)
 
 
 def _ends_of_records(ends: Offsets, resumed: ResumedState) -> dict[str, dict[int, int]]:
