@@ -81,10 +81,12 @@ class Stateful:
                 return
             time.sleep(0.02)
 
-    def die_within_a_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Write about half of the rows of the next batch that has any, and then fail."""
+    def die_within_a_batch(self, monkeypatch: pytest.MonkeyPatch, *, dies_after: str = "") -> None:
+        """Write about half of the rows of the next batch that has any for this topic, the sink by default,
+        and then fail.
+        """
         new, standing = BatchWriter._new, StatefulRun._standing
-        sink = self.topics[self.script.sink]
+        sink = self.topics[dies_after or self.script.sink]
         before = self.plans.cluster.latest([sink])
 
         def half(writer: BatchWriter, rows: DataFrame, number: int) -> DataFrame:

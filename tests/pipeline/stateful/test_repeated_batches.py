@@ -183,6 +183,31 @@ def test_a_join_of_streams(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> Non
     check(STREAM_JOIN, plans, monkeypatch)
 
 
+def test_rows_that_cannot_be_written(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their dead letters are of the batch, too."""
+    text = """
+    CREATE STREAM s (id VARCHAR KEY, v VARCHAR) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');
+    CREATE TABLE a WITH (KAFKA_TOPIC='sink') AS SELECT id, COLLECT_LIST(v) AS l FROM s GROUP BY id;
+    """
+    stateful = Stateful(plans, text, s=2)
+    plans.cluster.configure_topic(stateful.script.sink, {"max.message.bytes": "2000"})
+    (letters,) = stateful.query.query.dead_letter_topics.values()
+    large, small = KEYS[2:], KEYS[:2]
+    stateful.produce("s", *((key, {"v": "a"}) for key in KEYS))
+    stateful.run()
+    stateful.produce(
+        "s", *((key, {"v": "x" * 3_000}) for key in large), *((key, {"v": "b"}) for key in small)
+    )
+    stateful.die_within_a_batch(monkeypatch, dies_after=letters)
+    assert 0 < len(plans.until(letters, lambda _: True)) < len(large)
+    assert stateful.run() == ""
+    found = Counter(out.key for out in plans.until(letters, lambda _: True))
+    assert found == Counter(key.encode() for key in large)
+    assert stateful.rows() == rows(
+        *((key, "L=['a']") for key in KEYS), *((key, "L=['a', 'b']") for key in small)
+    )
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind(plans: Plans, monkeypatch: pytest.MonkeyPatch, name: str) -> None:

@@ -28,6 +28,7 @@ from headrace.pipeline.spark.stateful.resuming_state import ResumedState, StateR
 
 SOURCE = TopicIdentity(name="in", topic_id="in-id", partitions=1)
 SINK = TopicIdentity(name="out", topic_id="out-id", partitions=1)
+LETTERS = TopicIdentity(name="in_dlq", topic_id="letters-id", partitions=1)
 KEYS = "abc"
 LARGEST_BATCH = 3
 
@@ -66,7 +67,7 @@ class World:
     # The log, as `StateResumption` asks it.
 
     def stretches(self, topics: Sequence[TopicIdentity]) -> dict[str, dict[int, tuple[int, int]]]:
-        ends = {SOURCE.name: len(self.source), SINK.name: self.sink_end}
+        ends = {SOURCE.name: len(self.source), SINK.name: self.sink_end, LETTERS.name: 0}
         return {topic.name: {0: (0, ends[topic.name])} for topic in topics}
 
     def has_records(self, _bootstrap: str, _sinks: object, offsets: Offsets) -> bool:
@@ -93,7 +94,7 @@ class World:
 
     def start(self) -> ResumedState:
         cluster: Any = self
-        resumption = StateResumption(cluster, query="q", sources=[SOURCE], sink=SINK)
+        resumption = StateResumption(cluster, query="q", sources=[SOURCE], sink=SINK, dead_letters=LETTERS)
         start = Commit(at=0, positions={}, sinks_from={"out-id": {0: 0}}, sinks_to={})
         # Without commits: the first one comes some time after the first rows.
         return resumption.resume(self.generations, History(), start=start, trailing_batches=self.trailing)

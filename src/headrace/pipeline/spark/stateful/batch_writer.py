@@ -58,15 +58,19 @@ class BatchWriter:
         generation: Generation,
         *,
         query: str,
+        sink: str,
         identity: RowIdentity,
         options: Mapping[str, Any],
         repetition: Repetition | None,
         standing: Callable[[int], Commit],
         commits: CommitLog,
     ) -> None:
-        """`standing` tells where sources and sinks stand after the rows of a batch are written."""
+        """`sink` is the topic of the rows; dead letters go to another one. `standing` tells where sources and
+        sinks stand after the rows of a batch are written.
+        """
         self._generation = generation
         self._query = query
+        self._sink = sink
         self._identity = identity
         self._options = dict(options)
         self._repetition = repetition
@@ -135,11 +139,11 @@ class BatchWriter:
             return rows
         present = repetition.present
         is_own = (F.col("checkpoint") == F.lit(self._generation.id)) & (F.col("batch") == F.lit(number))
-        rows = without_repeated(rows, present.filter(is_own), self._identity)
+        rows = without_repeated(rows, present.filter(is_own), self._identity, sink=self._sink)
         if not repetition.derives_again:
             return rows
         before = present.filter(F.col("checkpoint") != F.lit(self._generation.id))
-        return without_derived_before(rows, before, self._identity)
+        return without_derived_before(rows, before, self._identity, sink=self._sink)
 
 
 def _with_origin(batch: DataFrame) -> DataFrame:

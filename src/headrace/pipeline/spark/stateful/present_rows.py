@@ -2,7 +2,8 @@
 
 `present` are the records that the query wrote before, from some offset of the sinks on; `batch` are Kafka
 records (topic, key, value, headers, partition) with the origin of their row. What identifies a row is in
-`row_identity.py`. Runs on the first batches after a restart only.
+`row_identity.py`; a dead letter, which goes to another topic than the sink, is identified by its content.
+Runs on the first batches after a restart only.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ ORIGIN: Final = "origin"
 # `<query>/<checkpoint id>/batch/<batch number>/<origin>`
 _BATCH_PATTERN: Final = r"^([^/]+)/([^/]+)/batch/([0-9]+)/([^/]+)$"
 _NUMBER: Final = "number"
+# The value of a dead letter; null for other rows.
+_LETTER: Final = "letter"
 
 
 def present_rows(
@@ -64,24 +67,32 @@ def present_rows(
     )
 
 
-def without_repeated(batch: DataFrame, present: DataFrame, identity: RowIdentity) -> DataFrame:
+def without_repeated(batch: DataFrame, present: DataFrame, identity: RowIdentity, *, sink: str) -> DataFrame:
     """The rows of a repeated batch that are not there yet. `present` are those of the same batch."""
-    match identity:
-        case RowIdentity.KEY | RowIdentity.FINAL_KEY:
-            return _minus(batch, present, "topic", "key")
-        case RowIdentity.ORIGIN:
-            return _minus(batch, present, "topic", "key", ORIGIN)
-        case RowIdentity.CONTENT:
-            return _minus(batch, present, "topic", "key", "value")
+    if identity is RowIdentity.CONTENT:
+        return _minus(batch, present, "topic", "key", "value")
+    origin = (ORIGIN,) if identity is RowIdentity.ORIGIN else ()
+    letter = F.when(F.col("topic") != F.lit(sink), F.col("value"))
+    new = _minus(
+        batch.withColumn(_LETTER, letter),
+        present.withColumn(_LETTER, letter),
+        *("topic", "key", _LETTER, *origin),
+    )
+    return new.drop(_LETTER)
 
 
-def without_derived_before(batch: DataFrame, present: DataFrame, identity: RowIdentity) -> DataFrame:
+def without_derived_before(
+    batch: DataFrame, present: DataFrame, identity: RowIdentity, *, sink: str
+) -> DataFrame:
     """The rows of a batch that former checkpoints have not written. `present` is all that they wrote."""
     if identity is not RowIdentity.KEY:
-        return without_repeated(batch, present, identity)
+        return without_repeated(batch, present, identity, sink=sink)
     # A key stays in one partition, so its newest value has the highest offset.
-    newest = present.groupBy("topic", "key").agg(F.max_by(F.struct("value"), "at_offset").alias("newest"))
-    return _minus(batch, newest.select("topic", "key", "newest.value"), "topic", "key", "value")
+    of_sink = present.filter(F.col("topic") == F.lit(sink))
+    newest = of_sink.groupBy("topic", "key").agg(F.max_by(F.struct("value"), "at_offset").alias("newest"))
+    letters = present.filter(F.col("topic") != F.lit(sink)).select("topic", "key", "value")
+    there = newest.select("topic", "key", "newest.value").unionByName(letters)
+    return _minus(batch, there, "topic", "key", "value")
 
 
 def _minus(batch: DataFrame, present: DataFrame, *names: str) -> DataFrame:

@@ -17,7 +17,7 @@ from headrace.client.cluster import Cluster
 from headrace.client.topics import Partition, TopicIdentity
 from headrace.lake.coordinates import parse_batch
 from headrace.pipeline.catalogue.status import Gap
-from headrace.pipeline.runs.commits import Commit, History, Offsets
+from headrace.pipeline.runs.commits import Commit, History, Offsets, offset_in
 from headrace.pipeline.runs.reading_back import has_records, records_since, source_header
 from headrace.pipeline.runs.resuming import Resumption, TopicNow, resume
 from headrace.pipeline.spark.stateful.checkpoint_files import (
@@ -101,15 +101,19 @@ class StateResumption:
         query: str,
         sources: Sequence[TopicIdentity],
         sink: TopicIdentity,
+        dead_letters: TopicIdentity,
         quiet_seconds: float = 0.0,
     ) -> None:
-        """`quiet_seconds`: how long the sink must have been silent, if the run before failed."""
+        """`dead_letters` is the topic of rows that cannot be written. `quiet_seconds`: how long both topics
+        must have been silent, if the run before failed.
+        """
         self._cluster = cluster
         self._query = query
         self._sink = sink
+        self._written = (sink, dead_letters)
         self._quiet_seconds = quiet_seconds
         self._sources_now = self._now(sources)
-        (self._sink_now,) = self._now([sink])
+        self._sink_now, self._letters_now = self._now(self._written)
 
     def resume(
         self,
@@ -226,12 +230,12 @@ class StateResumption:
         """Whether runs with these very topics have committed anything."""
         sources = {source.topic_id for source in self._sources_now}
         return any(
-            commit.positions.keys() == sources and commit.sinks_to.keys() == {self._sink.topic_id}
+            commit.positions.keys() == sources and self._sink.topic_id in commit.sinks_to
             for commit in history.commits
         )
 
     def _beginning(self, start: Commit) -> Commit:
-        sinks = {self._sink.topic_id: dict(start.sinks_from.get(self._sink.topic_id, {}))}
+        sinks = {topic.topic_id: dict(start.sinks_from.get(topic.topic_id, {})) for topic in self._written}
         positions: dict[str, dict[int, int]] = {source.topic_id: {} for source in self._sources_now}
         return Commit(at=0, positions=positions, sinks_from=sinks, sinks_to=sinks)
 
@@ -255,25 +259,36 @@ class StateResumption:
         again = _derived_again(generation, trailing_batches)
         derives_again = following in again
         # Asked again: rows may have arrived while the run before fell silent.
-        (self._sink_now,) = self._now([self._sink])
+        self._sink_now, self._letters_now = self._now(self._written)
         starts, ends = self._starts(base), self._ends_by_place()
         if all(starts[place] >= ends[place] for place in starts):
             return None
         last = again.stop - 1 if derives_again else following
         return SinkRows(starts=starts, ends=ends, last_batch=last, derives_again=derives_again)
 
+    @property
+    def _written_now(self) -> tuple[TopicNow, TopicNow]:
+        return self._sink_now, self._letters_now
+
     def _starts(self, base: Commit) -> dict[Partition, int]:
-        known = base.sinks_from.get(self._sink.topic_id, {})
         return {
-            (self._sink.name, partition): max(known.get(partition, 0), first)
-            for partition, (first, _) in self._sink_now.stretches.items()
+            (topic.name, partition): max(offset_in(base.sinks_from, topic.topic_id, partition) or 0, first)
+            for topic in self._written_now
+            for partition, (first, _) in topic.stretches.items()
         }
 
     def _ends_by_place(self) -> dict[Partition, int]:
-        return {(self._sink.name, number): end for number, (_, end) in self._sink_now.stretches.items()}
+        return {
+            (topic.name, number): end
+            for topic in self._written_now
+            for number, (_, end) in topic.stretches.items()
+        }
 
     def _ends(self) -> Offsets:
-        return {self._sink.topic_id: {number: end for number, (_, end) in self._sink_now.stretches.items()}}
+        return {
+            topic.topic_id: {number: end for number, (_, end) in topic.stretches.items()}
+            for topic in self._written_now
+        }
 
     def _now(self, topics: Sequence[TopicIdentity]) -> list[TopicNow]:
         stretches = self._cluster.stretches(topics)

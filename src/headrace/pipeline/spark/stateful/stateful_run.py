@@ -48,11 +48,14 @@ class StatefulRun:
         self._cluster = context.cluster
         self._sources = [topics[name] for name in query.source_topics]
         self._sink = topics[self._plan.sink.topic]
+        # Of rows that cannot be written; those of a source's records are written by a query of their own.
+        self._letters = topics[query.dead_letter_topics[query.source_topics[0]]]
         resumption = StateResumption(
             context.cluster,
             query=query.name,
             sources=self._sources,
             sink=self._sink,
+            dead_letters=self._letters,
             quiet_seconds=context.settle_seconds,
         )
         history = context.commits.history(query.name)
@@ -108,6 +111,7 @@ class StatefulRun:
         return BatchWriter(
             self.generation,
             query=self._query.name,
+            sink=self._sink.name,
             identity=row_identity(self._plan),
             options=options,
             repetition=self._repetition(session),
@@ -120,7 +124,7 @@ class StatefulRun:
         keeps_one = any(isinstance(step, TableJoin) for step in steps_of(self._plan.root))
 
         def write(batch: DataFrame, number: int) -> None:
-            writer.write(_one_for_each_key(batch) if keeps_one else batch, number)
+            writer.write(_one_for_each_key(batch, self._sink.name) if keeps_one else batch, number)
 
         return self.start_with(records, write, output_mode=output_mode(self._plan))
 
@@ -154,8 +158,12 @@ class StatefulRun:
         )
 
     def _ends(self) -> Offsets:
-        ends = self._cluster.latest([self._sink])
-        return {self._sink.topic_id: {number: end for (_, number), end in ends.items()}}
+        topics = (self._sink, self._letters)
+        ends = self._cluster.latest(topics)
+        return {
+            topic.topic_id: {place[1]: ends[place] for place in topic.places if place in ends}
+            for topic in topics
+        }
 
 
 def _with_start(history: History, positions: dict[str, dict[int, int]]) -> History:
@@ -175,13 +183,20 @@ def _ends_of_records(ends: Offsets, resumed: ResumedState) -> dict[str, dict[int
         topic_id: {
             partition: (
                 offset_in(resumed.base.sinks_to, topic_id, partition) or 0
-                if offset_in(resumed.sinks_at_start, topic_id, partition) == end and resumed.sink_rows is None
+                if offset_in(resumed.sinks_at_start, topic_id, partition) == end
+                and _is_unchanged(resumed, topic_id)
                 else end
             )
             for partition, end in of_topic.items()
         }
         for topic_id, of_topic in ends.items()
     }
+
+
+def _is_unchanged(resumed: ResumedState, topic_id: str) -> bool:
+    """Whether nothing followed in a topic between the batch that the run goes on from and its start."""
+    known, ends = resumed.base.sinks_from.get(topic_id), resumed.sinks_at_start[topic_id]
+    return known is not None and all(known.get(partition, 0) >= end for partition, end in ends.items())
 
 
 def _trailing_batches(plan: QueryPlan) -> int:
@@ -191,12 +206,13 @@ def _trailing_batches(plan: QueryPlan) -> int:
     return sum(isinstance(step, Aggregate | StreamJoin) for step in steps_of(plan.root))
 
 
-def _one_for_each_key(batch: DataFrame) -> DataFrame:
-    """The newest of the rows of each key; they differ in their time only."""
+def _one_for_each_key(batch: DataFrame, sink: str) -> DataFrame:
+    """The newest of the rows of each key; they differ in their time only. Dead letters may have no key."""
+    letter = F.when(F.col("topic") != F.lit(sink), F.col("value"))
     time = last_header(ROWTIME_HEADER).cast("string").cast("bigint")
     newest = F.max_by(F.struct(*batch.columns), time).alias("record")
     return (
-        batch.groupBy(F.col("topic").alias("of_topic"), F.col("key").alias("of_key"))
+        batch.groupBy(F.col("topic").alias("of_topic"), F.col("key").alias("of_key"), letter.alias("letter"))
         .agg(newest)
         .select("record.*")
     )
