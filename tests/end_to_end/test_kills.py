@@ -36,7 +36,7 @@ def test_a_chain_and_a_count_survive_a_kill_and_a_power_cut(tmp_path: Path) -> N
         rounds = Rounds(machine, SEED, ["ORDERS_AVRO", "BIG_ORDERS", "AVRO_COUNTS"])
         # By then all have written something.
         rounds.next("Java", after="AVRO_COUNTS")
-        # What the first run wrote behind this topic is not on the disk yet, and will be missing.
+        # What BIG_ORDERS and the lake's topic have got is not on the disk yet, and will be missing.
         rounds.next("power", after="ORDERS_AVRO")
         rounds.finish()
 

@@ -17,7 +17,7 @@ import random
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -31,10 +31,9 @@ from headrace.client.cluster import Cluster
 from headrace.core.settings import Settings
 from headrace.lake.delta_log import LOG_FOLDER, DeltaLog
 from headrace.lake.repairing import carry_out, plan_repair
-from headrace.pipeline.runs.commit_log import COMMITS_TOPIC
 from headrace.query.sql import LakeQuery
 from tests.broker.broker_process import PowerCutBroker
-from tests.end_to_end.kills.statements import BETWEEN, ROOTS
+from tests.end_to_end.kills.statements import ROOTS
 from tests.ports import free_ports
 from tests.running_platform import Platform, wait_for
 
@@ -128,6 +127,7 @@ class Machine(Platform):
         """Copy each part of the data at a moment of its own, and start from the copies with torn ends."""
         folder = self.settings.data_dir
         copies = folder.with_name("copies")
+        synced = _synced_topics(Cluster(self.settings.bootstrap))
         for part in chance.sample(_PARTS, len(_PARTS)):
             # A moment of the log: none of its topics is ahead of one that it comes from.
             with self._frozen_log():
@@ -139,7 +139,7 @@ class Machine(Platform):
         for part in _PARTS:
             shutil.rmtree(folder / part, ignore_errors=True)
             (copies / part).rename(folder / part)
-        for path in _newest_files(folder):
+        for path in _newest_files(folder, synced):
             if chance.random() < 0.7:
                 os.truncate(path, chance.choice((0, chance.randrange(path.stat().st_size + 1))))
         for table in self.settings.lake_dir.iterdir():
@@ -206,11 +206,16 @@ def _copy_files(folder: Path, copy: Path) -> None:
                     shutil.copyfile(path, copy / path.name)
 
 
-def _newest_files(data: Path) -> Iterator[Path]:
-    """What was being written: the ends of derived topics, the newest of each checkpoint and of the table."""
+def _synced_topics(cluster: Cluster) -> set[str]:
+    """The topics of which a record is on the disk before anybody knows of it."""
+    return {name for name in cluster.topic_names() if cluster.topic_config(name).get("flush.messages") == "1"}
+
+
+def _newest_files(data: Path, synced: Collection[str]) -> Iterator[Path]:
+    """What was being written: the ends of topics that are not synced, of each checkpoint and of the table."""
     for partition in (data / "log").rglob("*-[0-9]*"):
-        is_derived = partition.is_dir() and partition.name.rpartition("-")[0] not in _KEPT
-        segments = sorted(partition.glob("*.log")) if is_derived else []
+        is_at_risk = partition.is_dir() and partition.name.rpartition("-")[0] not in synced
+        segments = sorted(partition.glob("*.log")) if is_at_risk else []
         yield from segments[-1:]
     for kind in ("offsets", "commits", "notes"):
         for entries in (data / "pipeline").rglob(kind):
@@ -219,7 +224,3 @@ def _newest_files(data: Path) -> Iterator[Path]:
     for entries in (data / "lake").rglob(LOG_FOLDER):
         # Not the commit that made the table: of that no older version is left.
         yield from sorted(entries.glob("*.json"))[1:][-1:]
-
-
-# Not torn: what is synced.
-_KEPT: Final = frozenset({*ROOTS, *BETWEEN, COMMITS_TOPIC, "_statements", "_schemas", "_connect_configs"})

@@ -20,10 +20,9 @@ from headrace.client.reading import TopicReader
 from headrace.client.topics import Partition
 from tests.end_to_end.kills.expectations import Check, Found, checks, is_closing, once_each
 from tests.end_to_end.kills.feed import Feed, Sent
-from tests.end_to_end.kills.machine import SYNCED, Machine
+from tests.end_to_end.kills.machine import Machine
 from tests.end_to_end.kills.output_reading import OutputReader
 from tests.end_to_end.kills.statements import (
-    BETWEEN,
     EVENT_TOPIC,
     EVENTS,
     OUTPUTS,
@@ -79,8 +78,6 @@ class Rounds:
         for output in self._outputs:
             for statement in QUERIES[output.name]:
                 door.execute(statement)
-            if output.name in BETWEEN:
-                self._cluster.configure_topic(output.name, SYNCED)
 
     def next(self, kind: str, after: str = "") -> None:
         """One kill, after this topic has got records, or whatever chance chooses."""

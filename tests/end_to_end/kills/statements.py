@@ -3,9 +3,9 @@
 Behind some of them are others: a chain of two, and counts behind a stream, behind a table function and behind
 a look-up, which are right only if the topic between has every row once.
 
-The topics of the feed are synced with every record, so that a power cut takes nothing that was sent; what is
-derived from them, the commits and all else may come back shorter. So are the topics between two queries: a
-chain whose middle comes back shorter than its end is beyond what is promised.
+The topics of the feed are synced with every record, so that a power cut takes nothing that was sent. Of the
+derived topics the platform itself says which are: those between two queries, and those of queries that keep
+state. All else may come back shorter.
 """
 
 from __future__ import annotations
@@ -146,9 +146,6 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "windows": ("MINUTES", "FINAL_MINUTES", "SESSIONS"),
     "joins": ("BY_CITY", "PAID", "PAID_OR_NOT"),
 }
-
-# The topics that are read by another query.
-BETWEEN: Final = frozenset({"ORDERS_AVRO", "LINES", "OF_CUSTOMER", "COUNTS"})
 
 # The topics that are written from outside, with their partitions; compacted ones are tables.
 ROOTS: Final[Mapping[str, int]] = {
