@@ -54,11 +54,11 @@ def run(settings: Settings) -> int:
     jars = Artifacts(settings.cache_dir).jars("spark")
     announce(settings, "pipeline", state="starting", detail="starting Spark")
     spark = create_session(settings, java_home=java.home, jars=jars)
-    # A driver that was killed leaves a JVM behind that may still write for a moment.
-    hold_writer_lock(spark, settings.data_dir / "pipeline" / ".writer")
     # py4j starts the JVM in this process's session, so Ctrl-C would reach it too. The supervisor signals only
     # this process.
     signal.signal(signal.SIGINT, lambda *_: stopping.set())
+    # A driver that was killed leaves a JVM behind that may still write for a moment.
+    hold_writer_lock(spark, settings.data_dir / "pipeline" / ".writer")
     registry = RegistryClient(f"http://{settings.host}:{settings.registry_port}")
     cluster = Cluster(settings.bootstrap)
     statuses = StatusLog(cluster)
