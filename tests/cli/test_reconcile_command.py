@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import io
 from collections.abc import Iterator, Sequence
@@ -70,9 +71,29 @@ def test_what_was_not_compared_is_said() -> None:
     assert "not compared: an aggregate" in printed(UNCHECKED)
     assert (
         reconcile.summary([CLEAN, UNCHECKED])
-        == "Nothing is missing and nothing is double; 1 not fully compared."
+        == "Found nothing missing or double; 1 of 2 not fully compared."
     )
+    assert reconcile.summary([CLEAN]) == "Nothing is missing and nothing is double."
     assert reconcile.summary([CLEAN, WRONG]) == "3 missing, 1 double."
+
+
+def test_totals_that_agree_are_not_taken_for_records() -> None:
+    counted = dataclasses.replace(CLEAN, basis=Basis.COUNTS, unchecked="only the totals were.")
+    text = printed(counted)
+    assert "not fully compared: only the totals were." in text
+    assert "the totals agree (compared by counts)" in text
+    assert "nothing missing" not in text
+    assert reconcile.summary([counted]) == "Found nothing missing or double; 1 of 1 not fully compared."
+
+
+def test_what_waits_is_said_also_in_the_summary() -> None:
+    """The query may have failed long ago."""
+    waiting = dataclasses.replace(CLEAN, waiting=40_000)
+    assert "without a result yet: 40,000" in printed(waiting)
+    assert (
+        reconcile.summary([CLEAN, waiting])
+        == "Nothing is missing and nothing is double; 40,000 without a result yet."
+    )
 
 
 def test_many_are_shortened() -> None:

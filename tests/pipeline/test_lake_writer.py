@@ -243,6 +243,19 @@ def test_rows_of_somebody_else_are_not_written_again(lake: Lake) -> None:
     assert lake.users() == ["src-0", "src-1", "src-4", "src-6", "theirs"]
 
 
+def test_rows_of_somebody_else_without_coordinates_stop_nothing(lake: Lake) -> None:
+    lake.write(_event(0), _event(1))
+    path = str(lake.table.path)
+    theirs = lake.spark.read.format("delta").load(path).limit(1)
+    without = {name: F.lit(None) for name in theirs.columns if name.startswith("_")}
+    half = {"_SOURCE_OFFSET": F.lit(None), "USER_ID": F.lit("theirs, too")}
+    for columns in ({**without, "USER_ID": F.lit("theirs")}, half):
+        theirs.withColumns(columns).write.format("delta").mode("append").save(path)
+    lake.restart()
+    assert lake.write(_event(1, offset=2), _event(2, offset=3)).repeated == 1
+    assert lake.users() == ["src-0", "src-1", "src-2", "theirs", "theirs, too"]
+
+
 def test_compaction_and_deletions_of_others_disturb_nothing(lake: Lake) -> None:
     lake.write(_event(0))
     lake.write(_event(1))

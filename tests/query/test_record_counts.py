@@ -117,6 +117,13 @@ class Counting(RuleBasedStateMachine):
     def count_all(self) -> None:
         self.drain(10)
 
+    @rule()
+    def nothing_comes(self) -> None:
+        """Other partitions have used up the bytes of the reply."""
+        start = self.counts.starts(["events"])[TOPIC][0]
+        if self.log.first <= start < self.log.end:
+            self.counts.fetched({(TOPIC.topic_id, 0): self.log.fetch(start, 0)})
+
     def drain(self, most_batches: int) -> None:
         if self.log.end:
             drain(self.counts, self.log, most_batches=most_batches)
@@ -214,3 +221,19 @@ def test_a_history_stays_short_and_reaches_back(pauses: list[int]) -> None:
     assert history[-1].position == len(pauses) - 1
     assert [each.position for each in history] == sorted(each.position for each in history)
     assert history[0].position == 0 or now < 1000
+
+
+def test_an_empty_share_of_a_reply_leaves_the_count_as_it_is() -> None:
+    """Other partitions have used up the bytes of the reply: the witness is there, it only did not come."""
+    log = ModelLog()
+    log.append(1000)
+    stored = encode(counted(log).checkpoints(0))
+    log.append(5)
+    counts = RecordCounts(decode(stored), with_earlier=[])
+    counts.follow({"events": TOPIC})
+    start = counts.starts(["events"])[TOPIC][0]
+    for _ in range(3):
+        counts.fetched({(TOPIC.topic_id, 0): log.fetch(start, 0)})
+        assert counts.total("events") == 1000
+    drain(counts, log)
+    assert counts.total("events") == 1005

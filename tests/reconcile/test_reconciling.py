@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from arro3.core import Array, DataType, Table
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from deltalake import write_deltalake
 
 from headrace.client.cluster import Cluster
@@ -213,6 +214,21 @@ def test_numbers_that_differ_are_looked_at_one_by_one(way: Way) -> None:
     assert way.reconcile(with_lake=False)[QUERY].missing == ((0, 11),)
 
 
+@pytest.mark.parametrize("made_up_for_by", ["a double", "somebody else's"])
+def test_totals_that_agree_claim_nothing_more(way: Way, made_up_for_by: str) -> None:
+    way.accept(0, 10)
+    way.derive([place for place in everything(way) if place != (0, 3)])
+    if made_up_for_by == "a double":
+        way.derive([(0, 7)])
+    else:
+        produce(way.bootstrap, way.sink, [{"value": b"x", "partition": 0}])
+    way.commit()
+    counted = way.reconcile(with_lake=False)[QUERY]
+    assert counted.basis is Basis.COUNTS
+    assert "--full" in counted.unchecked
+    assert way.reconcile(with_lake=False, is_full=True)[QUERY].missing == ((0, 3),)
+
+
 @pytest.mark.parametrize("with_lake", [True, False])
 def test_a_repaired_record_is_not_missing(way: Way, with_lake: bool) -> None:
     way.accept(0, 10)
@@ -327,6 +343,19 @@ def test_what_a_table_has_not_read_yet_is_compared_with_the_topic(way: Way) -> N
     query, _ = Reconciler(way.cluster, way.lake, recorded).run(hops, lakes, is_full=False)
     assert query.missing == ((0, 13),)
     assert query.waiting == 4
+
+
+@pytest.mark.usefixtures("small_ranges")
+def test_what_is_left_out_because_results_have_expired_is_said(way: Way) -> None:
+    way.accept(0, 30)
+    way.derive([place for place in everything(way) if place not in {(0, 12), (0, 20)}])
+    way.commit()
+    admin = AdminClient({"bootstrap.servers": way.bootstrap})
+    for deleted in admin.delete_records([TopicPartition(way.sink, 0, 4)]).values():
+        deleted.result(30)
+    finding = way.reconcile(with_lake=False)[QUERY]
+    assert finding.missing == ((0, 12), (0, 20))
+    assert "partition 0 from offset 7 on" in finding.unchecked
 
 
 def test_what_cannot_be_told_is_said(way: Way) -> None:

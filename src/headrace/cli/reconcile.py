@@ -13,7 +13,7 @@ from headrace.assembly.reconciliation import Reconciliation
 from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.repairs import Repair
 from headrace.pipeline.runs.stretches import joined
-from headrace.reconcile.findings import Finding, PartitionCounts
+from headrace.reconcile.findings import Basis, Finding, PartitionCounts
 
 EXIT_CLEAN: Final = 0
 EXIT_DIFFERENT: Final = 1
@@ -66,15 +66,20 @@ def repaired(answer: Repair) -> str:
 
 
 def summary(findings: Sequence[Finding]) -> str:
+    """Claims no more than was compared."""
     missing = sum(len(finding.missing) for finding in findings)
     double = sum(len(finding.doubles) for finding in findings)
     left_out = sum(bool(finding.unchecked) for finding in findings)
-    text = (
-        "Nothing is missing and nothing is double"
-        if not missing + double
-        else (f"{missing} missing, {double} double")
-    )
-    return f"{text}; {left_out} not fully compared." if left_out else f"{text}."
+    waiting = sum(finding.waiting for finding in findings)
+    if missing + double:
+        text = f"{missing} missing, {double} double"
+    else:
+        text = "Found nothing missing or double" if left_out else "Nothing is missing and nothing is double"
+    if left_out:
+        text += f"; {left_out} of {len(findings)} not fully compared"
+    if waiting:
+        text += f"; {waiting:,} without a result yet"
+    return f"{text}."
 
 
 def print_finding(console: Console, finding: Finding) -> None:
@@ -89,7 +94,8 @@ def print_finding(console: Console, finding: Finding) -> None:
         table.add_row("all", "", f"{finding.accepted:,}", written, f"{finding.dead_letters:,}", style="bold")
         console.print(table)
     if finding.unchecked:
-        console.print(f"  not compared: {finding.unchecked}", soft_wrap=True)
+        extent = "not compared" if finding.basis is Basis.NOTHING else "not fully compared"
+        console.print(f"  {extent}: {finding.unchecked}", soft_wrap=True)
     if finding.missing:
         shown = _shortened(missing_places(finding))
         console.print(f"  [red]missing: {len(finding.missing)}[/red]: {shown}", soft_wrap=True)
@@ -101,9 +107,10 @@ def print_finding(console: Console, finding: Finding) -> None:
         )
         console.print(f"  [red]double: {len(finding.doubles)}[/red]: {shown}", soft_wrap=True)
     if finding.waiting:
-        console.print(f"  on their way: {finding.waiting:,}")
+        console.print(f"  without a result yet: {finding.waiting:,}")
     if finding.partitions and finding.is_clean:
-        console.print(f"  nothing missing, nothing double (compared by {finding.basis.value})")
+        found = "the totals agree" if finding.basis is Basis.COUNTS else "nothing missing, nothing double"
+        console.print(f"  {found} (compared by {finding.basis.value})")
 
 
 def missing_places(finding: Finding) -> list[str]:

@@ -6,7 +6,7 @@ A *checkpoint* of a partition says: up to `position`, the offset after the last 
 a short history of checkpoints, newest last, with ages that grow by about four: after a power failure the log
 may have lost its newest records, and with them those that the newest checkpoints counted. So counting goes on
 from the newest checkpoint whose last record is still there, its *witness*; without one it begins at the
-beginning.
+beginning. A reply has room for a few partitions only: an empty share of it says nothing about a witness.
 
 A topic that was deleted and recreated is counted from its beginning. What its earlier incarnations had is in
 `earlier`, for topics whose count covers them all.
@@ -106,6 +106,8 @@ class _Partition:
         return self.position if self.is_verified else self.position - 1
 
     def take(self, fetched: Fetched) -> None:
+        if self._says_nothing(fetched):
+            return
         if not self.is_verified:
             if not self._has_witness(fetched):
                 self.go_back(self.history[:-1])
@@ -123,6 +125,11 @@ class _Partition:
             self.records += batch.records
             self.counted_to = batch.end
         self.position = max(self.position, fetched.position)
+
+    def _says_nothing(self, fetched: Fetched) -> bool:
+        """Whether other partitions have used up the bytes of the reply: there are records, but none came."""
+        is_empty = not fetched.batches and fetched.position == self.start and not fetched.is_out_of_range
+        return is_empty and fetched.end > self.start
 
     def _has_witness(self, fetched: Fetched) -> bool:
         if fetched.is_out_of_range:

@@ -51,6 +51,11 @@ from headrace.reconcile.topics import (
 # Ranges whose identities are in memory at a time.
 _RANGES_AT_ONCE: Final = 20
 
+_ONLY_TOTALS: Final = (
+    "only the totals were: a double record, or one of somebody else, can make up for a missing one. "
+    "--full compares each record."
+)
+
 # Source partition, offset and ordinal.
 _Row = tuple[int, int, int]
 
@@ -133,7 +138,10 @@ class QueryComparison:
             written = self._counted()
             if _records(accepted) == written + len(self._dead):
                 return self._finding(
-                    Basis.COUNTS, written=written, partitions=self._partitions(accepted, None)
+                    Basis.COUNTS,
+                    written=written,
+                    partitions=self._partitions(accepted, None),
+                    unchecked=_ONLY_TOTALS,
                 )
         if self._rows is not None:
             basis = Basis.FINGERPRINTS
@@ -150,9 +158,7 @@ class QueryComparison:
             partitions=self._partitions(accepted, found),
             missing=missing,
             doubles=doubles,
-            unchecked="Records whose results have expired in the sink are left out."
-            if self._has_expired and self._rows is None
-            else "",
+            unchecked=self._left_out() if self._has_expired and self._rows is None else "",
         )
 
     def _any_number(self, *, is_full: bool) -> Finding:
@@ -286,6 +292,18 @@ class QueryComparison:
             return {key: each for key, each in parts.items() if key[0] in lowest and key[1] > lowest[key[0]]}
 
         return kept(accepted), kept(found)
+
+    def _left_out(self) -> str:
+        """What `_narrowed` has left out."""
+        compared = ", ".join(
+            f"partition {partition} from offset {first:,} on"
+            for partition, (first, end) in sorted(self._within.items())
+            if first < end
+        )
+        return (
+            f"results have expired in the sink {self._hop.sink}, so that ranges of {RANGE:,} source offsets "
+            f"are left out as a whole. Compared: {compared or 'nothing'}."
+        )
 
     def _partitions(
         self, accepted: Mapping[RangeKey, Fingerprint], found: Mapping[RangeKey, Fingerprint] | None

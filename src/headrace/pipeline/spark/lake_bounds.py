@@ -49,10 +49,14 @@ def without_known(suspects: DataFrame, table: Path) -> DataFrame:
 
 
 def bounds_of_rows(spark: SparkSession, table: Path) -> dict[Source, Position]:
-    """The highest position of each source in the table: reads all its rows, but few columns."""
+    """The highest position of each source in the table: reads all its rows, but few columns.
+
+    Rows without coordinates, which only somebody else can have written, are no record of a topic.
+    """
     rows = (
         spark.read.format("delta")
         .load(str(table))
+        .dropna(subset=COORDINATES)
         .groupBy(*SOURCE_COLUMNS)
         .agg(F.max(_position()).alias("highest"))
         .collect()
