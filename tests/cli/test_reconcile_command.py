@@ -70,8 +70,7 @@ def test_what_is_right_is_counted() -> None:
 def test_what_was_not_compared_is_said() -> None:
     assert "not compared: an aggregate" in printed(UNCHECKED)
     assert (
-        reconcile.summary([CLEAN, UNCHECKED])
-        == "Found nothing missing or double; 1 of 2 not fully compared."
+        reconcile.summary([CLEAN, UNCHECKED]) == "Found nothing missing or double; 1 of 2 not fully compared."
     )
     assert reconcile.summary([CLEAN]) == "Nothing is missing and nothing is double."
     assert reconcile.summary([CLEAN, WRONG]) == "3 missing, 1 double."

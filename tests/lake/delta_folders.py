@@ -47,3 +47,16 @@ class MadeCommits:
             Commit(version=version, operation=operation, parameters=parameters, user_metadata=text)
         )
         return version
+
+    def redefine(self, operation: str) -> None:
+        """Another's commit that changes columns, settings or the protocol, and no files."""
+        self.commits.append(
+            Commit(
+                version=len(self.commits),
+                operation=operation,
+                parameters={},
+                user_metadata=None,
+                changes_definition=True,
+                changes_files=False,
+            )
+        )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.lake.delta_log import DeltaLog
+from headrace.lake.delta_log import LAST_CHECKPOINT, DeltaLog, VersionChangedError
+from headrace.lake.resuming import history
 from tests.lake.delta_folders import add_action, written_table
 
 
@@ -19,8 +20,21 @@ def test_a_commit_reads_back(tmp_path: Path) -> None:
     assert commit is not None
     assert (commit.version, commit.operation, commit.user_metadata) == (1, "RESTORE", "note")
     assert commit.parameters == {"version": "0"}
+    assert (commit.changes_definition, commit.changes_files) == (False, False)
     assert log.newest_version() == 1
     assert log.damage() is None
+
+
+@pytest.mark.parametrize("action", ["metaData", "protocol"])
+def test_a_commit_tells_whether_it_changes_the_table(tmp_path: Path, action: str) -> None:
+    log = written_table(tmp_path, 1)
+    info = '{"commitInfo": {"operation": "SET TBLPROPERTIES"}}'
+    log.commit_file(1).write_text(f'{{"{action}": {{}}}}\n{info}\n')
+    first, second = log.commit(0), log.commit(1)
+    assert first is not None
+    assert second is not None
+    assert (first.changes_definition, first.changes_files) == (False, True)
+    assert (second.changes_definition, second.changes_files) == (True, False)
 
 
 def test_of_two_writers_of_a_version_one_succeeds(tmp_path: Path) -> None:
@@ -30,6 +44,76 @@ def test_of_two_writers_of_a_version_one_succeeds(tmp_path: Path) -> None:
         log.add_commit(1, {"operation": "WRITE"}, [])
     assert log.commit_file(1).read_bytes() == before
     assert {file.name for file in log.folder.iterdir()} == {f"{n:020d}.json" for n in range(2)}
+
+
+def test_two_writers_of_a_version_never_write_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the one that links first would commit what the other has written."""
+    log = written_table(tmp_path, 1)
+    link, files = Path.hardlink_to, []
+
+    def note(self: Path, target: Path) -> None:
+        files.append(target)
+        link(self, target)
+
+    monkeypatch.setattr(Path, "hardlink_to", note)
+    log.add_commit(1, {"operation": "WRITE"}, [])
+    with pytest.raises(FileExistsError):
+        log.add_commit(1, {"operation": "WRITE"}, [])
+    assert len(set(files)) == 2
+
+
+def _put_aside(log: DeltaLog) -> None:
+    log.commit_file(4).unlink()
+
+
+def _renamed_over(log: DeltaLog) -> None:
+    """As Delta's LocalLogStore does if it looked before we linked."""
+    theirs = log.folder / "theirs"
+    theirs.write_bytes(log.commit_file(4).read_bytes())
+    theirs.rename(log.commit_file(4))
+
+
+def _replaced_by_an_older_copy(log: DeltaLog) -> None:
+    content = log.commit_file(3).read_bytes()
+    for version in (3, 4):
+        log.commit_file(version).unlink()
+    log.commit_file(3).write_bytes(content)
+
+
+def _torn_predecessor(log: DeltaLog) -> None:
+    log.commit_file(4).write_bytes(b"")
+
+
+@pytest.mark.parametrize("harm", [_put_aside, _renamed_over, _replaced_by_an_older_copy, _torn_predecessor])
+def test_a_commit_follows_only_the_version_that_was_seen(tmp_path: Path, harm: object) -> None:
+    log = written_table(tmp_path, 5)
+    seen = log.seen(4)
+    assert callable(harm)
+    harm(log)
+    files = {file.name for file in log.folder.iterdir()}
+    with pytest.raises(VersionChangedError, match="version 4"):
+        log.add_commit(5, {"operation": "WRITE"}, [], after=seen)
+    assert {file.name for file in log.folder.iterdir()} == files
+
+
+def test_a_version_that_only_a_checkpoint_has_can_be_followed(tmp_path: Path) -> None:
+    log = written_table(tmp_path, 2)
+    (log.folder / f"{1:020d}.checkpoint.parquet").write_bytes(b"PAR1 state PAR1")
+    log.commit_file(1).unlink()
+    log.add_commit(2, {"operation": "WRITE"}, [], after=log.seen(1))
+    log.add_commit(3, {"operation": "WRITE"}, [], after=log.seen(2))
+    assert log.damage() is None
+
+
+@pytest.mark.parametrize("content", [b"", b'{"commitInfo": {"oper', b"\x00" * 50])
+def test_a_torn_commit_that_a_checkpoint_stands_for_says_nothing(tmp_path: Path, content: bytes) -> None:
+    log = written_table(tmp_path, 3)
+    log.commit_file(2).write_bytes(content)
+    (log.folder / f"{2:020d}.checkpoint.parquet").write_bytes(b"PAR1 state PAR1")
+    assert (log.damage(), log.commit(2)) == (None, None)
+    assert list(history(log)) == []
 
 
 def test_data_files_are_synced_before_the_commit_has_its_name(
@@ -47,9 +131,26 @@ def test_data_files_are_synced_before_the_commit_has_its_name(
     monkeypatch.setattr(os, "fsync", note)
     log.add_commit(1, {"operation": "WRITE"}, [add_action(tmp_path, "k=a/d=b/1.parquet")])
     before = {path for path, is_committed in synced if not is_committed}
-    unfinished = "_delta_log/.00000000000000000001.json.unfinished"
+    (unfinished,) = {path for path in before if path.startswith("_delta_log/")}
+    assert unfinished.endswith(".unfinished")
     assert before == {"k=a/d=b/1.parquet", "k=a/d=b", "k=a", ".", unfinished}
     assert synced[-1] == ("_delta_log", True), "at last its name"
+
+
+def test_a_checkpoint_is_synced_with_its_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = written_table(tmp_path, 2)
+    for part in ("0000000001.0000000002", "0000000002.0000000002"):
+        (log.folder / f"{1:020d}.checkpoint.{part}.parquet").write_bytes(b"PAR1 state PAR1")
+    (log.folder / LAST_CHECKPOINT).write_text("{}")
+    synced: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+    )
+    log.sync_checkpoint(1)
+    assert sorted(synced[:-1]) == sorted(
+        file.name for file in log.folder.iterdir() if "checkpoint" in file.name
+    )
+    assert synced[-1] == "_delta_log"
 
 
 def _empty(log: DeltaLog) -> Path:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from headrace.cli.app import app
 from headrace.core.errors import HeadraceError
 from headrace.lake.delta_log import LAST_CHECKPOINT
-from headrace.lake.repairing import SET_ASIDE, carry_out, plan_repair, unreadable
+from headrace.lake.repairing import SET_ASIDE, carry_out, carry_out_all, plan_repair, unreadable
 from tests.lake.delta_folders import written_table
 from tests.lake.test_delta_log import DAMAGES
 
@@ -47,6 +47,16 @@ def test_an_interrupted_repair_can_be_repeated(tmp_path: Path) -> None:
             assert log.damage() is not None, "until the end, nobody takes the table for whole"
     assert (log.damage(), log.newest_version()) == (None, 1)
     assert not (log.folder / LAST_CHECKPOINT).exists()
+
+
+def test_what_a_running_pipeline_commits_after_the_plan_goes_aside_too(tmp_path: Path) -> None:
+    log = written_table(tmp_path, 4)
+    log.commit_file(2).write_bytes(b"")
+    plan = plan_repair("t", tmp_path)
+    assert plan is not None
+    log.add_commit(4, {"operation": "WRITE"}, [])
+    carry_out_all(plan, "t", tmp_path)
+    assert (log.damage(), log.versions()) == (None, [0, 1])
 
 
 def test_a_second_damage_finds_the_first_one_aside(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headrace.lake.delta_log import Commit
 from headrace.lake.positions import Position, Progress, Reached, Source
-from headrace.lake.resuming import resume
+from headrace.lake.resuming import keeps_positions, resume
 from headrace.lake.sent_letters import SentLetters
 from tests.lake.delta_folders import MadeCommits
 
@@ -85,12 +85,33 @@ def test_the_newest_commit_of_ours_counts() -> None:
     assert _offsets(commits, _topic(9, 9)) == ({0: 3, 1: 4}, False)
 
 
-@pytest.mark.parametrize("operation", ["OPTIMIZE", "VACUUM END", "SET TBLPROPERTIES", "DELETE", "UPDATE"])
+@pytest.mark.parametrize("operation", ["OPTIMIZE", "VACUUM END", "DELETE", "UPDATE"])
 def test_commits_that_add_no_rows_change_nothing(operation: str) -> None:
     commits = MadeCommits()
     commits.add("WRITE", _progress(3))
     commits.add(operation)
     assert _offsets(commits, _topic(9)) == ({0: 3}, False)
+
+
+@pytest.mark.parametrize(
+    "operation", ["SET TBLPROPERTIES", "ADD COLUMNS", "RENAME COLUMN", "DROP CONSTRAINT"]
+)
+def test_another_definition_keeps_the_positions_but_ends_the_run(operation: str) -> None:
+    """Else rows that somebody has deleted would come back."""
+    commits = MadeCommits()
+    commits.add("WRITE", _progress(3))
+    commits.add("DELETE")
+    commits.redefine(operation)
+    assert _offsets(commits, _topic(9)) == ({0: 3}, False)
+    assert [keeps_positions(commit) for commit in commits.commits[1:]] == [True, False]
+
+
+@pytest.mark.parametrize("operation", ["REPLACE TABLE", "CREATE OR REPLACE TABLE", "CLONE"])
+def test_a_table_that_was_replaced_while_it_was_empty_is_filled_again(operation: str) -> None:
+    commits = MadeCommits()
+    commits.add("WRITE", _progress(3))
+    commits.redefine(operation)
+    assert _offsets(commits, _topic(9)) == ({}, True)
 
 
 def test_a_restored_table_goes_on_from_the_restored_version() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from headrace.client.message_sizes import derived_topic_config
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
+from headrace.lake import layout
 from headrace.lake.coordinates import SourceCoordinates
 from headrace.lake.delta_log import DeltaLog
 from headrace.lake.positions import Reached
@@ -212,6 +214,46 @@ def test_a_torn_commit_stops_the_table_until_it_is_repaired(lake: Lake) -> None:
     assert lake.users() == ["src-0", "src-1", "src-2", "src-3"]
 
 
+def test_a_torn_commit_that_has_a_checkpoint_doubles_nothing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "CHECKPOINT_INTERVAL", 2)
+    synced: set[str] = set()
+    real = os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    lake.write(_event(0), _event(1))
+    lake.write(_event(2))
+    log = DeltaLog(lake.table.path)
+    assert {file.name for file in log.checkpoints()[2]} <= synced
+    log.commit_file(2).write_bytes(b"")
+    assert plan_repair("events", lake.table.path) is None, "everybody can read the table"
+    lake.restart()
+    assert lake.write(_event(0), _event(1), _event(2), _event(3)).repeated == 3
+    assert lake.users() == [f"src-{number}" for number in range(4)]
+
+
+def test_a_table_repaired_under_its_writer_is_read_again_from_there(lake: Lake) -> None:
+    lake.write(_event(0), _event(1))
+    lake.write(_event(2), _event(3))
+    log = DeltaLog(lake.table.path)
+    log.commit_file(log.newest_version()).write_bytes(b"")
+    plan = plan_repair("events", lake.table.path)
+    assert plan is not None
+    carry_out(plan, lake.table.path)
+    with pytest.raises(HeadraceError, match="is not what it was"):
+        lake.write(_event(4))
+    assert log.damage() is None, "nothing was added above the gap"
+    lake.restart()
+    assert lake.writer.progress.positions.offsets == {0: 2}
+    lake.write(_event(2), _event(3), _event(4))
+    assert lake.users() == [f"src-{number}" for number in range(5)]
+
+
 def test_a_topic_made_again_is_another_source(lake: Lake) -> None:
     lake.write(_event(0), _event(1))
     assert lake.write(_event(0, offset=2, topic_id="new")).rows == 1
@@ -265,6 +307,24 @@ def test_compaction_and_deletions_of_others_disturb_nothing(lake: Lake) -> None:
     lake.restart()
     assert lake.writer.progress.positions.offsets == {0: 3}
     assert lake.users() == ["src-1", "src-2"]
+
+
+def test_another_definition_of_the_table_starts_a_new_run(lake: Lake) -> None:
+    lake.write(_event(0), _event(1))
+    table = f"delta.`{lake.table.path}`"
+    lake.spark.sql(f"DELETE FROM {table} WHERE USER_ID = 'src-0'")
+    lake.spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT named CHECK (USER_ID IS NOT NULL)")
+    with pytest.raises(HeadraceError, match="ADD CONSTRAINT"):
+        lake.write(_event(2))
+    lake.restart()
+    assert lake.writer.progress.positions.offsets == {0: 2}
+    lake.spark.sql(f"ALTER TABLE {table} ADD COLUMNS (THEIRS STRING)")
+    lake.restart()
+    lake.write(_event(2))
+    assert lake.users() == ["src-1", "src-2"], "what was deleted does not come back"
+    lake.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')")
+    with pytest.raises(HeadraceError, match="does not write: inCommitTimestamp"):
+        lake.restart()
 
 
 def test_a_topic_recreated_with_other_partitions_doubles_nothing(lake: Lake) -> None:
@@ -348,6 +408,20 @@ def test_dead_letters_that_an_earlier_run_sent_are_not_sent_again(lake: Lake) ->
     lake.restart()
     assert lake.writer.progress.positions.offsets == {0: 4}, "a commit without rows"
     assert lake.writer.progress.dead_letters_from.offsets == {0: 2}
+
+
+def test_a_record_with_a_dead_letter_never_becomes_a_row(lake: Lake) -> None:
+    """The run that sent it crashed before its commit; this one has made fewer folders in the last hour."""
+    room = derived_topic_config(lake.settings)
+    Cluster(lake.bootstrap).create_topic(lake.dead_letter_topic, partitions=1, config=room)
+    lake.sent = frozenset({(0, 1), (0, 3)})
+    lake.restart()
+    written = lake.write(_event(0), _event(1, type_="new"), _event(2, type_="new"))
+    assert (written.rows, written.dead_letters) == (2, 1)
+    assert lake.writer.progress.dead_letters_from == Reached(), "the next run must find the one about 3, too"
+    lake.write(_event(3), _event(4))
+    assert lake.users() == ["src-0", "src-2", "src-4"]
+    assert Cluster(lake.bootstrap).end_offsets(lake.dead_letter_topic) == {0: 0}, "nothing is sent again"
 
 
 def test_records_of_other_writers_count_with_their_own_coordinates(lake: Lake) -> None:

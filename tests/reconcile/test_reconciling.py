@@ -365,6 +365,8 @@ def test_what_cannot_be_told_is_said(way: Way) -> None:
     assert nothing_committed.missing == (), "they may be on their way"
     assert nothing_committed.waiting == 8
     assert len(nothing_committed.doubles) == 1
+    from_the_topic = way.reconcile(with_lake=False)[QUERY]
+    assert (from_the_topic.basis, from_the_topic.unchecked) == (Basis.IDENTITIES, "")
     way.commit()
     way.relation = Relation.STATE
     assert "names no source record" in way.reconcile()[QUERY].unchecked

@@ -24,7 +24,7 @@ def repair(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Put damaged commits of a table aside; the pipeline reads their records again from the topic."""
-    from headrace.lake.repairing import SET_ASIDE, carry_out, plan_repair  # noqa: PLC0415
+    from headrace.lake.repairing import SET_ASIDE, carry_out_all, plan_repair  # noqa: PLC0415
 
     folder = settings.lake_dir / table
     plan = plan_repair(table, folder)
@@ -37,5 +37,5 @@ def repair(
         print(f"  {file.name}")
     if not yes:
         typer.confirm("Repair it?", abort=True)
-    carry_out(plan, folder)
-    print("Repaired. A running pipeline continues within seconds.")
+    carry_out_all(plan, table, folder)
+    print("Repaired. A running pipeline starts the query of the table again within seconds.")

@@ -26,6 +26,7 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "java_missing": 500,
     "java_too_old": 500,
     "lake_damaged": 500,
+    "lake_unsupported": 500,
     "log_unavailable": 503,
     "method_not_allowed": 405,
     "no_such_page": 404,

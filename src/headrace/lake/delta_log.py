@@ -5,10 +5,12 @@ Format (Delta's protocol): `_delta_log/<version in 20 digits>.json` is one commi
 `<version>.checkpoint….parquet` stands for all commits up to that version; `_last_checkpoint` names the newest
 checkpoint. Data files are relative to the table's folder, with the characters of a URL escaped.
 
-Adding a commit: the data files are synced first, then the commit is written under another name, synced and
-linked to its own, which fails if there is such a commit already; then the folder is synced. So a commit is
-there whole or not at all, its data files are on disk before it, and of two writers of one version only one
-succeeds, even after a power failure. Delta's own writer syncs nothing.
+Adding a commit: the data files are synced first, then the commit is written under a name that nobody else
+uses, synced and linked to its own, which fails if there is such a commit already; then the folder is synced.
+So a commit is there whole or not at all, its data files are on disk before it, and of two writers of one
+version only one succeeds, even after a power failure. Delta's own writer syncs nothing. A commit only follows
+the version that its writer has seen: if that was put aside, restored or replaced meanwhile, adding fails. A
+crash may leave a file `.<version>.json.<id>.unfinished`, which nobody reads.
 
 Who may call: reading, everybody; `add_commit`, the one writer of the table (`pipeline/spark/writer_lock.py`).
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,12 +40,32 @@ _SYNCS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One commit: what was done, and what its writer noted."""
+    """One commit: what was done, and what its writer noted.
+
+    `changes_definition`: the table's columns, settings or protocol; `changes_files`: which files it has.
+    """
 
     version: int
     operation: str
     parameters: Mapping[str, Any]
     user_metadata: str | None
+    changes_definition: bool = False
+    changes_files: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenVersion:
+    """A version of the table, and its commit's file as it was seen: inode, size, time of writing.
+
+    `file` is None if there was no such file, because the log was cleaned up.
+    """
+
+    number: int
+    file: tuple[int, int, int] | None
+
+
+class VersionChangedError(Exception):
+    """The version that a commit was to follow is no longer the one that was seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +104,14 @@ class DeltaLog:
         """-1 if there is none."""
         return max([*self.versions(), *self.checkpoints()], default=-1)
 
+    def seen(self, version: int) -> SeenVersion:
+        """The version as it is now. To be asked before its commit is read."""
+        try:
+            found = self.commit_file(version).stat()
+        except FileNotFoundError:
+            return SeenVersion(number=version, file=None)
+        return SeenVersion(number=version, file=(found.st_ino, found.st_size, found.st_mtime_ns))
+
     def commit_file(self, version: int) -> Path:
         return self.folder / f"{version:020d}.json"
 
@@ -90,6 +121,7 @@ class DeltaLog:
             actions = self.actions(version)
         except (FileNotFoundError, ValueError):
             return None
+        kinds = {kind for action in actions for kind in action}
         for action in actions:
             if (info := action.get("commitInfo")) is not None:
                 return Commit(
@@ -97,6 +129,8 @@ class DeltaLog:
                     operation=str(info.get("operation", "")),
                     parameters=info.get("operationParameters") or {},
                     user_metadata=info.get("userMetadata"),
+                    changes_definition=not kinds.isdisjoint({"metaData", "protocol"}),
+                    changes_files=not kinds.isdisjoint({"add", "remove"}),
                 )
         return None
 
@@ -146,25 +180,37 @@ class DeltaLog:
         damaged = (found for path, what in added.items() if (found := self._damaged(path, *what)))
         return min(damaged, key=lambda each: each.version, default=None)
 
-    def add_commit(self, version: int, info: Mapping[str, Any], adds: Sequence[str]) -> None:
-        """Commit these `add` actions, given as JSON. Raises FileExistsError if the version exists already."""
+    def add_commit(
+        self, version: int, info: Mapping[str, Any], adds: Sequence[str], *, after: SeenVersion | None = None
+    ) -> None:
+        """Commit these `add` actions, given as JSON. Raises FileExistsError if the version exists already,
+        VersionChangedError if the version before it is not what it was when the writer saw it.
+        """
         self._sync_files(json.loads(text)["add"]["path"] for text in adds)
         lines = [json.dumps({"commitInfo": info}, separators=(",", ":")), *adds]
-        unfinished = self.folder / f".{version:020d}.json.unfinished"
-        with unfinished.open("wb") as file:
-            file.write("".join(f"{line}\n" for line in lines).encode())
-            file.flush()
-            os.fsync(file.fileno())
+        unfinished = self.folder / f".{version:020d}.json.{uuid.uuid4().hex}.unfinished"
         try:
+            with unfinished.open("xb") as file:
+                file.write("".join(f"{line}\n" for line in lines).encode())
+                file.flush()
+                os.fsync(file.fileno())
+            if after is not None and self.seen(after.number) != after:
+                raise VersionChangedError(f"version {after.number}")
             self.commit_file(version).hardlink_to(unfinished)
         finally:
-            unfinished.unlink()
+            unfinished.unlink(missing_ok=True)
         _sync(self.folder)
 
     def sync_commit(self, version: int) -> None:
         """Sync a commit that Delta wrote, its data files, and the folders above them."""
         self._sync_files(action["add"]["path"] for action in self.actions(version) if "add" in action)
         for path in (self.commit_file(version), self.folder, self._table, self._table.parent):
+            _sync(path)
+
+    def sync_checkpoint(self, version: int) -> None:
+        """Sync a checkpoint that Delta wrote: a torn one would stop the table until it is repaired."""
+        last = self.folder / LAST_CHECKPOINT
+        for path in (*self.checkpoints().get(version, ()), *([last] if last.exists() else []), self.folder):
             _sync(path)
 
     def _sync_files(self, paths: Iterable[str]) -> None:

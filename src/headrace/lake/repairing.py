@@ -7,8 +7,9 @@ table's folder, never deleted. A damaged checkpoint is not needed if the commits
 there.
 
 Crash behaviour: the damaged file is moved last. If the repair is interrupted, the log still cannot be read,
-and the repair can be repeated. Never changes a log that can be read. A pipeline may run meanwhile: it does
-not write a table that cannot be read.
+and the repair can be repeated. Never changes a log that can be read. A pipeline may run meanwhile: its writer
+adds nothing to a version that was put aside, but ends its run, and the next one starts from what the table
+has (`delta_log.py`). What it has committed between plan and repair goes aside, too (`carry_out_all`).
 """
 
 from __future__ import annotations
@@ -77,6 +78,14 @@ def carry_out(repair: Repair, folder: Path) -> None:
     target.mkdir(exist_ok=True)
     for file in repair.files:
         file.rename(_free(target / file.name))
+
+
+def carry_out_all(repair: Repair, name: str, folder: Path) -> None:
+    """Carry out the repair, and then those of what was committed since it was planned."""
+    planned: Repair | None = repair
+    while planned is not None:
+        carry_out(planned, folder)
+        planned = plan_repair(name, folder)
 
 
 def _to_put_aside(log: DeltaLog, damage: Damage, kept: int) -> tuple[Path, ...]:

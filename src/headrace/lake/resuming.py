@@ -3,8 +3,8 @@ dead-letter topic.
 
 The newest commit of ours tells the positions. Commits of others since then:
 
-- those that only move rows between files, and deletions and updates, leave the positions as they are:
-  deleted rows must not come back;
+- those that only move rows between files or change the table's columns or settings, and deletions and
+  updates, leave the positions as they are: deleted rows must not come back;
 - a RESTORE goes on with what the commits up to the restored version say: what came later is read again;
 - somebody else's rows leave the positions, but make them *doubtful*: the rows may be records that the table
   has yet to read;
@@ -30,14 +30,15 @@ from typing import Final, Protocol
 from headrace.lake.delta_log import Commit
 from headrace.lake.positions import Offsets, Progress, Reached, progress_from_metadata
 
-# Commits that move rows between files, change settings, or remove or change rows.
+# Commits that move rows between files, or remove or change rows.
 _KEEPS_POSITIONS: Final = frozenset(
     {
         *("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "CLUSTER BY", "COMPUTE STATS"),
-        *("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "UPGRADE PROTOCOL", "ADD CONSTRAINT"),
         *("DELETE", "UPDATE", "TRUNCATE"),
     }
 )
+# How the names of commits begin that make the table another one, even if it has no rows to lose.
+_BEGINS_ANEW: Final = ("CREATE", "REPLACE TABLE", "CLONE", "CONVERT", "WRITE")
 _ADDS_ROWS: Final = frozenset({"WRITE", "STREAMING UPDATE", "MERGE", "COPY INTO"})
 _MAKES_EMPTY: Final = "CREATE TABLE"
 _RESTORE: Final = "RESTORE"
@@ -150,14 +151,22 @@ def history(commits: Commits) -> Iterator[Said]:
             continue
         elif commit.operation in _ADDS_ROWS and commit.parameters.get("mode", "Append") == "Append":
             is_doubtful = True
-        elif commit.operation not in _KEEPS_POSITIONS:
+        elif commit.operation not in _KEEPS_POSITIONS and not _only_changes_definition(commit):
             return
         version -= 1
 
 
 def keeps_positions(commit: Commit) -> bool:
-    """Whether a running writer may go on after this commit of somebody else."""
-    return commit.operation in _KEEPS_POSITIONS
+    """Whether a running writer may go on after this commit of somebody else.
+
+    Not if the table's columns, settings or protocol are others: its data files would be those of before.
+    """
+    return commit.operation in _KEEPS_POSITIONS and not commit.changes_definition
+
+
+def _only_changes_definition(commit: Commit) -> bool:
+    is_only = commit.changes_definition and not commit.changes_files
+    return is_only and not commit.operation.startswith(_BEGINS_ANEW)
 
 
 def _shorter(topic: TopicNow, positions: Offsets) -> AbstractSet[int]:

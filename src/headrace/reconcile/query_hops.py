@@ -137,11 +137,12 @@ class QueryComparison:
         if self._rows is None and not is_full and not self._has_expired:
             written = self._counted()
             if _records(accepted) == written + len(self._dead):
+                # What came since the point was compared record by record.
                 return self._finding(
-                    Basis.COUNTS,
+                    Basis.COUNTS if accepted else Basis.IDENTITIES,
                     written=written,
                     partitions=self._partitions(accepted, None),
-                    unchecked=_ONLY_TOTALS,
+                    unchecked=_ONLY_TOTALS if accepted else "",
                 )
         if self._rows is not None:
             basis = Basis.FINGERPRINTS

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.core.errors import HeadraceError
 from headrace.lake.layout import TableLayout
+from headrace.lake.protocol import impossible_features
 
 
 class DeltaFiles:
@@ -32,6 +34,14 @@ class DeltaFiles:
         # Only its schema and settings are used, so it need not be the newest: another commit would be noticed
         # (`lake/resuming.py`).
         self._snapshot = self._log.update(False, self._none, self._none)
+        if features := impossible_features(str(self._snapshot.protocol().json())):
+            raise HeadraceError(
+                "lake_unsupported",
+                f"Table {table.name} has features of Delta that the lake does not write: "
+                f"{', '.join(features)}.",
+                remedy=f"Remove them with ALTER TABLE delta.`{path}` DROP FEATURE, or move the folder away: "
+                "the pipeline creates the table again from what its topic still has.",
+            )
 
     def write(self, frame: DataFrame) -> list[str]:
         """Write the rows, and return the `add` actions that make the files part of the table, as JSON."""
@@ -41,7 +51,11 @@ class DeltaFiles:
         actions = transaction.writeFiles(data)
         return [str(actions.apply(number).json()) for number in range(actions.size())]
 
-    def checkpoint(self) -> None:
-        """Write a checkpoint of the newest version, and remove commits that have expired."""
+    def checkpoint(self) -> int:
+        """Write a checkpoint of the newest version, unsynced, and remove commits that have expired.
+
+        Returns the version.
+        """
         self._snapshot = self._log.update(False, self._none, self._none)
         self._log.checkpointAndCleanUpDeltaLog(self._snapshot, self._none)
+        return int(self._snapshot.version())

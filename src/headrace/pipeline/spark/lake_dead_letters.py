@@ -1,7 +1,8 @@
 """The dead letters of a query into the lake: sent before the commit, and never twice.
 
 A dead letter is identified by the query and the place of the record that it is about. Which ones an earlier
-run sent is found out at the start (`lake/sent_letters.py` has the rule).
+run sent is found out at the start (`lake/sent_letters.py` has the rule). A record with a dead letter never
+becomes a row, even if this run would take it: the earlier one may have refused it a new folder, for example.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from headrace.pipeline.runs.reading_back import read_back
 from headrace.pipeline.runs.recording import ends_of_records
 from headrace.pipeline.spark.fault_headers import fault_headers, header
 from headrace.pipeline.spark.steps.rows import HEADERS, KEY, REASON, VALUE
+
+IS_SENT: Final = "__IS_SENT"
 
 _PLACE: Final = [layout.TOPIC_PARTITION, layout.TOPIC_OFFSET]
 
@@ -111,8 +114,21 @@ class LakeDeadLetters:
         self._sent = sent
         self._ends = ends
 
+    def with_sent(self, rows: DataFrame) -> DataFrame:
+        """The rows with a flag: whether an earlier run has sent a dead letter about the record."""
+        if not self._sent.places:
+            return rows.withColumn(IS_SENT, F.lit(False))
+        # An inline table stays on the driver; createDataFrame would need another job.
+        values = ", ".join(
+            f"({partition}, {offset}L, true)" for partition, offset in sorted(self._sent.places)
+        )
+        names = ", ".join((*_PLACE, IS_SENT))
+        sent = rows.sparkSession.sql(f"SELECT * FROM VALUES {values} AS sent({names})")
+        joined = rows.join(F.broadcast(sent), on=_PLACE, how="left")
+        return joined.withColumn(IS_SENT, F.coalesce(IS_SENT, F.lit(False)))
+
     def send(self, bad: DataFrame) -> None:
-        """Send the rows, which have a reason, except those that were sent before."""
+        """Send the rows, which have a reason, except those that `with_sent` has flagged."""
         place = F.concat_ws("/", F.lit(self._topic.topic_id), *_PLACE)
         derived = F.array(
             header(SOURCE_HEADER, F.concat_ws("/", F.lit(self._query), place, F.lit("0"))),
@@ -127,7 +143,7 @@ class LakeDeadLetters:
         )
         headers = F.concat(derived, faults)
         (
-            self._without_sent(bad)
+            bad.filter(~F.col(IS_SENT))
             .select(F.col(KEY).alias("key"), F.col(VALUE).alias("value"), headers.alias("headers"))
             .write.format("kafka")
             .option("kafka.bootstrap.servers", self._settings.bootstrap)
@@ -142,12 +158,6 @@ class LakeDeadLetters:
         if has_sent:
             ends = Reached(topic_id=self._sent.ends.topic_id, offsets=self._ends())
             self._sent = dataclasses.replace(self._sent, ends=ends)
-        return self._sent.noted(progress)
-
-    def _without_sent(self, bad: DataFrame) -> DataFrame:
-        if not self._sent.places:
-            return bad
-        # An inline table stays on the driver; createDataFrame would need another job.
-        values = ", ".join(f"({partition}, {offset}L)" for partition, offset in sorted(self._sent.places))
-        sent = bad.sparkSession.sql(f"SELECT * FROM VALUES {values} AS sent({', '.join(_PLACE)})")
-        return bad.join(F.broadcast(sent), on=_PLACE, how="left_anti")
+        noted = self._sent.noted(progress)
+        self._sent = self._sent.from_positions(progress.positions.offsets)
+        return noted

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
-from headrace.lake.delta_log import DeltaLog
+from headrace.lake.delta_log import DeltaLog, SeenVersion
 from headrace.lake.layout import TableLayout
 from headrace.lake.positions import Offsets, Progress
 from headrace.lake.repairing import unreadable
@@ -40,7 +40,7 @@ class TableStart:
     """The table's files, its version, and the progress that this version stands for."""
 
     files: DeltaFiles
-    version: int
+    version: SeenVersion
     progress: Progress
 
 
@@ -97,7 +97,7 @@ def start_table(
     files = open_table(spark, table, data_dir=data_dir)
     log = DeltaLog(table.path)
     # Asked first: a commit that arrives meanwhile is noticed at the first commit of this run.
-    version = log.newest_version()
+    version = log.seen(log.newest_version())
     resumption = resume(log, topic=topic, dead_letters=dead_letters)
     progress = resumption.progress
     if resumption.is_doubtful:

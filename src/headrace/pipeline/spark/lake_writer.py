@@ -10,7 +10,8 @@ before the commit (`lake_dead_letters.py`).
 Crash behaviour: before the commit nothing is visible, and the next run reads the batch again; after it, the
 batch is behind the positions. Only one writer may exist (`writer_lock.py`). A commit must be the very next
 version of the table; if somebody else's is in between, the writer goes on only if that cannot concern the
-positions, and otherwise ends, so that the next run starts from what the table has.
+positions, and otherwise ends, so that the next run starts from what the table has. So it does if the version
+that it has seen last is gone or another one, because the table was repaired or replaced by a copy.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ import headrace
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.lake import layout
-from headrace.lake.delta_log import DeltaLog
+from headrace.lake.delta_log import DeltaLog, SeenVersion, VersionChangedError
 from headrace.lake.layout import TableLayout
 from headrace.lake.positions import Progress
 from headrace.lake.resuming import keeps_positions
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.spark.delta_files import DeltaFiles
 from headrace.pipeline.spark.lake_bounds import IS_SUSPECT, with_suspects, without_known
-from headrace.pipeline.spark.lake_dead_letters import LakeDeadLetters
+from headrace.pipeline.spark.lake_dead_letters import IS_SENT, LakeDeadLetters
 from headrace.pipeline.spark.lake_partitions import IS_NEW, PartitionPolicy
 from headrace.pipeline.spark.lake_rows import LATENCY
 from headrace.pipeline.spark.steps.rows import REASON
@@ -62,7 +63,7 @@ class DeltaLakeWriter:
         table: TableLayout,
         *,
         topic: TopicIdentity,
-        version: int,
+        version: SeenVersion,
         progress: Progress,
         dead_letters: LakeDeadLetters,
         policy: PartitionPolicy,
@@ -127,8 +128,8 @@ class DeltaLakeWriter:
             suspected = batch.withColumn(IS_SUSPECT, F.lit(True))
         else:
             suspected = with_suspects(batch, self._progress.bounds)
-        rows = self._policy.with_new(suspected)
-        is_bad = F.col(REASON).isNotNull()
+        rows = self._dead_letters.with_sent(self._policy.with_new(suspected))
+        is_bad = F.col(REASON).isNotNull() | F.col(IS_SENT)
         return rows.withColumns(
             {_IS_BAD: is_bad, _IS_DOUBTFUL: ~is_bad & (F.col(IS_SUSPECT) | F.col(IS_NEW))}
         )
@@ -180,26 +181,33 @@ class DeltaLakeWriter:
         }
         is_committed = False
         while not is_committed:
-            self._version += 1
-            now = {"timestamp": time.time_ns() // 1_000_000, "readVersion": self._version - 1}
+            before, version = self._version, self._version.number + 1
+            now = {"timestamp": time.time_ns() // 1_000_000, "readVersion": before.number}
             try:
-                self._log.add_commit(self._version, {**now, **info}, adds)
+                self._log.add_commit(version, {**now, **info}, adds, after=before)
                 is_committed = True
+                self._version = self._log.seen(version)
             except FileExistsError:
-                self._go_on_after(self._version)
+                self._version = self._seen_harmless(version)
+            except VersionChangedError as error:
+                raise self._changed(f"{error} is not what it was") from error
         self._progress = progress
-        if self._version % layout.CHECKPOINT_INTERVAL == 0:
-            self._files.checkpoint()
+        if self._version.number % layout.CHECKPOINT_INTERVAL == 0:
+            self._log.sync_checkpoint(self._files.checkpoint())
 
-    def _go_on_after(self, version: int) -> None:
-        """Raise an error if the commit of somebody else may concern the positions."""
+    def _seen_harmless(self, version: int) -> SeenVersion:
+        """Raise an error if this commit of somebody else may concern the positions."""
+        seen = self._log.seen(version)
         commit = self._log.commit(version)
         if commit is not None and keeps_positions(commit):
-            return
+            return seen
         operation = commit.operation if commit is not None else "a commit without information"
-        raise HeadraceError(
+        raise self._changed(f"version {version} is {operation}")
+
+    def _changed(self, how: str) -> HeadraceError:
+        return HeadraceError(
             "pipeline_failed",
-            f"Somebody else changed table {self._table.name}: version {version} is {operation}. "
+            f"Somebody else changed table {self._table.name}: {how}. "
             "The query starts again from what the table has now.",
         )
 

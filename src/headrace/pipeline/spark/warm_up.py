@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.client.topics import TopicIdentity
 from headrace.core.settings import Settings
+from headrace.lake.delta_log import DeltaLog
 from headrace.lake.positions import Progress, Reached
 from headrace.lake.sent_letters import SentLetters
 from headrace.pipeline.plan import QueryPlan, reads_of
@@ -67,7 +68,7 @@ def warm_up(
         DeltaFiles(spark, table),
         table,
         topic=sink,
-        version=0,
+        version=DeltaLog(path).seen(0),
         progress=Progress(positions=Reached(topic_id=sink.topic_id)),
         dead_letters=LakeDeadLetters(
             settings,

@@ -1,8 +1,10 @@
 """One pipeline for a data folder, one writer for a table: file locks that the JVM holds as long as it lives.
 
-The JVM is the process that commits, so the JVM must hold the lock, and not the Python driver: when the driver
-is killed, its JVM survives for a moment and may still finish a commit. The operating system releases the lock
-when the JVM has ended.
+The driver commits to tables (`lake/delta_log.py`); its JVM writes data files, checkpoints, records and dead
+letters. When the driver is killed, its JVM survives for a moment and may still send some, so the locks are
+the JVM's: the operating system releases them when the JVM has ended. If only the JVM ends, the driver may be
+at a commit when the next one takes its lock. Then the versions decide: of two commits of one version
+one succeeds, and a commit only follows the version that its writer has seen.
 """
 
 from __future__ import annotations
