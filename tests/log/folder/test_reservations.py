@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -346,3 +347,44 @@ def test_no_offset_is_used_twice(
         folder, log = open_log(path, disk)
         witness.look(log)
     folder.close()
+
+
+def _flip(content: bytes) -> bytes:
+    """The write-back of a page has failed, say."""
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
+
+
+def _cut_and_zeroes(content: bytes) -> bytes:
+    return content[:-70] + bytes(70)
+
+
+@pytest.mark.parametrize("harm", [_flip, _cut_and_zeroes])
+def test_damage_without_a_reboot_is_a_loss_too(tmp_path: Path, harm: Callable[[bytes], bytes]) -> None:
+    disk = FaultyFileSystem()
+    folder, log = open_log(tmp_path / "data", disk)
+    for number in range(6):
+        append(folder, log, b"a%d" % number)
+    bound, path = log.reservation.bound, Path(log.segments.active.log_path)
+    folder.abandon()
+    path.write_bytes(harm(path.read_bytes()))
+    folder, log = open_log(tmp_path / "data", disk)
+    assert (log.end_offset, log.leader_epoch) == (bound, 1), "acknowledged offsets are not used again"
+    folder.abandon()
+
+
+@pytest.mark.parametrize("torn", [1, 11, 40, 61, 65])
+def test_the_beginning_of_a_batch_after_a_kill_leaves_no_hole(tmp_path: Path, torn: int) -> None:
+    """Nobody was told of it."""
+    disk = FaultyFileSystem()
+    folder, log = open_log(tmp_path / "data", disk)
+    for number in range(3):
+        append(folder, log, b"a%d" % number)
+    path = Path(log.segments.active.log_path)
+    before = path.stat().st_size
+    append(folder, log, b"unfinished")
+    folder.abandon()
+    path.write_bytes(path.read_bytes()[: before + torn])
+    folder, log = open_log(tmp_path / "data", disk)
+    assert (log.end_offset, log.leader_epoch) == (3, 0)
+    folder.abandon()

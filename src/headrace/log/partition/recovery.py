@@ -7,6 +7,10 @@ first bytes that are not a good batch: the rest of the file is cut off, and the 
 The same applies to a segment that does not begin where the one before it ends, unless the log was compacted:
 data that a power loss took from the middle must not leave a hole.
 
+A process that was killed may leave the beginning of a batch at the very end, which nobody was told of.
+Whatever else is cut off may have been acknowledged, even if the machine has not rebooted (a write-back that
+failed, a damaged disk): then the log continues behind its reservation, as after a power loss.
+
 Crash behaviour: recovery removes only what does not count, so it can be interrupted and repeated. Byte
 format: none of its own. Who may call: `opening`. Never trusts an index entry after the point.
 """
@@ -20,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.log.errors import StorageError
 from headrace.log.partition.written_point import Point
 from headrace.log.producers.snapshots import replay_batch
-from headrace.log.segments.batch_walk import header_of, walk
+from headrace.log.segments.batch_walk import header_of, is_beginning, walk
 from headrace.log.segments.offset_index import OffsetIndex
 from headrace.log.segments.segment_indexes import NO_TIMESTAMP, Newest
 from headrace.log.segments.time_index import TimeIndex
@@ -71,7 +75,7 @@ def find_end(parts: LogParts, known: KnownState) -> bool:
     if known.point is not None and not _fits(parts, known.point, known.clean):
         _log.warning("%s does not match its written point, checking it", segments.name)
         known = KnownState(flushed_offset=known.flushed_offset, cleaned_offset=known.cleaned_offset)
-    clean, point = known.clean, known.point
+    clean, point, is_cut = known.clean, known.point, False
     if point is not None and point.segment == last.base_offset and point.position == last.size:
         _trust(parts, last, point)
         segments.end_at(point.end_offset)
@@ -79,14 +83,14 @@ def find_end(parts: LogParts, known: KnownState) -> bool:
             parts.snapshots.restore(point.end_offset)
     else:
         clean = clean and not segments.size_bytes
-        _scan(parts, known)
+        is_cut = _scan(parts, known)
     end_offset = segments.end_offset
     flushed_offset = (
         end_offset if clean else min(max(known.flushed_offset, segments.start_offset), end_offset)
     )
     # Names from before a crash may not be on the disk yet: the next flush has to sync them.
     parts.flush.opened_at(flushed_offset, names_flushed=clean)
-    return clean or known.same_boot
+    return clean or (known.same_boot and not is_cut)
 
 
 def _fits(parts: LogParts, point: Point, clean: bool) -> bool:
@@ -117,8 +121,11 @@ def _trust(parts: LogParts, segment: Segment, point: Point) -> None:
         raise StorageError(f"{parts.segments.name} ends at {point.end_offset}, before it starts.")
 
 
-def _scan(parts: LogParts, known: KnownState) -> None:
-    """Check all batches after the last point that is known to be good."""
+def _scan(parts: LogParts, known: KnownState) -> bool:
+    """Check all batches after the last point that is known to be good.
+
+    Return whether anything was cut off that may have been acknowledged.
+    """
     segments = parts.segments
     point = known.point
     if point is not None:
@@ -130,6 +137,7 @@ def _scan(parts: LogParts, known: KnownState) -> None:
         end_offset, position = segments.bases[first], 0
     # Restore the producers' state at the point; the scan continues from there.
     parts.snapshots.restore(end_offset)
+    is_cut = False
     for number in range(first, len(segments)):
         segment = segments[number]
         hole = number > first and segment.base_offset != end_offset
@@ -137,19 +145,24 @@ def _scan(parts: LogParts, known: KnownState) -> None:
         hole = hole and not segments.config.compact and segment.base_offset > known.cleaned_offset
         if not hole:
             before = segment.size
-            end_offset = _scan_segment(
+            end_offset, is_unfinished = _scan_segment(
                 parts, segment, position if number == first else 0, max(end_offset, segment.base_offset)
             )
         if hole or segment.size != before:
+            is_cut = hole or not is_unfinished or number + 1 < len(segments)
             _remove_from(parts, number if hole else number + 1)
             break
     segments.end_at(end_offset)
+    return is_cut
 
 
-def _scan_segment(parts: LogParts, segment: Segment, position: int, expected: int) -> int:
-    """Check the batches from a position on and build the rest of the indexes. Return the next offset."""
+def _scan_segment(parts: LogParts, segment: Segment, position: int, expected: int) -> tuple[int, bool]:
+    """Check the batches from a position on and build the rest of the indexes.
+
+    Return the next offset, and whether what was cut off is only the beginning of the batch that follows.
+    """
     if not segment.size:
-        return expected
+        return expected, False
     base_offset = segment.base_offset
     parts.aborted.begin_scan(segment, position, expected)
     if position:
@@ -189,11 +202,12 @@ def _scan_segment(parts: LogParts, segment: Segment, position: int, expected: in
         expected = last_offset + 1
         good = at + length + LOG_OVERHEAD
         batches += 1
+    is_unfinished = is_beginning(segment.open_file(), good, segment.size, expected)
     if good < segment.size:
         _log.warning("cutting the last %d bytes off %s", segment.size - good, segment.log_path)
     segment.scanned(good, index, times, Newest(newest, newest_offset))
     parts.snapshots.count(batches)
-    return expected
+    return expected, is_unfinished
 
 
 def _remove_from(parts: LogParts, number: int) -> None:

@@ -63,6 +63,16 @@ def walk(file: SegmentFile, position: int, end: int, *, verify: bool) -> Iterato
         position += size
 
 
+def is_beginning(file: SegmentFile, position: int, end: int, offset: int) -> bool:
+    """Whether the bytes between two positions are the beginning of a batch at this offset that goes on behind
+    them, or too few to tell.
+    """
+    if end - position < HEADER_SIZE:
+        return True
+    base_offset, length, _, magic, *_ = _HEADER.unpack(file.pread(HEADER_SIZE, position))
+    return bool(base_offset == offset and magic == MAGIC and position + length + LOG_OVERHEAD > end)
+
+
 def header_of(fields: Fields) -> BatchHeader:
     """The fields as a `BatchHeader`, with position 0."""
     return BatchHeader(*fields)
