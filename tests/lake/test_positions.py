@@ -16,6 +16,11 @@ def test_positions_are_behind_the_highest_record_and_never_fall() -> None:
     assert progress.advanced({1: 2, 2: 0}).positions == Reached(topic_id="t", offsets={0: 10, 1: 5, 2: 1})
 
 
+def test_what_expired_before_a_table_began_is_no_gap() -> None:
+    begun = Progress(positions=Reached(topic_id="t", offsets={0: 7, 2: 0})).begun({0: 3, 1: 5, 2: 9})
+    assert begun.positions == Reached(topic_id="t", offsets={0: 7, 1: 5, 2: 0})
+
+
 def test_positions_of_another_incarnation_are_none() -> None:
     assert Reached(topic_id="t", offsets={0: 5}).of("another id") == {}
 

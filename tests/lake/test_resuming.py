@@ -182,10 +182,10 @@ def test_a_partition_that_came_back_shorter_is_read_from_an_older_position() -> 
     assert _offsets(commits, topic) == ({1: 6}, True), "nothing is left to rely on: from the beginning"
 
 
-def test_a_new_partition_is_not_in_the_positions() -> None:
+def test_a_new_partition_begins_at_0_wherever_the_topic_begins_by_now() -> None:
     commits = MadeCommits()
     commits.add("WRITE", _progress(3))
-    assert _offsets(commits, _topic(9, 4)) == ({0: 3}, False)
+    assert _offsets(commits, _topic(9, 4)) == ({0: 3, 1: 0}, False)
 
 
 class Lake:
@@ -333,7 +333,7 @@ def test_dead_letters_of_records_that_are_read_again_are_not_sent_again() -> Non
     lake.batch((3, 0, 0), "")
     lake.batch((6, 0, 0), "")
     lake.cut(0, 7)
-    assert lake.progress.positions.offsets == {0: 3}
+    assert lake.progress.positions.offsets == {0: 3, 1: 0}
     _finish(lake)
 
 

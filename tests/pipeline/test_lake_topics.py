@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
 from headrace.lake.positions import Progress, Reached
+from headrace.lake.resuming import resume
 from headrace.pipeline.spark.lake_dead_letters import LetterTopic
 from headrace.pipeline.spark.lake_start import AskedTopic, gaps_before, starting_offsets
 from headrace.testing import EmbeddedBroker
+from tests.lake.delta_folders import MadeCommits
+
+
+@dataclass
+class HasEverything:
+    """A topic that has every record from where it begins."""
+
+    topic_id: str
+    starts: dict[int, int]
+
+    def lacking(self, _offsets: Mapping[int, int]) -> set[int]:
+        return set()
 
 
 def _made(cluster: Cluster, name: str, *, partitions: int = 1) -> TopicIdentity:
@@ -75,3 +91,28 @@ def test_spark_begins_at_the_positions_or_where_the_topic_begins() -> None:
     assert starting_offsets(topic, {0: 0, 1: 4, 2: 0}, progress) == '{"t": {"0": 5, "1": 4, "2": -2}}'
     (gap,) = gaps_before(topic, {0: 0, 1: 4, 2: 0}, progress, now=7)
     assert (gap.topic, gap.topic_id, gap.partition, gap.first, gap.end, gap.at) == ("t", "id", 1, 2, 4, 7)
+
+
+def test_what_expires_in_a_new_partition_before_it_is_read_is_a_gap() -> None:
+    commits = MadeCommits()
+    commits.add("WRITE", Progress(positions=Reached(topic_id="id", offsets={0: 5})))
+    topic = TopicIdentity(name="t", topic_id="id", partitions=2)
+    now = HasEverything(topic_id="id", starts={0: 0, 1: 4})
+    progress = resume(commits, topic=now, dead_letters=now).progress.begun(now.starts)
+    assert starting_offsets(topic, now.starts, progress) == '{"t": {"0": 5, "1": 4}}'
+    (gap,) = gaps_before(topic, now.starts, progress, now=7)
+    assert (gap.partition, gap.first, gap.end) == (1, 0, 4)
+
+
+def test_what_expired_before_the_table_was_made_is_no_gap() -> None:
+    commits = MadeCommits()
+    commits.add("CREATE TABLE")
+    topic = TopicIdentity(name="t", topic_id="id", partitions=2)
+    now = HasEverything(topic_id="id", starts={0: 3, 1: 4})
+    first = resume(commits, topic=now, dead_letters=now).progress.begun(now.starts)
+    assert gaps_before(topic, now.starts, first, now=7) == ()
+    # Nothing has come in the other partition until the first commit.
+    commits.add("WRITE", first.advanced({0: 3}))
+    second = resume(commits, topic=now, dead_letters=now).progress.begun(now.starts)
+    assert second.positions.offsets == {0: 4, 1: 4}
+    assert gaps_before(topic, now.starts, second, now=7) == ()

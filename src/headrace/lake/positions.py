@@ -83,6 +83,11 @@ class Progress:
             offsets[partition] = max(offsets.get(partition, 0), offset + 1)
         return self.at(Reached(topic_id=self.positions.topic_id, offsets=offsets))
 
+    def begun(self, starts: Offsets) -> Progress:
+        """With the beginning of each partition that has no position: what expired before is no gap."""
+        offsets = {**starts, **self.positions.offsets}
+        return self.at(Reached(topic_id=self.positions.topic_id, offsets=offsets))
+
     def with_dead_letters(self, *, begin: Reached, end: Reached) -> Progress:
         return dataclasses.replace(self, dead_letters_from=begin, dead_letters_to=end)
 

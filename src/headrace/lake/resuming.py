@@ -68,7 +68,8 @@ class TopicNow(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
-    """`progress` has the positions to go on from, for each partition of the topic that has been read before.
+    """`progress` has the positions to go on from: 0 in partitions that were added since the topic was first
+    read, none in those that must be read again from their beginning.
 
     If it is doubtful, the rows of the table must become its bounds.
     """
@@ -121,6 +122,9 @@ def resume(commits: Commits, *, topic: TopicNow, dead_letters: TopicNow) -> Resu
         is_doubtful = True
         letters_from = Reached()
     found = resumed or Progress()
+    if found.positions.topic_id == topic.topic_id:
+        # Partitions of which nothing was read yet: whatever expires before that is a gap.
+        offsets |= {number: 0 for number in topic.starts if number not in found.positions.offsets}
     return Resumption(
         progress=found.at(Reached(topic_id=topic.topic_id, offsets=offsets)).with_dead_letters(
             begin=letters_from, end=found.dead_letters_to

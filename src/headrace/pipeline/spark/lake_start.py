@@ -99,7 +99,7 @@ def start_table(
     # Asked first: a commit that arrives meanwhile is noticed at the first commit of this run.
     version = log.seen(log.newest_version())
     resumption = resume(log, topic=topic, dead_letters=dead_letters)
-    progress = resumption.progress
+    progress = resumption.progress.begun(topic.starts)
     if resumption.is_doubtful:
         progress = progress.bounded(bounds_of_rows(spark, table.path))
         logger.warning(
