@@ -102,8 +102,9 @@ def test_a_version_that_only_a_checkpoint_has_can_be_followed(tmp_path: Path) ->
     log = written_table(tmp_path, 2)
     (log.folder / f"{1:020d}.checkpoint.parquet").write_bytes(b"PAR1 state PAR1")
     log.commit_file(1).unlink()
-    log.add_commit(2, {"operation": "WRITE"}, [], after=log.seen(1))
-    log.add_commit(3, {"operation": "WRITE"}, [], after=log.seen(2))
+    second = log.add_commit(2, {"operation": "WRITE"}, [], after=log.seen(1))
+    assert second == log.seen(2)
+    log.add_commit(3, {"operation": "WRITE"}, [], after=second)
     assert log.damage() is None
 
 

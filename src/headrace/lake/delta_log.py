@@ -106,11 +106,7 @@ class DeltaLog:
 
     def seen(self, version: int) -> SeenVersion:
         """The version as it is now. To be asked before its commit is read."""
-        try:
-            found = self.commit_file(version).stat()
-        except FileNotFoundError:
-            return SeenVersion(number=version, file=None)
-        return SeenVersion(number=version, file=(found.st_ino, found.st_size, found.st_mtime_ns))
+        return SeenVersion(number=version, file=_identity(self.commit_file(version)))
 
     def commit_file(self, version: int) -> Path:
         return self.folder / f"{version:020d}.json"
@@ -182,9 +178,11 @@ class DeltaLog:
 
     def add_commit(
         self, version: int, info: Mapping[str, Any], adds: Sequence[str], *, after: SeenVersion | None = None
-    ) -> None:
-        """Commit these `add` actions, given as JSON. Raises FileExistsError if the version exists already,
-        VersionChangedError if the version before it is not what it was when the writer saw it.
+    ) -> SeenVersion:
+        """Commit these `add` actions, given as JSON.
+
+        Raises FileExistsError if the version exists already, VersionChangedError if the version before it is
+        not what it was when the writer saw it.
         """
         self._sync_files(json.loads(text)["add"]["path"] for text in adds)
         lines = [json.dumps({"commitInfo": info}, separators=(",", ":")), *adds]
@@ -196,10 +194,12 @@ class DeltaLog:
                 os.fsync(file.fileno())
             if after is not None and self.seen(after.number) != after:
                 raise VersionChangedError(f"version {after.number}")
+            committed = SeenVersion(number=version, file=_identity(unfinished))
             self.commit_file(version).hardlink_to(unfinished)
         finally:
             unfinished.unlink(missing_ok=True)
         _sync(self.folder)
+        return committed
 
     def sync_commit(self, version: int) -> None:
         """Sync a commit that Delta wrote, its data files, and the folders above them."""
@@ -239,6 +239,14 @@ class DeltaLog:
             return os.listdir(self.folder)  # noqa: PTH208 - twice as fast with thousands of commits
         except FileNotFoundError:
             return []
+
+
+def _identity(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _sync_all(paths: Iterable[Path]) -> None:

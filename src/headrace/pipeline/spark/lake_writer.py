@@ -184,9 +184,8 @@ class DeltaLakeWriter:
             before, version = self._version, self._version.number + 1
             now = {"timestamp": time.time_ns() // 1_000_000, "readVersion": before.number}
             try:
-                self._log.add_commit(version, {**now, **info}, adds, after=before)
+                self._version = self._log.add_commit(version, {**now, **info}, adds, after=before)
                 is_committed = True
-                self._version = self._log.seen(version)
             except FileExistsError:
                 self._version = self._seen_harmless(version)
             except VersionChangedError as error:
