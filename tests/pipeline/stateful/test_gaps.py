@@ -41,11 +41,12 @@ class Counting:
         made = plan_source(source.statement, Catalogue(), text=source.text)
         plan = plan_query(query.statement, Catalogue(sources={made.name: made}), text=query.text)
         self.query = PlannedQuery(name=f"Q{name}", plan=plan, settings=Settings(data_dir=folder))
-        self.cluster.create_topic(self.topic, partitions=1)
-        self.cluster.create_topic(f"{name}_out", partitions=1)
+        names = (*self.query.source_topics, *self.query.written_topics)
+        for each in names:
+            self.cluster.create_topic(each, partitions=1)
         for _ in range(10):
             self.cluster.produce(self.topic, b"1", b"{}")
-        self.topics = self.cluster.lookup([self.topic, f"{name}_out"])
+        self.topics = self.cluster.lookup(names)
 
     @property
     def topic_id(self) -> str:
