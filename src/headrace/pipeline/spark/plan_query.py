@@ -47,8 +47,6 @@ from headrace.pipeline.spark.steps.notes import EARLIEST, LATEST, write_note
 
 logger = logging.getLogger(__name__)
 
-logger = logging.getLogger(__name__)
-
 # How long requests of a process that was killed, or of a producer that has given up, may wait in the sockets
 # of a log that answers.
 _SETTLE_SECONDS: Final = 1.0
