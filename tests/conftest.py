@@ -127,8 +127,13 @@ def kafka(
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
-    """The same of the embedded engine, for tests that need a log and do not care which."""
-    with EmbeddedBroker(tmp_path_factory.mktemp("broker"), max_message_bytes=2 * 1024 * 1024) as running:
+    """The same of the embedded engine, for tests that need a log and do not care which.
+
+    Nothing expires: many tests give records the timestamps of 1970.
+    """
+    folder = tmp_path_factory.mktemp("broker")
+    configs = {"log.retention.ms": "-1"}
+    with EmbeddedBroker(folder, max_message_bytes=2 * 1024 * 1024, configs=configs) as running:
         yield running
 
 

@@ -53,7 +53,8 @@ def running(
         if isinstance(item, pytest.Function) and item.function is test_case
     ]
     folder = tmp_path_factory.mktemp("cases")
-    with EmbeddedBroker(folder / "broker") as broker:
+    # Nothing expires: records have timestamps of 1970.
+    with EmbeddedBroker(folder / "broker", configs={"log.retention.ms": "-1"}) as broker:
         around = Around(spark=spark, bootstrap=broker.bootstrap, folder=folder, registry=SharedRegistry())
         pool = ThreadPoolExecutor(AT_THE_SAME_TIME)
         try:
