@@ -27,6 +27,7 @@ from tests.assembly.fakes import (
     is_running,
     wait_until,
 )
+from tests.freezing import freeze
 
 
 class ManualClock:
@@ -216,7 +217,7 @@ def test_nothing_starts_beside_what_cannot_be_ended(
 def _stop_main(process: SupervisedProcess) -> int:
     pid = process.state.pid
     assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+    freeze(pid)
     wait_until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "it is stopped")
     return pid
 
@@ -291,7 +292,7 @@ def test_a_stopped_worker_is_noticed_and_a_worker_that_ended_is_not_missed(
     os.kill(first, signal.SIGKILL)
     _step_for(bench, process, 30.0)
     assert process.state.state == "running"
-    os.kill(second, signal.SIGSTOP)
+    freeze(second)
     _step_for(bench, process, 18.0)
     assert process.state.state == "stuck"
     assert f"kill -CONT {second}" in process.state.detail

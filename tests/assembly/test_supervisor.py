@@ -36,6 +36,7 @@ from tests.assembly.fakes import (
     is_running,
     wait_until,
 )
+from tests.freezing import freeze
 
 
 def _state(supervisor: Supervisor, name: str) -> ProcessState:
@@ -370,7 +371,7 @@ def test_what_an_earlier_supervisor_left_behind_is_gone_before_the_start(
     left = [state.processes[0].pid, *grandchildren(settings)]
     for pid in left:
         assert pid is not None
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
     first.kill()
     first.wait()
     first.stdout.close()

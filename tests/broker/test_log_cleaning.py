@@ -14,6 +14,7 @@ from headrace.log.compaction.cleaner import Cleaner
 from headrace.log.compaction.cleaning_process import CleaningProcess
 from headrace.log.folder.data_folder import DataFolder
 from headrace.log.partition.partition_log import PartitionLog
+from tests.freezing import freeze
 from tests.log.batches import NOW, open_log
 from tests.log.compaction.compacted import append, compact_config, names_in, offsets_of
 
@@ -81,7 +82,7 @@ def test_a_process_that_dies_is_followed_by_another(tmp_path: Path) -> None:
     job = cleaner.begin(NOW)
     assert job is not None
     process = CleaningProcess(job.task)
-    os.kill(process.pid, signal.SIGSTOP)
+    freeze(process.pid)
     os.kill(process.pid, signal.SIGKILL)
     process.stop()
     cleaner.give_up(job, "it was killed")

@@ -22,6 +22,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from tests.conformance.engines import Engine
 from tests.conformance.java_tools import JavaTools
+from tests.freezing import freeze
 
 DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE = 15, 69
 SETTLE_TIMEOUT = 90.0
@@ -220,7 +221,7 @@ class MemberProcess:
         assert self._process.poll() is None, "the member's process has ended"
 
     def freeze(self) -> None:
-        os.kill(self._process.pid, signal.SIGSTOP)
+        freeze(self._process.pid)
 
     def thaw(self) -> None:
         os.kill(self._process.pid, signal.SIGCONT)

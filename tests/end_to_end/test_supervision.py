@@ -20,6 +20,7 @@ import pytest
 from headrace.assembly.restarts import RestartPolicy
 from headrace.assembly.supervisor import Supervisor
 from headrace.core.settings import Settings, to_environment
+from tests.freezing import freeze
 from tests.ports import free_ports
 from tests.running_platform import Platform, event, new_prefix, wait_for
 
@@ -48,7 +49,7 @@ def _status(platform: Platform, *arguments: str) -> subprocess.CompletedProcess[
 @contextmanager
 def _stopped(*pids: int) -> Iterator[None]:
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
     try:
         yield
     finally:

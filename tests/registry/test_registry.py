@@ -22,6 +22,7 @@ from headrace.registry.level import Level
 from headrace.registry.registry import Registry
 from headrace.testing import EmbeddedBroker
 from tests.broker.broker_process import BrokerProcess
+from tests.freezing import freeze
 from tests.http.events.driving import end_offsets, read_topic
 from tests.ports import free_port
 
@@ -437,7 +438,7 @@ def test_a_log_that_stops_answering_fails_a_registration_in_bounded_time_and_lea
     registry.start()
     try:
         assert registry.register("a", '"int"') == 1
-        os.kill(broker_process.pid, signal.SIGSTOP)
+        freeze(broker_process.pid)
         try:
             raised("log_unavailable", registry.register, "a", '"long"')
             # What is known can still be asked for.

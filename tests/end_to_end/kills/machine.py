@@ -34,6 +34,7 @@ from headrace.lake.repairing import carry_out, plan_repair
 from headrace.query.sql import LakeQuery
 from tests.broker.broker_process import PowerCutBroker
 from tests.end_to_end.kills.statements import ROOTS
+from tests.freezing import freeze
 from tests.ports import free_ports
 from tests.running_platform import Platform, wait_for
 
@@ -103,7 +104,7 @@ class Machine(Platform):
 
     @contextmanager
     def _frozen_log(self) -> Iterator[None]:
-        os.kill(self._broker.pid, signal.SIGSTOP)
+        freeze(self._broker.pid)
         try:
             yield
         finally:

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.testing import EmbeddedBroker
 from tests.broker.broker_process import BrokerProcess
+from tests.freezing import freeze
 from tests.http.events.driving import (
     JSON,
     LINES,
@@ -200,7 +201,7 @@ def test_a_log_that_stops_answering_leaves_events_unknown_and_says_so(
         async with running(settings) as application:
             # A busy machine may not make the topic within the second.
             assert (await _until_taken(application, b'{"n":0}')).status == 200
-            os.kill(broker_process.pid, signal.SIGSTOP)
+            freeze(broker_process.pid)
             try:
                 unanswered = await post(application, b'[{"n":1},{"n":2}]')
             finally:
