@@ -63,7 +63,9 @@ def test_signs_stop_when_the_loop_no_longer_turns(tmp_path: Path, monkeypatch: p
     (tmp_path / "run").mkdir()
     monkeypatch.setattr(pipeline_pulse, "LOOP_SECONDS", 0.1)
     with Pulse(settings, "pipeline", ask_jvm=jvm.ask) as pulse:
-        stopped = 0
+        # Before its first question it is silent, too.
+        wait_until(lambda: jvm.asked > 0, "a sign")
+        stopped = -1
 
         def is_silent() -> bool:
             nonlocal stopped
