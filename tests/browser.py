@@ -30,6 +30,10 @@ FLAGS: Final = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # For tests with pages of other sites. No real site has such a name.
+    "--host-resolver-rules=MAP *.example 127.0.0.1",
+    # It would refuse some of those pages' requests itself, in some versions; that is not what we test.
+    "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests",
 )
 
 

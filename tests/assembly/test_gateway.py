@@ -12,9 +12,11 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
+from hypercorn.config import Config
 
 from headrace.assembly.processes import gateway
 from headrace.core.errors import HeadraceError
+from headrace.http.query.app import QUERY_RULES
 from headrace.testing import EmbeddedBroker
 from tests.gateway_process import GatewayProcess, eventually, gateway_settings, run_gateway
 from tests.ports import free_port
@@ -127,17 +129,24 @@ def test_a_server_that_ends_by_itself_takes_the_other_with_it(
 ) -> None:
     ended: list[str] = []
 
-    async def serve(
-        application: str, _: object, *, shutdown_trigger: Callable[[], Awaitable[object]]
-    ) -> None:
-        if application == "console":
+    async def serve(_: object, config: Config, *, shutdown_trigger: Callable[[], Awaitable[object]]) -> None:
+        name = config.errorlog.name.rpartition(".")[2]
+        if name == "console":
             await shutdown_trigger()
-        ended.append(application)
+        ended.append(name)
 
     monkeypatch.setattr(gateway, "serve", serve)
     settings = gateway_settings(tmp_path, "nowhere:1")
     doors = tuple(
-        gateway.Door(name=name, application=name, host=settings.host, port=port, setting="", probe="/")
+        gateway.Door(
+            name=name,
+            application=name,
+            rules=QUERY_RULES,
+            host=settings.host,
+            port=port,
+            setting="",
+            probe="/",
+        )
         for name, port in (("registry", settings.registry_port), ("console", settings.console_port))
     )
 

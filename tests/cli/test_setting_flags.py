@@ -36,7 +36,7 @@ def _app(*names: str) -> tuple[typer.Typer, list[tuple[Settings, str, bool]]]:
 
 def test_every_setting_has_a_flag_with_its_help() -> None:
     app, _ = _app()
-    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "300"})
+    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "1000"})
     assert result.exit_code == 0
     for row in describe():
         assert row.flag in result.output

@@ -41,6 +41,11 @@ def _port(default: int, help_text: str, *, minimum: int = 1) -> Any:
     return _setting(default, help_text, minimum=minimum, maximum=HIGHEST_PORT)
 
 
+def _comma_separated(entry: str) -> str:
+    """The pattern of a list, which may be empty."""
+    return rf"\s*(({entry})(\s*,\s*({entry}))*)?\s*"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Every setting of the platform with its default."""
@@ -82,6 +87,22 @@ class Settings:
     )
     fsync_interval_ms: int = _setting(
         1000, 'How long a record may remain unsynced with `fsync = "interval"`.', minimum=1
+    )
+    allowed_hosts: str = _setting(
+        "",
+        "Further host names under which clients reach the HTTP APIs, separated by commas: that of a proxy, "
+        "a container or a service. `*.example.com` stands for all subdomains; `*` turns the check off. "
+        "Addresses, `localhost`, `host` and `advertised_host` are always allowed, and this machine's name if "
+        "other machines can connect.",
+        pattern=_comma_separated(r"\*|(\*\.)?[A-Za-z0-9_.-]+"),
+        shape="host names without ports, separated by commas",
+    )
+    allowed_origins: str = _setting(
+        "",
+        "Origins of other sites whose pages may use the HTTP APIs, separated by commas, such as "
+        "`https://app.example.com`. Pages of the console need no entry.",
+        pattern=_comma_separated(r"[a-z][a-z0-9+.-]*://[^\s,/]+"),
+        shape="origins such as `https://app.example.com`, separated by commas",
     )
     ingest_port: int = _port(8080, "Port of the events API.")
     registry_port: int = _port(8081, "Port of the schema registry.")
@@ -134,6 +155,13 @@ class Settings:
         "Most new partitions with only a few rows that a table of the lake gets in an hour; further records "
         "with new values of its partition columns become dead letters. 0 is no limit.",
         minimum=0,
+    )
+    file_connector_folders: str = _setting(
+        "files",
+        "Folders in which file connectors may read and write, separated by commas; relative ones are in "
+        "`data_dir`. Paths of connectors are relative to the first.",
+        pattern=r"\s*[^,\s][^,]*(,\s*[^,\s][^,]*)*",
+        shape="folders separated by commas",
     )
     spark_memory: str = _setting(
         "1g",

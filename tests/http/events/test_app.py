@@ -244,7 +244,8 @@ class TestRequestsThatAreRefused:
         headers: dict[str, str] | None = None,
         **changes: Any,
     ) -> Answer:
-        pairs = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+        sent = {"content-type": JSON, **(headers or {})}
+        pairs = [(name.encode(), value.encode()) for name, value in sent.items()]
 
         async def scenario() -> Answer:
             settings = settings_for(f"127.0.0.1:{free_port()}", "events", ingest_timeout_ms=300, **changes)
@@ -269,6 +270,8 @@ class TestRequestsThatAreRefused:
     @pytest.mark.parametrize(
         "headers",
         [
+            {"content-type": ""},
+            {"content-type": "text/plain"},
             {"content-type": "application/x-www-form-urlencoded"},
             {"content-type": "text/csv"},
             {"content-type": "application/json; charset=latin-1"},

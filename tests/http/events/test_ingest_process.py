@@ -125,7 +125,7 @@ def test_it_serves_and_ends_cleanly(ingest: Ingest, broker: EmbeddedBroker) -> N
 def test_a_request_under_way_is_answered_before_the_process_ends(ingest: Ingest) -> None:
     body = b'{"User_ID":"ann"}\n' * 3
     head = (
-        b"POST /events HTTP/1.1\r\nhost: test\r\ncontent-type: application/x-ndjson\r\n"
+        b"POST /events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\n"
         b"expect: 100-continue\r\ncontent-length: %d\r\n\r\n" % len(body)
     )
     with socket.create_connection((ingest.settings.host, ingest.settings.ingest_port), SECONDS) as connection:

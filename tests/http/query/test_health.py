@@ -72,6 +72,10 @@ def test_well(query: QueryStatus) -> None:
             dataclasses.replace(RUNNING, progress=STARVED),
             "The query CSAS_O_1 is starved: no batch has ended for 40 s",
         ),
+        (
+            dataclasses.replace(RUNNING, uncommitted="Topic `out` has no leader."),
+            "The commits of query CSAS_O_1 cannot be written: Topic `out` has no leader.",
+        ),
     ],
 )
 def test_a_query_in_trouble(query: QueryStatus, words: str) -> None:

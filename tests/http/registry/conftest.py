@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from headrace.http.registry.answers import MEDIA_TYPE
+from headrace.http.registry.answers import MEDIA_TYPE, REGISTRY_RULES
 from headrace.http.registry.app import create_registry_app
 from headrace.registry.registry import Registry
 from headrace.testing import EmbeddedBroker
@@ -22,7 +22,7 @@ def address(
     registry = Registry(broker.bootstrap, topic=f"_schemas_{tmp_path_factory.getbasetemp().name}_{name}")
     registry.start()
     try:
-        with served(create_registry_app(registry)) as url:
+        with served(create_registry_app(registry), REGISTRY_RULES) as url:
             yield url
     finally:
         registry.stop()

@@ -1,4 +1,4 @@
-"""Serves an application with hypercorn in a thread, on a free port."""
+"""Serves the application of a door with hypercorn in a thread, on a free port, behind the door's checks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from typing import Any
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
+from headrace.core.settings import Settings
+from headrace.http.admission import Admission, DoorRules
+from headrace.http.guarding import Guarded
 from tests.ports import free_port
 
 SECONDS = 120.0
 
 
 @contextmanager
-def served(application: Any) -> Iterator[str]:
+def served(application: Any, rules: DoorRules) -> Iterator[str]:
     """The address of the application while it is served."""
+    guarded = Guarded(application, admission=Admission.of(Settings()), rules=rules)
     port = free_port()
     config = Config()
     config.bind = [f"127.0.0.1:{port}"]
@@ -29,7 +33,7 @@ def served(application: Any) -> Iterator[str]:
     stop = asyncio.Event()
     thread = threading.Thread(
         target=loop.run_until_complete,
-        args=(serve(application, config, shutdown_trigger=stop.wait),),
+        args=(serve(guarded, config, shutdown_trigger=stop.wait),),
         daemon=True,
     )
     thread.start()

@@ -13,7 +13,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from headrace.http.registry.answers import MEDIA_TYPE
+from headrace.http.registry.answers import MEDIA_TYPE, REGISTRY_RULES
 from headrace.http.registry.app import create_registry_app
 from headrace.registry.registry import Registry
 from headrace.testing import EmbeddedBroker
@@ -188,7 +188,8 @@ def test_errors_have_confluents_shape(
 
 
 def test_a_registry_without_its_log_says_so() -> None:
-    with served(create_registry_app(Registry(f"127.0.0.1:{free_port()}", timeout=0.3))) as url:
+    application = create_registry_app(Registry(f"127.0.0.1:{free_port()}", timeout=0.3))
+    with served(application, REGISTRY_RULES) as url:
         answer = httpx.get(f"{url}/schemas/ids/1", timeout=120)
     assert (answer.status_code, answer.json()["error_code"]) == (500, 50001)
 

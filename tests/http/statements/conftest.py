@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from headrace.client.cluster import Cluster
+from headrace.http.statements.answers import STATEMENTS_RULES
 from headrace.http.statements.app import create_statements_app
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
@@ -37,7 +38,7 @@ def service(broker: EmbeddedBroker) -> Iterator[StatementService]:
 
 @pytest.fixture(scope="module")
 def address(service: StatementService) -> Iterator[str]:
-    with served(create_statements_app(service)) as url:
+    with served(create_statements_app(service), STATEMENTS_RULES) as url:
         yield url
 
 

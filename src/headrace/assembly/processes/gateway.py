@@ -35,9 +35,13 @@ from headrace.console.assets import BUILD_COMMAND, missing_assets
 from headrace.console.live import LiveFlow
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
-from headrace.http.query.app import QueryServices
+from headrace.http.admission import Admission, DoorRules
+from headrace.http.guarding import Guarded
+from headrace.http.query.app import QUERY_RULES, QueryServices
 from headrace.http.query.health import PlatformReport, ProcessReport
+from headrace.http.registry.answers import REGISTRY_RULES
 from headrace.http.registry.app import create_registry_app
+from headrace.http.statements.answers import STATEMENTS_RULES
 from headrace.http.statements.app import create_statements_app
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
@@ -60,10 +64,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """One HTTP server: its name, its application, where it listens, and a path used to probe it."""
+    """One HTTP server: its name, its application, where it listens, and a path used to probe it.
+
+    The application gets only requests that `http/admission.py` and the door's rules admit.
+    """
 
     name: str
     application: Any
+    rules: DoorRules
     host: str
     port: int
     setting: str
@@ -98,6 +106,7 @@ async def _run(settings: Settings) -> None:
             Door(
                 name="registry",
                 application=create_registry_app(registry),
+                rules=REGISTRY_RULES,
                 host=settings.host,
                 port=settings.registry_port,
                 setting="registry_port",
@@ -106,6 +115,7 @@ async def _run(settings: Settings) -> None:
             Door(
                 name="statements",
                 application=create_statements_app(statements),
+                rules=STATEMENTS_RULES,
                 host=settings.host,
                 port=settings.statements_port,
                 setting="statements_port",
@@ -114,6 +124,7 @@ async def _run(settings: Settings) -> None:
             Door(
                 name="console",
                 application=create_console_app(services, live=live),
+                rules=QUERY_RULES,
                 host=settings.host,
                 port=settings.console_port,
                 setting="console_port",
@@ -141,17 +152,14 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, StatementS
     """Start the services behind the doors; stop them in reverse order."""
     registry = Registry(settings.bootstrap)
     flow = FlowWatcher(settings.bootstrap, settings.lake_dir, settings.events_topic)
+    log = StatementLog(settings.bootstrap)
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(asyncio.to_thread, registry.stop)
-        await asyncio.to_thread(registry.start)
-        stack.push_async_callback(asyncio.to_thread, flow.stop)
-        await asyncio.to_thread(flow.start)
+        for part in (registry, flow, log):
+            stack.push_async_callback(asyncio.to_thread, part.stop)
+        await _start_together(registry.start, flow.start, log.start)
         sql = LakeQuery(settings.lake_dir)
         stack.push_async_callback(asyncio.to_thread, sql.close)
         topics = TopicBrowser(settings.bootstrap, registry.schema_by_id)
-        log = StatementLog(settings.bootstrap)
-        stack.push_async_callback(asyncio.to_thread, log.stop)
-        await asyncio.to_thread(log.start)
         cluster = Cluster(settings.bootstrap)
         stack.push_async_callback(asyncio.to_thread, cluster.close)
         statements = StatementService(
@@ -166,6 +174,14 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, StatementS
             sql=sql, topics=topics, flow=flow, platform=lambda: _platform_report(settings)
         )
         yield registry, statements, services
+
+
+async def _start_together(*starts: Callable[[], None]) -> None:
+    """Most of the time of a start goes by waiting for the log."""
+    ended = await asyncio.gather(*(asyncio.to_thread(start) for start in starts), return_exceptions=True)
+    for failure in ended:
+        if failure is not None:
+            raise failure
 
 
 def _platform_report(settings: Settings) -> PlatformReport | None:
@@ -190,7 +206,8 @@ async def serve_all(
 ) -> None:
     """Serve all doors until `stopping` is set; raises if one of them ends earlier."""
     stopped = asyncio.create_task(stopping.wait(), name="stopping")
-    servers = {asyncio.create_task(_serve(door, stopping), name=door.name) for door in doors}
+    admission = Admission.of(settings)
+    servers = {asyncio.create_task(_serve(door, admission, stopping), name=door.name) for door in doors}
     ready = asyncio.create_task(_say_ready(settings, doors), name="ready")
     try:
         pending: set[asyncio.Task[Any]] = {stopped, ready, *servers}
@@ -212,14 +229,15 @@ async def serve_all(
                 _log.warning("While stopping: %s", failure)
 
 
-async def _serve(door: Door, stopping: asyncio.Event) -> None:
+async def _serve(door: Door, admission: Admission, stopping: asyncio.Event) -> None:
     config = Config()
     config.bind = [f"[{door.host}]:{door.port}" if ":" in door.host else f"{door.host}:{door.port}"]
     config.errorlog = logging.getLogger(f"headrace.gateway.{door.name}")
     config.graceful_timeout = DRAIN_SECONDS
     config.include_server_header = False
     try:
-        await serve(door.application, config, shutdown_trigger=stopping.wait)
+        application = Guarded(door.application, admission=admission, rules=door.rules)
+        await serve(application, config, shutdown_trigger=stopping.wait)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise

@@ -28,7 +28,9 @@ from headrace.assembly.process_specs import PROCESSES
 from headrace.assembly.processes.probing import address_of, trouble
 from headrace.assembly.signs_of_life import SignOfLife
 from headrace.core.settings import Settings
-from headrace.http.events.app import EventsApplication, create_events_app
+from headrace.http.admission import Admission
+from headrace.http.events.app import EVENTS_RULES, create_events_app
+from headrace.http.guarding import Guarded
 
 _log = logging.getLogger(__name__)
 
@@ -83,13 +85,14 @@ def run(settings: Settings) -> int:
     return 0
 
 
-def _load(settings: Settings, parent: int) -> EventsApplication:
+def _load(settings: Settings, parent: int) -> Guarded:
     """Called in a new worker, before it serves."""
     # Until the worker installs its own signal handlers it has the parent's, which would not end it.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_parent(parent)
-    return create_events_app(settings, alongside=SignOfLife(settings, NAME).keep_giving)
+    application = create_events_app(settings, alongside=SignOfLife(settings, NAME).keep_giving)
+    return Guarded(application, admission=Admission.of(settings), rules=EVENTS_RULES)
 
 
 def _end_with_parent(parent: int) -> None:

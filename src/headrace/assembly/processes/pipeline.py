@@ -104,6 +104,7 @@ def run(settings: Settings) -> int:
         wall_clock_ms=_wall_clock_ms,
         on_plan=statuses.write_plan,
         on_gone=statuses.forget,
+        other_queries=frozenset({lake_query}),
     )
     asked = RepairLog(cluster)
     repairs = Repairs(

@@ -20,6 +20,7 @@ import msgspec
 
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
+from headrace.http.admission import DoorRules, Refusal
 from headrace.http.events.delivery import LogWriter, LogWriterOptions, OutgoingEvent, Place
 from headrace.http.events.examination import event_key
 from headrace.http.events.replies import Problem, Receipt, Reply, problem
@@ -190,6 +191,14 @@ def create_events_app(settings: Settings, *, alongside: Alongside | None = None)
     return EventsApplication(settings, alongside=alongside)
 
 
+def _refusal(error: HeadraceError) -> Refusal:
+    response = _error(error)
+    return Refusal(status=response.status, media_type="application/json", body=response.body)
+
+
+EVENTS_RULES: Final = DoorRules(refusal=_refusal, checked_by_route=frozenset({"/events"}))
+
+
 async def _read_body(headers: dict[bytes, bytes], receive: Receive, limit: int) -> bytes:
     announced = headers.get(b"content-length")
     expected = int(announced) if announced is not None and announced.isdigit() else None
@@ -226,10 +235,10 @@ def _is_lines(headers: dict[bytes, bytes]) -> bool:
     media_type = media_type.strip()
     if media_type in LINE_TYPES:
         return True
-    if media_type in JSON_TYPES or not media_type or media_type.endswith("+json"):
+    if media_type in JSON_TYPES or media_type.endswith("+json"):
         return False
     raise _unsupported(
-        f"The content type {media_type} is not supported.",
+        f"The content type {media_type} is not supported." if media_type else "The content type is missing.",
         "Send JSON as application/json, or one event per line as application/x-ndjson.",
     )
 

@@ -34,6 +34,7 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 from litestar.types import ControllerRouterHandler
 
 from headrace.core.errors import HeadraceError
+from headrace.http.admission import DoorRules, Refusal
 from headrace.http.query.answers import (
     JSON,
     RESULT_FORMATS,
@@ -74,6 +75,14 @@ class QueryServices:
     flow: FlowWatcher
     # None if this process runs without a supervisor.
     platform: Callable[[], PlatformReport | None] = lambda: None
+
+
+def _refusal(error: HeadraceError) -> Refusal:
+    return Refusal(status=error.http_status, media_type=JSON, body=encoded(error.as_json()))
+
+
+# SQL changes nothing, so it may also come as text.
+QUERY_RULES: Final = DoorRules(refusal=_refusal, checked_by_route=frozenset({"/sql"}))
 
 
 class _SqlRequest(msgspec.Struct, forbid_unknown_fields=True):

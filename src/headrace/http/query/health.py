@@ -3,9 +3,10 @@
 Ready, in Kubernetes' terms: there are problems if something does not do its work and does not mend by itself
 within moments. Whether the gateway alone works is `GET /health/live`.
 
-A problem is a process that does not run; a query that fails again and again, or gets no turn although records
-wait; a log, lake or supervisor that does not answer. A query that is behind but advances, one that waits for
-its topic, and a gap that lies behind a query are shown, but are no problems. Pure: never asks anybody.
+A problem is a process that does not run; a query that fails again and again, gets no turn although records
+wait, or cannot write its commits; a log, lake or supervisor that does not answer. A query that is behind but
+advances, one that waits for its topic, and a gap that lies behind a query are shown, but are no problems.
+Pure: never asks anybody.
 """
 
 from __future__ import annotations
@@ -138,6 +139,12 @@ def _of_query(query: QueryStatus) -> Problem | None:
             of=query.query,
             problem=f"The query {query.query} is starved: {progress.starved}",
             remedy="Stop other queries, or give the pipeline more cores and raise pipeline_slots.",
+        )
+    if query.uncommitted:
+        return Problem(
+            of=query.query,
+            problem=f"The commits of query {query.query} cannot be written: {query.uncommitted}",
+            remedy="Its next start will take longer and longer. See logs/pipeline.log in the data folder.",
         )
     return None
 

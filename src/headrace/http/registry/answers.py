@@ -11,6 +11,8 @@ from typing import Any, Final
 import msgspec
 from litestar import Response
 
+from headrace.core.errors import HeadraceError
+from headrace.http.admission import NO_TYPE, DoorRules, Refusal
 from headrace.http.foreign_api import RefusedError, posted_object
 from headrace.registry.records import AVRO
 from headrace.registry.registry import LATEST
@@ -55,3 +57,14 @@ def raw(text: str) -> Response[bytes]:
 def refused(code: int, message: str) -> Response[bytes]:
     status = code if code < 1000 else code // 100
     return answer({"error_code": code, "message": message}, status)
+
+
+def _refusal(error: HeadraceError) -> Refusal:
+    body = msgspec.json.encode({"error_code": error.http_status, "message": str(error)})
+    return Refusal(status=error.http_status, media_type=MEDIA_TYPE, body=body)
+
+
+# Confluent's registry accepts bytes, and takes a body without a type for bytes.
+REGISTRY_RULES: Final = DoorRules(
+    refusal=_refusal, media_types=frozenset({"application/octet-stream", NO_TYPE})
+)

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from litestar import Response
 
+from headrace.core.errors import HeadraceError
+from headrace.http.admission import FORM, NO_TYPE, DoorRules, Refusal
 from headrace.http.foreign_api import RefusedError, posted_object
 from headrace.pipeline.expressions.values import shown
 from headrace.pipeline.formats.json_text import text_of
@@ -87,3 +89,12 @@ def text_field(content: dict[str, Any], *names: str) -> str:
         if isinstance(value, str) and value.strip():
             return value
     raise RefusedError(BAD_REQUEST, f'"{names[0]}" field must be populated')
+
+
+def _refusal(error: HeadraceError) -> Refusal:
+    body = encoded(generic_error(100 * error.http_status, str(error)))
+    return Refusal(status=error.http_status, media_type=KSQL_JSON, body=body)
+
+
+# The examples in ksqlDB's documentation are `curl -d` without a content type, which curl sends as a form's.
+STATEMENTS_RULES: Final = DoorRules(refusal=_refusal, media_types=frozenset({DELIMITED, FORM, NO_TYPE}))
