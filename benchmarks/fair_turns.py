@@ -23,15 +23,17 @@ import json
 import statistics
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from deltalake import DeltaTable
+from side_by_side.background import Background
 from side_by_side.comparison import Claim, Comparison, Figure
+from side_by_side.waiting import wait_until
 from side_by_side.whole_platform import HEADRACE, started_platform
 
 from headrace.assembly.demo import make_pipeline
@@ -71,16 +73,15 @@ class Side:
     folder: Path
 
 
-class Posted:
+class Posted(Background):
     """How many events have a receipt, and since when. Notes it in a thread of its own."""
 
     def __init__(self, traffics: list[Traffic]) -> None:
+        super().__init__()
         self._traffics = traffics
         self._times: list[float] = []
         self._counts: list[int] = []
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self.start()
 
     @property
     def count(self) -> int:
@@ -91,10 +92,6 @@ class Posted:
         now = time.monotonic()
         first = bisect.bisect_right(self._counts, arrived)
         return now - self._times[first] if first < len(self._times) else 0.0
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join()
 
     def _run(self) -> None:
         while not self._stopping.wait(NOTE):
@@ -152,12 +149,7 @@ def measure_one(*, statements: int, rate: int, seconds: float) -> dict[str, floa
         return figures
 
 
-def _wait(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"waited {PATIENCE} s in vain until {what}")
-        time.sleep(LOOK)
+_wait = partial(wait_until, seconds=PATIENCE, pause=LOOK)
 
 
 def measure(side: Side, arguments: argparse.Namespace) -> Mapping[str, float]:

@@ -14,20 +14,20 @@ Avro, and Avro to the lake. The claims: no slower than the former one, within 10
 from __future__ import annotations
 
 import json
-import sys
-import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
 import duckdb
+from side_by_side.background import Background
 from side_by_side.comparison import Claim, Comparison, Figure
 from side_by_side.json_events import PARTITIONS, fill
-from side_by_side.statement_engines import parser
 from side_by_side.steady_events import Sender, percentile
-from side_by_side.up_platform import UpPlatform, up
+from side_by_side.up_platform import UpPlatform
+from side_by_side.versions import NEW, compare_versions, version_parser
+from side_by_side.waiting import wait_until
 
 from headrace.client.cluster import Cluster
 from headrace.pipeline import marketplace
@@ -47,19 +47,18 @@ CLAIMS: Final = (
 _PATIENCE: Final = 300.0
 
 
-class Rows:
+class Rows(Background):
     """Follows the Delta log of a table: when each row became part of it, and how many there are."""
 
     def __init__(self, table: Path) -> None:
+        super().__init__()
         self._table = table
         self._version = 0
-        self._stopping = threading.Event()
         self.count = 0
         # Only while it is on: reading the rows of a burst would disturb it.
         self.reads_users = True
         self.seen: dict[str, float] = {}
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self.start()
 
     def wait_for(self, count: int) -> float:
         """When there were so many rows."""
@@ -71,17 +70,14 @@ class Rows:
         self._wait(lambda: due.keys() <= self.seen.keys(), f"{len(due)} events")
         return sorted((self.seen[user] - moment) * 1000 for user, moment in due.items())
 
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def _wait(self, is_done: object, what: str) -> None:
-        assert callable(is_done)
-        deadline = time.monotonic() + _PATIENCE
-        while not is_done():
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{what} did not arrive; there are {self.count} rows")
-            time.sleep(0.005)
+    def _wait(self, is_so: Callable[[], bool], what: str) -> None:
+        wait_until(
+            is_so,
+            f"{what} have arrived; rows:",
+            seconds=_PATIENCE,
+            pause=0.005,
+            explain=lambda: self.count,
+        )
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -139,35 +135,26 @@ class Lake:
 
 
 def main() -> None:
-    command = parser(__doc__, rounds=3)
-    command.add_argument("--former", metavar="COMMAND", required=True, help="`headrace` of another checkout")
+    command = version_parser(__doc__, rounds=3)
     command.add_argument("--events", type=int, default=1000, help="single events in each turn")
     command.add_argument("--rate", type=float, default=100, help="single events per second")
     command.add_argument("--settle", type=float, default=5, help="seconds of traffic before each measurement")
     command.add_argument("--burst", type=int, default=200_000, help="events in the burst")
     arguments = command.parse_args()
     title = f"lake: {arguments.rate:,.0f} events per second, then {arguments.burst:,} at once"
-    comparison = Comparison(title, figures=FIGURES, claims=CLAIMS, subject="headrace")
-    mine = str(Path(sys.executable).with_name("headrace"))
-    with ExitStack() as stack:
-        lakes = []
-        for name, program in (("headrace", mine), ("before", arguments.former)):
-            lake = Lake(stack.enter_context(up(name, program)))
-            stack.callback(lake.close)
-            lakes.append(lake)
-        comparison.run(
-            lakes,
-            lambda lake, number: lake.measure(
-                number,
-                events=arguments.events,
-                rate=arguments.rate,
-                burst=arguments.burst,
-                settle=arguments.settle,
-            ),
-            rounds=arguments.rounds,
-            warm_up=arguments.warm_up,
-        )
-        comparison.report(vars(arguments), arguments.json)
+    comparison = Comparison(title, figures=FIGURES, claims=CLAIMS, subject=NEW)
+    compare_versions(
+        comparison,
+        arguments,
+        of=Lake,
+        measure=lambda lake, number: lake.measure(
+            number,
+            events=arguments.events,
+            rate=arguments.rate,
+            burst=arguments.burst,
+            settle=arguments.settle,
+        ),
+    )
 
 
 if __name__ == "__main__":

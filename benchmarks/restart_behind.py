@@ -18,10 +18,12 @@ from confluent_kafka import Producer
 from side_by_side.comparison import Claim, Comparison, Figure
 from side_by_side.json_events import TopicEnd, event, fill, stream_of
 from side_by_side.statement_engines import parser
+from side_by_side.waiting import wait_until
 from side_by_side.whole_platform import Platform, started_platform
 
 PATIENCE = 300.0
 BATCH_SECONDS = 3600
+STOPPED = "STOPPED"
 STATEMENT = """CREATE STREAM {name}_avro WITH (KAFKA_TOPIC = '{name}_avro', VALUE_FORMAT = 'AVRO') AS
   SELECT *, SUBSTRING(server_time, 0, 10) AS server_date FROM {name} EMIT CHANGES;"""
 FIGURES = (
@@ -49,6 +51,14 @@ class Query:
 
     def restart(self, _number: int) -> dict[str, float]:
         self.platform.run(f"PAUSE {self.query_id};")
+        # The statement is answered before Spark has stopped the query.
+        wait_until(
+            lambda: self.platform.states().get(self.query_id) == STOPPED,
+            f"{self.query_id} has stopped; states are",
+            seconds=PATIENCE,
+            pause=0.02,
+            explain=self.platform.states,
+        )
         producer = Producer({"bootstrap.servers": self.platform.settings.bootstrap})
         producer.produce(self.name, event(self.records), key=b"new")
         assert producer.flush(PATIENCE) == 0
@@ -64,11 +74,14 @@ class Query:
 
     def _wait(self, records: int) -> None:
         end = TopicEnd(self.platform.settings.bootstrap, f"{self.name}_avro")
-        deadline = time.monotonic() + PATIENCE
-        while (count := end.count()) < records:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{count} of {records} records arrived in {PATIENCE} s")
-            time.sleep(0.02)
+        wait_until(
+            lambda: end.count() >= records,
+            f"{records} records have arrived; there are",
+            seconds=PATIENCE,
+            pause=0.02,
+            explain=end.count,
+        )
+        count = end.count()
         end.close()
         if count > records:
             raise RuntimeError(f"{count} records for {records} events: some are there twice")

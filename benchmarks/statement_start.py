@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from functools import partial
 
 from side_by_side.comparison import Claim, Comparison, Figure
 from side_by_side.json_events import TopicEnd, Trickle, delete_topic, stream_of
 from side_by_side.statement_engines import StatementEngine, engines, label, parser
+from side_by_side.waiting import wait_until
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
 from headrace.client.cluster import Cluster
@@ -61,18 +63,13 @@ class Starts:
         return {"answered": answered, "first record": first}
 
     def _wait_for_record(self, topic: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not self._cluster.lookup([topic]):
-            self._check(topic, deadline)
+        _wait(lambda: bool(self._cluster.lookup([topic])), f"{topic} is there")
         end = TopicEnd(self._bootstrap, topic, partitions=1)
-        while not end.count():
-            self._check(topic, deadline)
+        _wait(lambda: end.count() > 0, f"{topic} has a record")
         end.close()
 
-    def _check(self, topic: str, deadline: float) -> None:
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"no record arrived in {topic} within {PATIENCE} s")
-        time.sleep(EVERY)
+
+_wait = partial(wait_until, seconds=PATIENCE, pause=EVERY)
 
 
 def main() -> None:

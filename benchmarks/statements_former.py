@@ -18,18 +18,16 @@ The claims: no worse than the former one, within 10 %.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Final
 
 from side_by_side.comparison import Claim, Comparison, Figure
 from side_by_side.json_events import PARTITIONS, TYPES, TopicEnd, Trickle, fill, stream_of
-from side_by_side.statement_engines import parser
 from side_by_side.steady_events import Reader, Sender, percentile
-from side_by_side.up_platform import UpPlatform, up
+from side_by_side.up_platform import UpPlatform
+from side_by_side.versions import NEW, compare_versions, version_parser
+from side_by_side.waiting import wait_until
 
 from headrace.client.cluster import Cluster
 from headrace.pipeline import marketplace
@@ -160,38 +158,25 @@ class Version:
         self._platform.run(f"DROP STREAM {name} DELETE TOPIC;")
 
 
-def _wait(is_done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while not is_done():
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"{what}: the records did not arrive within {_PATIENCE} s")
-        time.sleep(_PAUSE)
+def _wait(is_so: Callable[[], bool], topic: str) -> None:
+    wait_until(is_so, f"the records of {topic} have arrived", seconds=_PATIENCE, pause=_PAUSE)
 
 
 def main() -> None:
-    command = parser(__doc__, rounds=5)
-    command.add_argument("--former", metavar="COMMAND", required=True, help="`headrace` of another checkout")
+    command = version_parser(__doc__, rounds=5)
     command.add_argument("--records", type=int, default=500_000, help="in the filled topic")
     command.add_argument("--events", type=int, default=1000, help="single events in each turn")
     command.add_argument("--rate", type=float, default=200, help="single events per second")
     command.add_argument("--burst", type=int, default=100_000, help="events that five statements filter")
     arguments = command.parse_args()
     title = f"statements on two versions: {arguments.records:,} records, {arguments.rate:,.0f} events/s"
-    comparison = Comparison(title, figures=FIGURES, claims=CLAIMS, subject="headrace")
-    mine = str(Path(sys.executable).with_name("headrace"))
-    with ExitStack() as stack:
-        versions = []
-        for name, program in (("headrace", mine), ("former", arguments.former)):
-            version = Version(stack.enter_context(up(name, program)), arguments)
-            stack.callback(version.close)
-            versions.append(version)
-        comparison.run(
-            versions,
-            lambda version, number: version.measure(number),
-            rounds=arguments.rounds,
-            warm_up=arguments.warm_up,
-        )
-        comparison.report(vars(arguments), arguments.json)
+    comparison = Comparison(title, figures=FIGURES, claims=CLAIMS, subject=NEW)
+    compare_versions(
+        comparison,
+        arguments,
+        of=lambda platform: Version(platform, arguments),
+        measure=lambda version, number: version.measure(number),
+    )
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from confluent_kafka import Producer
 from side_by_side.comparison import Claim, Comparison, Figure
 from side_by_side.json_events import TYPES, TopicEnd, delete_topic, event, fill, stream_of
 from side_by_side.statement_engines import StatementEngine, engines, label, parser
+from side_by_side.waiting import wait_until
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
 from headrace.client.cluster import Cluster
@@ -57,13 +58,13 @@ class Queries:
         return [end.count() for end in self._ends.values()]
 
     def wait_for(self, wanted: list[int]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        counts = self.counts()
-        while any(count < each for count, each in zip(counts, wanted, strict=True)):
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{counts} of {wanted} records arrived in {PATIENCE} s")
-            time.sleep(0.02)
-            counts = self.counts()
+        wait_until(
+            lambda: all(count >= each for count, each in zip(self.counts(), wanted, strict=True)),
+            f"{wanted} records have arrived; there are",
+            seconds=PATIENCE,
+            pause=0.02,
+            explain=self.counts,
+        )
 
     def stop(self) -> None:
         for name, query in self._started:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from typing import Final, Self
+from typing import Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from headrace.client.cluster import Cluster
+from side_by_side.background import Background
 
 PARTITIONS: Final = 4
 _DISTINCT: Final = 5000
@@ -72,22 +72,16 @@ def delete_topic(bootstrap: str, topic: str) -> None:
     admin.delete_topics([topic])[topic].result(_WAIT)
 
 
-class Trickle:
+class Trickle(Background):
     """Writes an event to the topic every few milliseconds while the block runs."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__()
         self._topic = topic
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
+    def stop(self) -> None:
+        super().stop()
         self._producer.flush(_WAIT)
 
     def _run(self) -> None:

@@ -6,10 +6,11 @@ Never changes anything about the process.
 from __future__ import annotations
 
 import os
-import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
+
+from side_by_side.background import Background
 
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 MIB: Final = 1024 * 1024
@@ -46,23 +47,14 @@ def resident_bytes(pid: int) -> int:
     raise RuntimeError(f"/proc/{pid}/status has no VmRSS")
 
 
-class MemorySampler:
+class MemorySampler(Background):
     """Reads VmRSS of a process from a thread until the block ends."""
 
     def __init__(self, pid: int, *, every: float = 0.05) -> None:
+        super().__init__()
         self._pid = pid
         self._every = every
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
         self.samples: list[int] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
 
     def _run(self) -> None:
         while True:

@@ -16,15 +16,18 @@ from typing import Final
 from confluent_kafka import Consumer, TopicPartition
 
 from headrace.core.settings import Settings
+from side_by_side.background import Background
+from side_by_side.waiting import wait_until
 
 _SENDERS: Final = 8
 _PATIENCE: Final = 180.0
 
 
-class Reader:
+class Reader(Background):
     """Records when each event, identified by its key, becomes readable in the topic."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__()
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -36,28 +39,23 @@ class Reader:
         )
         partitions = self._consumer.list_topics(topic, 30).topics[topic].partitions
         self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
         self._seen: dict[str, float] = {}
-        self._thread.start()
+        self.start()
 
     def latencies(self, due: dict[str, float]) -> list[float]:
         """Milliseconds from when each event was due until it was readable, sorted; waits for all of them."""
-        deadline = time.monotonic() + _PATIENCE
-        while not due.keys() <= self._seen.keys():
-            if time.monotonic() > deadline:
-                missing = len(due.keys() - self._seen.keys())
-                raise RuntimeError(f"{missing} of {len(due)} events did not arrive")
-            time.sleep(0.05)
+        wait_until(
+            lambda: due.keys() <= self._seen.keys(),
+            f"{len(due)} events have arrived; missing:",
+            seconds=_PATIENCE,
+            pause=0.05,
+            explain=lambda: len(due.keys() - self._seen.keys()),
+        )
         return sorted((self._seen[key] - moment) * 1000 for key, moment in due.items())
 
     def has_any(self, prefix: str) -> bool:
         """Whether an event whose key starts with this has arrived."""
         return any(key.startswith(prefix) for key in list(self._seen))
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join()
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -58,6 +58,12 @@ class Platform:
             raise RuntimeError(f"{statement} started no query: {status}")
         return query_id
 
+    def states(self) -> dict[str, str]:
+        """The state of each query, as the pipeline has written it."""
+        url = f"http://{self.settings.host}:{self.settings.console_port}/flow"
+        with httpx.Client(timeout=60, trust_env=False) as client:
+            return {query["query"]: query["state"] for query in client.get(url).json()["queries"]}
+
     def cpu(self, process: str = PIPELINE) -> CpuTime:
         """CPU time of one of the platform's processes and everything it started, such as Spark's JVM."""
         pid = next(state.pid for state in self._supervisor.states() if state.name == process)
