@@ -7,6 +7,8 @@ ROUNDS ?= 24
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ARCHIVES := $(VENV)/class-archives/.made
+COMPILED := $(VENV)/.compiled
 
 # Where it is set (in containers, to keep them small), every process of the platform and of the tests would
 # compile all it imports again.
@@ -36,13 +38,24 @@ $(STAMP): requirements.lock pyproject.toml
 demo: setup ## Start everything, send events, show them arriving; SECONDS=60 stops by itself
 	@$(BIN)/headrace demo $(if $(SECONDS),--seconds $(SECONDS))
 
-test: setup-kafka lint ## Run the tests that every change must pass
+test: setup-kafka ## Check style, types and layers, and run the tests that every change must pass
+	@$(MAKE) --no-print-directory --jobs 2 lint $(ARCHIVES) $(COMPILED)
 	$(BIN)/pytest -m "not long" --numprocesses 3 --no-loadscope-reorder
+
+# Made once, beside `lint`, which mostly takes one core.
+$(ARCHIVES): $(STAMP) tests/class_archives.py tests/jvm_flags.py
+	@$(BIN)/python -m tests.class_archives >$(VENV)/class-archives.log 2>&1 || { cat $(VENV)/class-archives.log; exit 1; }
+	@touch $@
+
+# Otherwise each of the three processes compiles all tests.
+$(COMPILED): $(STAMP)
+	@$(BIN)/pytest --collect-only --quiet >$(VENV)/compiled.log 2>&1 || { cat $(VENV)/compiled.log; exit 1; }
+	@touch $@
 
 test-statements: setup ## Run all tests of the statement language: rules, functions, every case on Spark
 	$(BIN)/pytest -m "" --numprocesses 2 tests/statements tests/serving tests/pipeline
 
-test-all: setup-kafka lint ## Run all tests, including the long ones
+test-all: setup-kafka lint $(ARCHIVES) ## Run all tests, including the long ones
 	$(BIN)/pytest
 
 kills: setup ## Kill the driver, the log, the gateway and the machine under every kind of query; ROUNDS=100

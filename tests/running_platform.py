@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 
+from headrace.assembly.demo import make_pipeline
 from headrace.assembly.preparation import prepare
 from headrace.assembly.restarts import RestartPolicy
 from headrace.assembly.supervisor import Supervisor
@@ -26,6 +27,8 @@ from headrace.query.sql import LakeQuery
 from tests.ports import free_ports
 
 PATIENCE_SECONDS = 240.0
+# Between two questions about the lake: more of them would take the processor from what they wait for.
+LAKE_PAUSE_SECONDS = 0.5
 # A restart after each kill, soon: that the pauses grow is shown by the tests of the supervisor.
 RESTARTS = RestartPolicy(first_delay=0.1, longest_delay=0.5)
 
@@ -89,6 +92,7 @@ class Platform:
         wait_for(
             lambda: self.sql(question)[0][0] == count,
             f"{count} users {prefix}-* are in the lake",
+            pause_seconds=LAKE_PAUSE_SECONDS,
             explain=lambda: str(self.sql(question)),
         )
 
@@ -127,6 +131,9 @@ class Platform:
         assert answer.stderr == ""
         return answer.returncode, {finding["query"]: finding for finding in json.loads(answer.stdout)}
 
+    def takes_events_and_statements(self) -> bool:
+        return self._is_running("ingest") and self._is_running("gateway")
+
     def _is_running(self, process: str) -> bool:
         return any(state.name == process and state.state == "running" for state in self._supervisor.states())
 
@@ -135,6 +142,11 @@ class Platform:
 def running_platform(
     folder: Path, *, policy: RestartPolicy = RESTARTS, **overrides: Any
 ) -> Iterator[Platform]:
+    """With the example's topic and statements, and one event.
+
+    They are there before Spark has started: it would warm up if there were no event, which takes longer than
+    all the rest.
+    """
     kafka_port, ingest_port, registry_port, statements_port, console_port = free_ports(5)
     settings = dataclasses.replace(
         Settings(),
@@ -150,9 +162,24 @@ def running_platform(
     )
     prepare(settings)
     supervisor = Supervisor(settings, policy=policy, whole=True)
-    supervisor.start()
     platform = Platform(settings, supervisor)
     try:
+        with ThreadPoolExecutor(1) as pool:
+            starting = pool.submit(supervisor.start)
+            wait_for(
+                lambda: starting.done() or platform.takes_events_and_statements(),
+                "events and statements are taken",
+                explain=lambda: str(supervisor.states()),
+            )
+            if starting.done():
+                # It raises, unless Spark was very quick.
+                starting.result()
+            make_pipeline(settings)
+            first = new_prefix()
+            assert platform.post(event(f"{first}-0")).status_code == 200
+            starting.result()
+        # No test counts it among its own.
+        platform.wait_in_lake(first, 1)
         yield platform
     finally:
         platform.close()
@@ -235,9 +262,10 @@ def wait_for(
     what: str,
     *,
     seconds: float = PATIENCE_SECONDS,
+    pause_seconds: float = 0.1,
     explain: Callable[[], str] = str,
 ) -> Any:
-    """The first truthy answer of `condition`."""
+    """The first truthy answer of `condition`. Pause longer before asking one that takes much time again."""
     deadline = time.monotonic() + seconds
     while True:
         answer = condition()
@@ -245,4 +273,4 @@ def wait_for(
             return answer
         if time.monotonic() > deadline:
             raise AssertionError(f"after {seconds:.0f} s still waiting until {what} {explain()}")
-        time.sleep(0.1)
+        time.sleep(pause_seconds)

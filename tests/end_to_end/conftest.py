@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.assembly.demo import make_pipeline
 from tests.browser import browser, chromium_path  # noqa: F401 - fixtures
 from tests.running_platform import Platform, running_platform
 
@@ -14,5 +13,4 @@ from tests.running_platform import Platform, running_platform
 @pytest.fixture(scope="package")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     with running_platform(tmp_path_factory.mktemp("platform")) as running:
-        make_pipeline(running.settings)
         yield running

@@ -6,23 +6,36 @@ import shutil
 import time
 from collections import Counter
 
+import pytest
 from confluent_kafka.admin import AdminClient
 
 from headrace.client.cluster import Cluster
 from headrace.client.reading import records_between
 from headrace.pipeline.runs.reading_back import source_header
-from tests.running_platform import Platform, Sent, Stream, event, new_prefix, wait_for
+from tests.running_platform import (
+    LAKE_PAUSE_SECONDS,
+    Platform,
+    Sent,
+    Stream,
+    event,
+    new_prefix,
+    wait_for,
+)
 
 # Seconds, Kafka's default of `delivery.timeout.ms`.
 PRODUCER_GIVES_UP = 120.0
 
 
-def test_a_killed_pipeline_loses_nothing_and_doubles_nothing(platform: Platform) -> None:
+@pytest.mark.parametrize("shares", [(0.3,), pytest.param((0.3, 0.7), marks=pytest.mark.long)])
+def test_a_killed_pipeline_loses_nothing_and_doubles_nothing(
+    platform: Platform, shares: tuple[float, ...]
+) -> None:
+    """Killed when so much was sent. The second kill meets a pipeline that catches up."""
     prefix, count = new_prefix(), 20_000
     platform.post(event(f"{prefix}-first"))
     platform.wait_in_lake(prefix, 1)
     stream = Stream(platform, prefix, count)
-    for share in (0.3, 0.7):
+    for share in shares:
         wait_for(lambda share=share: stream.progress > count * share, f"{share:.0%} are sent")
         killed = platform.kill("pipeline")
     sent = stream.finish()
@@ -111,7 +124,11 @@ def _expect_what_got_a_receipt(platform: Platform, prefix: str, sent: Sent) -> N
     # An event without a receipt may be there or not; the last ones tell when all others have arrived.
     platform.post([event(f"{prefix}-last-{number}") for number in range(50)])
     expected = sent.receipts.keys() | {f"{prefix}-last-{number}" for number in range(50)}
-    wait_for(lambda: platform.rows(prefix).keys() >= expected, "every event with a receipt is in the lake")
+    wait_for(
+        lambda: platform.rows(prefix).keys() >= expected,
+        "every event with a receipt is in the lake",
+        pause_seconds=LAKE_PAUSE_SECONDS,
+    )
     rows = platform.rows(prefix)
     assert {user for user, number in rows.items() if number != 1} == set()
     places = platform.sql(

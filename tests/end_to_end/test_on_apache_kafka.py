@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.assembly.demo import make_pipeline
 from tests.running_platform import Stream, new_prefix, running_platform, wait_for
 
 
 @pytest.mark.long
 def test_events_go_all_the_way_and_a_killed_log_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     with running_platform(tmp_path, engine="kafka") as platform:
-        make_pipeline(platform.settings)
         prefix, count = new_prefix(), 5_000
         stream = Stream(platform, prefix, count)
         wait_for(lambda: stream.progress > count / 2, "half of them are sent")

@@ -9,7 +9,6 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
-from headrace.assembly.demo import make_pipeline
 from headrace.client.cluster import Cluster
 from tests.running_platform import Platform, event, new_prefix, running_platform, wait_for
 
@@ -23,7 +22,6 @@ LAKE = "events-to-lake"
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     """A platform of its own, since records and rows of it are removed."""
     with running_platform(tmp_path_factory.mktemp("platform")) as running:
-        make_pipeline(running.settings)
         yield running
 
 

@@ -6,6 +6,7 @@ import json
 import uuid
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer
 
 from tests.running_platform import Platform, event, new_prefix, wait_for
@@ -112,6 +113,7 @@ def test_a_stream_becomes_avro_a_table_and_rows_as_they_come(platform: Platform)
     door.execute(f"DROP TABLE {table} DELETE TOPIC; DROP STREAM {target} DELETE TOPIC; DROP STREAM {source};")
 
 
+@pytest.mark.long
 def test_queries_go_on_where_they_were_after_the_pipeline_is_killed(platform: Platform) -> None:
     door, prefix = Door(platform), new_prefix()
     source, table = (f"{name}_{door.suffix}" for name in ("SOURCE", "COUNTS"))

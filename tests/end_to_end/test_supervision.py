@@ -78,7 +78,8 @@ def test_processes_that_do_not_answer_are_noticed_and_go_on(platform: Platform) 
     wait_for(
         lambda: _health(platform).status_code == 200, "all is well", explain=lambda: _health(platform).text
     )
-    assert _status(platform).returncode == 0
+    # Not at once: on a busy machine a query may be behind for a moment.
+    wait_for(lambda: _status(platform).returncode == 0, "the status says the same")
     worker = psutil.Process(_pid(platform, "ingest")).children()[0].pid
     jvm = _jvm(platform)
     with _stopped(jvm, worker):

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.core.settings import Settings
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import JavaRuntime
-from headrace.pipeline.spark.session import create_session
+from tests.spark_session import running_spark
 
 
 @pytest.fixture(scope="session")
 def spark(
     java: JavaRuntime, artifacts: Artifacts, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
-    folder: Path = tmp_path_factory.mktemp("spark")
-    settings = dataclasses.replace(Settings(), data_dir=folder, spark_ui_port=0)
-    session = create_session(settings, java_home=java.home, jars=artifacts.jars("spark"))
-    yield session
-    gateway = session.sparkContext._gateway
-    session.stop()
-    assert gateway is not None
-    gateway.shutdown()
-    # The JVM ends when its standard input closes; wait, so that no process stays behind.
-    gateway.proc.stdin.close()
-    gateway.proc.wait(timeout=120)
+    with running_spark(tmp_path_factory.mktemp("spark"), java, artifacts) as session:
+        yield session

@@ -65,7 +65,7 @@ class Machine(Platform):
         # Its `start` returns when all processes are ready, or have ended.
         threading.Thread(target=supervisor.start, name="start", daemon=True).start()
         wait_for(
-            lambda: all(self._is_running(each) for each in ("ingest", "gateway")),
+            self.takes_events_and_statements,
             "events and statements are taken",
             explain=lambda: str(supervisor.states()),
         )

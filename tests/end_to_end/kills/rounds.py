@@ -46,6 +46,8 @@ _WAITING: Final = ("start", "one", "one", "one", "all")
 _LONGEST_DELAY: Final = {"start": 12.0, "one": 1.0, "all": 2.0}
 # All queries start anew, one after the other, beside whatever else the machine has to do.
 PATIENCE_SECONDS: Final = 300.0
+# Reading all topics more often would take a good part of the machine.
+_PAUSE_SECONDS: Final = 0.5
 _EVENTS_PER_ROUND: Final = 100
 AVRO_TOPIC: Final = "events_avro"
 
@@ -194,6 +196,7 @@ class Rounds:
             is_right,
             f"{what} is right",
             seconds=PATIENCE_SECONDS,
+            pause_seconds=_PAUSE_SECONDS,
             explain=lambda: "\n".join(["", *found, str(self)]),
         )
 
