@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any
 
 from headrace.client.cluster import Cluster
@@ -22,7 +21,19 @@ class Handle:
     def __init__(self) -> None:
         self.isActive = True
         self.text = "No physical plan. Waiting for data."
+        # Of its last batch that ended, and whether it is at work on one.
+        self.progress: object | None = None
+        self.is_at_work = False
         self._jsq = self
+
+    def lastProgress(self) -> object | None:  # noqa: N802 - Spark's name
+        return self.progress
+
+    def status(self) -> Handle:
+        return self
+
+    def isTriggerActive(self) -> bool:  # noqa: N802 - Spark's name
+        return self.is_at_work
 
     def explainInternal(self, _extended: bool) -> str:  # noqa: N802 - Spark's name
         return self.text
@@ -57,7 +68,7 @@ class Query:
             raise self.no_start
         self.handle = Handle()
         handle: Any = self.handle
-        running = RunningQuery(handle, "real-time", nullcontext(), mode_reason="it keeps no state")
+        running = RunningQuery(handle, "real-time", mode_reason="it keeps no state")
         running.outdated = self.outdated
         return running
 
@@ -137,6 +148,29 @@ def test_one_that_fails_again_and_again_is_failing_even_while_it_runs() -> None:
     assert (said[-1].state, said[-1].failures, said[-1].message) == ("RUNNING", 0, "")
 
 
+def test_one_whose_long_batch_fails_again_and_again_is_failing() -> None:
+    """Each of its runs lasts longer than a minute, but none gets anything done."""
+    query, said = Query(), list[QueryStatus]()
+    nothing: Any = None
+    keeper = QueryKeeper(query, cluster=nothing, on_status=said.append, wall_clock_ms=lambda: 1)
+    now = 0.0
+    for failure in range(1, 4):
+        keeper.tick(TOPICS, now)
+        query.handle.is_at_work = True
+        keeper.tick(TOPICS, now + 70)
+        assert (said[-1].state, said[-1].failures) == ("RUNNING", failure - 1)
+        query.handle.isActive = False
+        keeper.tick(TOPICS, now + 80)
+        now += 100
+    keeper.tick(TOPICS, now)
+    query.handle.is_at_work = True
+    keeper.tick(TOPICS, now + 70)
+    assert (said[-1].state, said[-1].is_failing) == ("RUNNING", True)
+    query.handle.progress = object()
+    keeper.tick(TOPICS, now + 71)
+    assert (said[-1].state, said[-1].failures) == ("RUNNING", 0)
+
+
 def test_whatever_happens_when_a_query_starts_ends_no_other() -> None:
     query, said = Query(), list[QueryStatus]()
     nothing: Any = None
@@ -174,7 +208,7 @@ def test_a_query_whose_commits_fail_runs_on_and_says_so() -> None:
     class Recorded(Query):
         def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:  # noqa: ARG002 - of the interface
             handle: Any = self.handle
-            return RunningQuery(handle, "real-time", nullcontext(), remark="r", recordings=[first, second])
+            return RunningQuery(handle, "real-time", remark="r", recordings=[first, second])
 
     query, said = Recorded(), list[QueryStatus]()
     nothing: Any = None
@@ -188,10 +222,11 @@ def test_a_query_whose_commits_fail_runs_on_and_says_so() -> None:
         ("RUNNING", "r"),
         ("RUNNING", f"Its commits cannot be written: {first.error}"),
     ]
+    assert [status.uncommitted for status in said] == ["", str(first.error)]
     first.error = None
     for now in (4.0, 6.0, 6.2):
         keeper.tick(TOPICS, now)
-    assert [status.message for status in said[2:]] == ["r"]
+    assert [(status.message, status.uncommitted) for status in said[2:]] == [("r", "")]
     assert query.handle.isActive
 
 

@@ -6,7 +6,6 @@ import io
 import json
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,7 @@ class Query:
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:  # noqa: ARG002 - of the interface
         self.starts += 1
         handle: Any = Ended(self.errors.pop(0))
-        return RunningQuery(handle, "real-time", nullcontext())
+        return RunningQuery(handle, "real-time")
 
 
 def test_a_new_schema_is_no_failure_and_nothing_is_waited_for() -> None:

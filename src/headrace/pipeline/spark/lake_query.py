@@ -8,12 +8,10 @@ of its own, which Spark needs while it runs and nobody afterwards.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -27,6 +25,7 @@ from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.plan import reads_of
 from headrace.pipeline.runs.commits import Offsets
+from headrace.pipeline.spark.batch_gate import BatchGate
 from headrace.pipeline.spark.inputs import ResumedInputs, TopicInputs
 from headrace.pipeline.spark.lake_dead_letters import LakeDeadLetters, LetterTopic
 from headrace.pipeline.spark.lake_partitions import PartitionPolicy
@@ -35,11 +34,14 @@ from headrace.pipeline.spark.lake_start import AskedTopic, gaps_before, start_ta
 from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.short_errors import shortened_errors
-from headrace.pipeline.spark.stateless_run import RunContext, new_checkpoint, refuse_gaps
+from headrace.pipeline.spark.stateless_run import RunContext, kept_gaps, new_checkpoint, refuse_gaps
 from headrace.pipeline.spark.steps.building import built
 from headrace.pipeline.spark.writer_lock import hold_writer_lock
 
 logger = logging.getLogger(__name__)
+
+# A stop waits so long for the commit of a batch; what it interrupts then is read again.
+_PATIENCE_SECONDS: Final = 30.0
 
 # Called after each batch of the lake, with its number and its result.
 BatchListener = Callable[[int, WrittenBatch], None]
@@ -57,10 +59,10 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedLake:
-    """`in_batch` is held while a batch is written. `began` is where it began to read its topic."""
+    """A stop closes `gate` first. `began` is where it began to read its topic."""
 
     handle: StreamingQuery
-    in_batch: AbstractContextManager[object]
+    gate: BatchGate
     gaps: tuple[Gap, ...]
     began: Offsets
 
@@ -80,13 +82,13 @@ def start_into_lake(
         prepared = prepare(query, inputs, table, context=context, client_id=client_id)
     except OSError as error:
         raise HeadraceError("storage_failed", f"Table {table.name} cannot be opened: {error}.") from error
-    # Held while a batch is written, so that stopping the query never interrupts a commit.
-    in_batch = threading.Lock()
+    gaps = kept_gaps(context, prepared.gaps)
+    gate = BatchGate(query.name, patience=_PATIENCE_SECONDS)
     failures: list[HeadraceError] = []
 
     def write(batch: DataFrame, batch_id: int) -> None:
         began = time.monotonic()
-        with in_batch, shortened_errors():
+        with gate.batch(batch_id), shortened_errors():
             try:
                 written = prepared.writer.write(batch)
             except HeadraceError as error:
@@ -113,7 +115,7 @@ def start_into_lake(
     )
     told = cast(StreamingQuery, _WithFailures(handle, failures))
     began = {topic.topic_id: prepared.positions}
-    return StartedLake(handle=told, in_batch=in_batch, gaps=prepared.gaps, began=began)
+    return StartedLake(handle=told, gate=gate, gaps=gaps, began=began)
 
 
 def partition_policy(table: TableLayout, settings: Settings) -> PartitionPolicy:

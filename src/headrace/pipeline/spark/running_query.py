@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Protocol, cast
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -13,6 +12,7 @@ from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.runs.commits import Offsets
 from headrace.pipeline.runs.recording import Finished
+from headrace.pipeline.spark.batch_gate import BatchGate
 
 # Spark's words before the first batch of a query.
 _NO_PLAN: Final = "No physical plan"
@@ -27,16 +27,16 @@ class RecordsCommits(Protocol):
 
 
 class RunningQuery:
-    """A started query: Spark's handle, its mode with the reason, and a way to stop between batches.
+    """A started query: Spark's handle, its mode with the reason, and the gate of its batches.
 
-    By default stopping does not wait for the end of a batch: an interrupted batch is repeated.
+    Without a gate, stopping does not wait for the end of a batch: an interrupted batch is repeated.
     """
 
     def __init__(
         self,
         handle: StreamingQuery,
         mode: str,
-        between_batches: AbstractContextManager[object] | None = None,
+        gate: BatchGate | None = None,
         *,
         mode_reason: str = "",
         remark: str = "",
@@ -60,13 +60,18 @@ class RunningQuery:
         self.outdated: Callable[[], str] = lambda: ""
         # Why commits that it has made are not in the log; empty if they are.
         self.unwritten: Callable[[], str] = lambda: ""
-        self._between_batches = between_batches or nullcontext()
+        self._gate = gate
 
     def spark_plan(self) -> str:
         """Spark's plan of the newest batch; empty before the first."""
         # What `StreamingQuery.explain` prints; PySpark has no way to get it as text.
         text = str(self.handle._jsq.explainInternal(False)).strip()
         return "" if text.startswith(_NO_PLAN) else text
+
+    def has_proved_itself(self) -> bool:
+        """Whether a batch of this run has ended, or there is nothing for it to do."""
+        query = self.handle._jsq
+        return query.lastProgress() is not None or not query.status().isTriggerActive()
 
     def record(self, now: float) -> str:
         """Commit the batches that have finished; `now` is monotonic. Returns why that fails, or nothing."""
@@ -79,8 +84,9 @@ class RunningQuery:
         return next(iter(self._problems.values()), "") or self.unwritten()
 
     def stop(self) -> None:
-        with self._between_batches:
-            self.handle.stop()
+        if self._gate is not None:
+            self._gate.close()
+        self.handle.stop()
 
 
 def finished_batch(handle: StreamingQuery, ids: Mapping[str, str]) -> Finished | None:
@@ -113,6 +119,7 @@ class _Together:
 
     def __init__(self, handles: Sequence[StreamingQuery]) -> None:
         self._handles = handles
+        self._reason: Exception | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._handles[0], name)
@@ -121,12 +128,18 @@ class _Together:
     def isActive(self) -> bool:  # noqa: N802 - Spark's name
         if all(handle.isActive for handle in self._handles):
             return True
+        if self._reason is None:
+            # Before the others are stopped: a batch that this interrupts fails, too.
+            self._reason = self._failure()
         self.stop()
         return False
 
     def exception(self) -> Exception | None:
-        return next((error for handle in self._handles if (error := handle.exception()) is not None), None)
+        return self._reason or self._failure()
 
     def stop(self) -> None:
         for handle in self._handles:
             handle.stop()
+
+    def _failure(self) -> Exception | None:
+        return next((error for handle in self._handles if (error := handle.exception()) is not None), None)

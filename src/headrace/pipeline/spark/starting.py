@@ -5,7 +5,6 @@ Rows go to the sink's topic, continuously or in batches, or to a table of the la
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -17,6 +16,7 @@ from headrace.pipeline.plan import QueryPlan, Read, is_stateful, reads_of, steps
 from headrace.pipeline.rules.modes import MICRO_BATCH, REAL_TIME
 from headrace.pipeline.runs.commit_log import part_key
 from headrace.pipeline.runs.commits import Offsets
+from headrace.pipeline.spark.batch_gate import BatchGate
 from headrace.pipeline.spark.fair_turns import pace_of
 from headrace.pipeline.spark.inputs import ResumedInputs, TableBatch, TopicInputs, has_bad_records
 from headrace.pipeline.spark.lake_query import BatchListener, start_into_lake
@@ -56,8 +56,8 @@ class Start:
         self._inputs = inputs
         self._on_batch = on_batch
         self._limits = limits_of(query)
-        # Held while a batch must not be interrupted; None if an interrupted batch is repeated.
-        self._between_batches: AbstractContextManager[object] | None = None
+        # None if a stop may interrupt a batch.
+        self._gate: BatchGate | None = None
         self._recordings: list[RecordsCommits] = []
         self._remark = ""
         self._gaps: list[Gap] = []
@@ -79,7 +79,7 @@ class Start:
                     on_batch=self._on_batch,
                 )
                 handles.append(started.handle)
-                self._between_batches = started.in_batch
+                self._gate = started.gate
                 self._gaps += started.gaps
                 self._began = started.began
             else:
@@ -93,7 +93,7 @@ class Start:
         return RunningQuery(
             running,
             mode.name,
-            self._between_batches,
+            self._gate,
             mode_reason=mode.reason,
             remark=self._remark,
             recordings=self._recordings,
@@ -138,7 +138,7 @@ class Start:
             # In one batch, so that its rows can be compared with those in the sink.
             self._inputs.largest_batch = None
         writer = run.writer(self._inputs.session, self._sink_options())
-        self._between_batches, self._remark, self._began = writer, run.remark, run.positions
+        self._gate, self._remark, self._began = writer.gate, run.remark, run.positions
         self._recordings.append(writer)
         self._gaps += run.gaps
         if table is not None:

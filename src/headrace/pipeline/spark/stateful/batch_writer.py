@@ -4,16 +4,14 @@ Each row has the id of the checkpoint and the number of its batch in its header.
 leave out the rows that the sinks already hold (`Repetition`). After the rows of a batch are acknowledged, and
 before Spark commits the batch, a note says where sources and sinks stand.
 
-Stopping the query waits a few seconds for the end of the current write, and no other begins: Spark calls the
-function from a thread that it cannot interrupt.
+Stopping the query waits a few seconds for the end of the current write, and no other begins
+(`batch_gate.py`).
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -22,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from headrace.lake.coordinates import SOURCE_HEADER, BatchOrigin
 from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.runs.commits import Commit
+from headrace.pipeline.spark.batch_gate import BatchGate
 from headrace.pipeline.spark.fault_headers import header
 from headrace.pipeline.spark.short_errors import shortened_errors
 from headrace.pipeline.spark.stateful.generations import Generation
@@ -51,7 +50,7 @@ class Repetition:
 
 
 class BatchWriter:
-    """The batches of one run. As a context manager it stops them for good."""
+    """The batches of one run. A stop closes its `gate` first."""
 
     def __init__(
         self,
@@ -80,22 +79,7 @@ class BatchWriter:
         self._newest: Commit | None = None
         self._committed: Commit | None = None
         self._commit_due = 0.0
-        self._in_batch = threading.Lock()
-        self._is_stopped = False
-        self._has_lock = False
-
-    def __enter__(self) -> None:
-        self._is_stopped = True
-        self._has_lock = self._in_batch.acquire(timeout=_PATIENCE_SECONDS)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._has_lock:
-            self._in_batch.release()
+        self.gate = BatchGate(query, patience=_PATIENCE_SECONDS)
 
     def note(self, now: float) -> bool:
         """Commit the newest batch, every now and then; for those who ask how far the query is, and for its
@@ -115,10 +99,7 @@ class BatchWriter:
 
     def write_then(self, batch: DataFrame, number: int, then: Callable[[], None]) -> None:
         """Write the rows, then do what belongs to the batch, then note it."""
-        with self._in_batch:
-            if self._is_stopped:
-                # Spark must not take the batch for finished.
-                raise RuntimeError(f"query {self._query} was stopped before batch {number}")
+        with self.gate.batch(number):
             rows = self._new(_with_origin(batch), number)
             batch_origin = BatchOrigin(query=self._query, checkpoint=self._generation.id, batch=number)
             source = F.concat(F.lit(batch_origin.as_prefix()), F.col(ORIGIN))
