@@ -66,3 +66,17 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
         if leads_out or not there.exists() or (anchor and anchor not in _anchors(there)):
             broken.append(target)
     assert not broken
+
+
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def test_tests_that_are_named_exist() -> None:
+    named = [found for page in PAGES for found in TEST.findall(page.read_text(encoding="utf-8"))]
+    missing = [
+        f"{file}::{name}"
+        for file, name in named
+        if not re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert named
+    assert not missing

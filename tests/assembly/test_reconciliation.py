@@ -18,7 +18,7 @@ from headrace.client.cluster import Cluster
 from headrace.core.settings import Settings
 from headrace.lake.coordinates import SOURCE_HEADER
 from headrace.lake.delta_log import DeltaLog
-from headrace.lake.layout import TableLayout
+from headrace.lake.layout import TableColumn, TableLayout
 from headrace.lake.positions import Progress, Reached
 from headrace.pipeline import marketplace
 from headrace.testing import EmbeddedBroker
@@ -91,7 +91,8 @@ def test_the_statements_of_a_platform_are_compared(log: EmbeddedBroker, tmp_path
 
 
 def test_a_table_says_how_far_it_has_read_unless_somebody_has_overwritten_it(tmp_path: Path) -> None:
-    table = TableLayout(name="x", path=tmp_path / "x", value_columns=("A",), partition_columns=())
+    column = TableColumn("A", "STRING")
+    table = TableLayout(name="x", path=tmp_path / "x", value_columns=(column,), partition_columns=())
     assert table_positions(table) == {}
     write_deltalake(table.path, Table.from_pydict({"A": Array(["1"], type=DataType.utf8())}))
     log = DeltaLog(table.path)

@@ -15,6 +15,7 @@ from headrace.core.settings import Settings
 from headrace.testing import EmbeddedBroker
 from tests.broker.broker_process import BrokerProcess
 from tests.ports import free_port
+from tests.query.records import wait_until
 
 
 @pytest.fixture
@@ -24,10 +25,23 @@ def cluster(broker: EmbeddedBroker) -> Cluster:
 
 def test_a_log_that_is_away_has_not_lost_its_partitions(broker_process: BrokerProcess) -> None:
     """Whoever notes where a topic ends must not take the answer of nobody for that of an empty topic."""
+    patient = Cluster(broker_process.bootstrap)
+    patient.create_topic("kept", partitions=2)
+    kept = patient.lookup(["kept"]).values()
     cluster = Cluster(broker_process.bootstrap, timeout_seconds=1)
-    cluster.create_topic("kept", partitions=2)
-    kept = cluster.lookup(["kept"]).values()
-    assert len(cluster.latest(kept)) == 2
+
+    def knows_both() -> bool:
+        """A busy log may not answer in time, but never with a part."""
+        try:
+            ends = cluster.latest(kept)
+        except HeadraceError as error:
+            if error.code != "log_unavailable":
+                raise
+            return False
+        assert len(ends) == 2
+        return True
+
+    wait_until(knows_both, "the log answers")
     broker_process.kill()
     # Sooner or later librdkafka knows that there is no leader, and says so at once.
     for _ in range(3):
@@ -35,7 +49,7 @@ def test_a_log_that_is_away_has_not_lost_its_partitions(broker_process: BrokerPr
             cluster.latest(kept)
         assert away.value.code == "log_unavailable"
     broker_process.start()
-    assert len(cluster.latest(kept)) == 2
+    wait_until(knows_both, "the log answers again")
 
 
 def test_a_topic_made_again_has_another_id(cluster: Cluster, topic_name: str) -> None:

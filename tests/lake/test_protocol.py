@@ -19,6 +19,9 @@ from headrace.lake.protocol import impossible_features
         (7, ["rowTracking", "domainMetadata", "inCommitTimestamp"], ["inCommitTimestamp", "rowTracking"]),
         (7, ["v2Checkpoint", "a feature of next year"], ["a feature of next year", "v2Checkpoint"]),
         (7, [], []),
+        (7, None, []),
+        (8, ["appendOnly"], ["writer version 8"]),
+        (8, None, ["writer version 8"]),
     ],
 )
 def test_only_features_that_ask_nothing_of_a_commit_are_possible(

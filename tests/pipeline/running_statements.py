@@ -52,7 +52,7 @@ class RunningStatements:
             cluster=self._cluster,
             schemas=schemas,
             settings=settings,
-            statuses=self._statuses.values,
+            statuses=self._seen,
         )
         self._runner = StatementRunner(
             plans.spark,
@@ -65,7 +65,17 @@ class RunningStatements:
             on_status=lambda status: self._statuses.update({status.query: status}),
             wall_clock_ms=lambda: 1,
             on_plan=self._told.write_plan,
+            on_gone=self._forget,
         )
+
+    def _forget(self, query: str) -> None:
+        self._statuses.pop(query, None)
+
+    def _seen(self) -> list[QueryStatus]:
+        """The statuses. The pipeline notices what a statement has ended, for which the service waits."""
+        if self._statuses.keys() - self.log.catalogue.queries.keys():
+            self._runner.reconcile()
+        return list(self._statuses.values())
 
     def execute(self, text: str, *, begin: str = "earliest") -> list[dict[str, Any]]:
         session = Session(properties={"auto.offset.reset": begin})

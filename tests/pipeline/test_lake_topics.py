@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,8 +10,12 @@ from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
 from headrace.lake.positions import Progress, Reached
 from headrace.lake.resuming import resume
+from headrace.pipeline.catalogue.status import Gap
+from headrace.pipeline.runs.commit_log import CommitLog
+from headrace.pipeline.runs.commits import Commit
 from headrace.pipeline.spark.lake_dead_letters import LetterTopic
 from headrace.pipeline.spark.lake_start import AskedTopic, gaps_before, starting_offsets
+from headrace.pipeline.spark.stateless_run import RunContext, kept_gaps
 from headrace.testing import EmbeddedBroker
 from tests.lake.delta_folders import MadeCommits
 
@@ -116,3 +121,33 @@ def test_what_expired_before_the_table_was_made_is_no_gap() -> None:
     second = resume(commits, topic=now, dead_letters=now).progress.begun(now.starts)
     assert second.positions.offsets == {0: 4, 1: 4}
     assert gaps_before(topic, now.starts, second, now=7) == ()
+
+
+def test_a_gap_stays_known_when_the_table_has_gone_on_behind_it(
+    broker: EmbeddedBroker, topic_name: str
+) -> None:
+    cluster = Cluster(broker.bootstrap)
+    query = f"{topic_name}-to-lake"
+    gap = Gap(topic="t", topic_id="id", partition=1, first=2, end=4, at=7)
+
+    def started(*gaps: Gap) -> tuple[Gap, ...]:
+        """As by another process each time."""
+        commits = CommitLog(cluster)
+        context = RunContext(
+            query=query,
+            cluster=cluster,
+            commits=commits,
+            start=Commit(at=0, positions={}, sinks_from={}, sinks_to={}),
+            on_gap="continue",
+            settle_seconds=0.0,
+        )
+        try:
+            return kept_gaps(context, gaps)
+        finally:
+            commits.close()
+
+    assert started() == ()
+    assert started(gap) == (gap,)
+    assert started() == (gap,)
+    assert started(dataclasses.replace(gap, at=9)) == (gap,), "it was noticed before"
+    cluster.close()

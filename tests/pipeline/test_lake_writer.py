@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -26,89 +24,16 @@ from headrace.lake.coordinates import SourceCoordinates
 from headrace.lake.delta_log import DeltaLog
 from headrace.lake.positions import Reached
 from headrace.lake.repairing import carry_out, plan_repair
-from headrace.lake.sent_letters import SentLetters
-from headrace.lake.writer import WrittenBatch
 from headrace.pipeline import marketplace
-from headrace.pipeline.spark.formats.avro_format import new_schema_id, writer_schemas
-from headrace.pipeline.spark.lake_dead_letters import LakeDeadLetters
-from headrace.pipeline.spark.lake_query import partition_policy
-from headrace.pipeline.spark.lake_rows import lake_rows
-from headrace.pipeline.spark.lake_start import start_table
-from headrace.pipeline.spark.lake_writer import DeltaLakeWriter
-from headrace.pipeline.spark.stateless import GivenRecords, value_schema
-from headrace.pipeline.spark.steps.building import built
+from headrace.pipeline.spark.formats.avro_format import new_schema_id
+from headrace.pipeline.spark.stateless import value_schema
 from headrace.testing import EmbeddedBroker
+from tests.pipeline.lake_harness import SCHEMA_ID, Lake
 from tests.pipeline.plans.harness import SECONDS
-from tests.pipeline.records import Record, avro, frame
-
-TOPIC = TopicIdentity(name="events_avro", topic_id="avroid", partitions=1)
-SCHEMA_ID = 7
+from tests.pipeline.records import Record, avro
 
 
-@dataclass
-class MadeTopic:
-    """A topic that exists only in the test."""
-
-    topic_id: str
-    has_all: bool
-
-    @property
-    def starts(self) -> dict[int, int]:
-        return {}
-
-    def lacking(self, offsets: Mapping[int, int]) -> set[int]:
-        return set() if self.has_all else set(offsets)
-
-
-class Lake:
-    """A table, its writer, and the records of its topic."""
-
-    query = "events-to-lake"
-
-    def __init__(self, spark: SparkSession, settings: Settings, dead_letter_topic: str) -> None:
-        self.spark = spark
-        self.settings = settings
-        self.bootstrap = settings.bootstrap
-        plan = marketplace.lake_plan(settings)
-        assert plan.lake_table is not None
-        self.plan, self.table = plan, plan.lake_table
-        self.dead_letter_topic = dead_letter_topic
-        self.schemas = {SCHEMA_ID: _SCHEMA}
-        self.absent: set[int] = set()
-        # Dead letters that the next run knows.
-        self.sent: frozenset[tuple[int, int]] = frozenset()
-        self.restart()
-
-    def restart(self, topic: TopicIdentity = TOPIC, *, has_all: bool = True) -> None:
-        """A new run, on a topic that still has everything unless told otherwise."""
-        self.topic = topic
-        asked = MadeTopic(topic.topic_id, has_all)
-        start = start_table(
-            self.spark, self.table, topic=asked, dead_letters=asked, data_dir=self.settings.data_dir
-        )
-        self.writer = DeltaLakeWriter(
-            start.files,
-            self.table,
-            topic=topic,
-            version=start.version,
-            progress=start.progress,
-            dead_letters=LakeDeadLetters(
-                self.settings,
-                query=self.query,
-                topic=topic,
-                dead_letter_topic=self.dead_letter_topic,
-                client_id="test",
-                sent=SentLetters(places=self.sent, ends=Reached(topic_id="letters")),
-                ends=lambda: Cluster(self.bootstrap).end_offsets(self.dead_letter_topic),
-            ),
-            policy=partition_policy(self.table, self.settings),
-        )
-
-    def write(self, *records: Record) -> WrittenBatch:
-        schemas = writer_schemas(self.schemas, absent=self.absent)
-        inputs = GivenRecords(frame(self.spark, list(records)), self.query, self.topic, schemas)
-        return self.writer.write(lake_rows(built(self.plan.root, inputs), self.table, topic=self.topic))
-
+class Events(Lake):
     def users(self) -> list[str]:
         """The USER_ID of every row, sorted."""
         rows = self.spark.read.format("delta").load(str(self.table.path)).collect()
@@ -116,11 +41,13 @@ class Lake:
 
 
 @pytest.fixture
-def lake(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, topic_name: str) -> Lake:
+def lake(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, topic_name: str) -> Events:
     settings = dataclasses.replace(
         Settings(), data_dir=tmp_path, engine="external", bootstrap_servers=broker.bootstrap
     )
-    return Lake(spark, settings, topic_name)
+    return Events(
+        spark, settings, marketplace.lake_plan(settings), schema=_SCHEMA, dead_letter_topic=topic_name
+    )
 
 
 def _event(
@@ -155,7 +82,7 @@ def json_names() -> list[str]:
     return [field["name"] for field in json.loads(_SCHEMA)["fields"]]
 
 
-def test_rows_carry_values_partitions_and_coordinates(lake: Lake) -> None:
+def test_rows_carry_values_partitions_and_coordinates(lake: Events) -> None:
     written = lake.write(_event(3, offset=90), _event(4, offset=91))
     assert (written.rows, written.repeated, written.dead_letters) == (2, 0, 0)
     assert len(written.latency_quantiles_ms) == 101
@@ -170,14 +97,14 @@ def test_rows_carry_values_partitions_and_coordinates(lake: Lake) -> None:
     assert all("EVENT_TYPE=View/SERVER_DATE=2026-03-14/" in file for file in files)
 
 
-def test_rows_out_of_order_are_all_written(lake: Lake) -> None:
+def test_rows_out_of_order_are_all_written(lake: Events) -> None:
     """A look-up shuffles rows: offsets of a source come in any order."""
     lake.write(_event(50), _event(3), _event(20, offset=51))
     lake.write(_event(2, offset=52), _event(49, offset=53), _event(1, offset=54))
     assert lake.users() == ["src-1", "src-2", "src-20", "src-3", "src-49", "src-50"]
 
 
-def test_a_run_goes_on_from_the_positions_of_the_last_commit(lake: Lake) -> None:
+def test_a_run_goes_on_from_the_positions_of_the_last_commit(lake: Events) -> None:
     lake.write(_event(0, offset=7), _event(1, offset=9))
     assert lake.writer.progress.positions == Reached(topic_id="avroid", offsets={0: 10})
     lake.restart()
@@ -185,7 +112,7 @@ def test_a_run_goes_on_from_the_positions_of_the_last_commit(lake: Lake) -> None
     assert lake.writer.progress.bounds == {}, "nothing is looked up"
 
 
-def test_a_commit_that_was_lost_is_caught_up_with(lake: Lake) -> None:
+def test_a_commit_that_was_lost_is_caught_up_with(lake: Events) -> None:
     """The newest commit is gone, for example after a power failure; Spark's checkpoint would not know."""
     lake.write(_event(0), _event(1))
     lake.write(_event(2), _event(3))
@@ -197,7 +124,7 @@ def test_a_commit_that_was_lost_is_caught_up_with(lake: Lake) -> None:
     assert lake.users() == ["src-0", "src-1", "src-2", "src-3"]
 
 
-def test_a_torn_commit_stops_the_table_until_it_is_repaired(lake: Lake) -> None:
+def test_a_torn_commit_stops_the_table_until_it_is_repaired(lake: Events) -> None:
     lake.write(_event(0), _event(1))
     lake.write(_event(2), _event(3))
     log = DeltaLog(lake.table.path)
@@ -215,7 +142,7 @@ def test_a_torn_commit_stops_the_table_until_it_is_repaired(lake: Lake) -> None:
 
 
 def test_a_torn_commit_that_has_a_checkpoint_doubles_nothing(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layout, "CHECKPOINT_INTERVAL", 2)
     synced: set[str] = set()
@@ -237,7 +164,7 @@ def test_a_torn_commit_that_has_a_checkpoint_doubles_nothing(
     assert lake.users() == [f"src-{number}" for number in range(4)]
 
 
-def test_a_table_repaired_under_its_writer_is_read_again_from_there(lake: Lake) -> None:
+def test_a_table_repaired_under_its_writer_is_read_again_from_there(lake: Events) -> None:
     lake.write(_event(0), _event(1))
     lake.write(_event(2), _event(3))
     log = DeltaLog(lake.table.path)
@@ -254,13 +181,13 @@ def test_a_table_repaired_under_its_writer_is_read_again_from_there(lake: Lake) 
     assert lake.users() == [f"src-{number}" for number in range(5)]
 
 
-def test_a_topic_made_again_is_another_source(lake: Lake) -> None:
+def test_a_topic_made_again_is_another_source(lake: Events) -> None:
     lake.write(_event(0), _event(1))
     assert lake.write(_event(0, offset=2, topic_id="new")).rows == 1
     assert lake.users() == ["new-0", "src-0", "src-1"]
 
 
-def test_a_restored_table_goes_on_from_the_restored_version(lake: Lake) -> None:
+def test_a_restored_table_goes_on_from_the_restored_version(lake: Events) -> None:
     lake.write(_event(0), _event(1))
     version = DeltaTable(str(lake.table.path)).version()
     lake.write(_event(2))
@@ -273,7 +200,7 @@ def test_a_restored_table_goes_on_from_the_restored_version(lake: Lake) -> None:
     assert lake.users() == ["src-0", "src-1", "src-2", "src-3"]
 
 
-def test_rows_of_somebody_else_are_not_written_again(lake: Lake) -> None:
+def test_rows_of_somebody_else_are_not_written_again(lake: Events) -> None:
     lake.write(_event(0), _event(1))
     path = str(lake.table.path)
     theirs = lake.spark.read.format("delta").load(path).limit(1)
@@ -285,7 +212,7 @@ def test_rows_of_somebody_else_are_not_written_again(lake: Lake) -> None:
     assert lake.users() == ["src-0", "src-1", "src-4", "src-6", "theirs"]
 
 
-def test_rows_of_somebody_else_without_coordinates_stop_nothing(lake: Lake) -> None:
+def test_rows_of_somebody_else_without_coordinates_stop_nothing(lake: Events) -> None:
     lake.write(_event(0), _event(1))
     path = str(lake.table.path)
     theirs = lake.spark.read.format("delta").load(path).limit(1)
@@ -298,7 +225,7 @@ def test_rows_of_somebody_else_without_coordinates_stop_nothing(lake: Lake) -> N
     assert lake.users() == ["src-0", "src-1", "src-2", "theirs", "theirs, too"]
 
 
-def test_compaction_and_deletions_of_others_disturb_nothing(lake: Lake) -> None:
+def test_compaction_and_deletions_of_others_disturb_nothing(lake: Events) -> None:
     lake.write(_event(0))
     lake.write(_event(1))
     lake.spark.sql(f"OPTIMIZE delta.`{lake.table.path}`")
@@ -309,7 +236,7 @@ def test_compaction_and_deletions_of_others_disturb_nothing(lake: Lake) -> None:
     assert lake.users() == ["src-1", "src-2"]
 
 
-def test_another_definition_of_the_table_starts_a_new_run(lake: Lake) -> None:
+def test_another_definition_of_the_table_starts_a_new_run(lake: Events) -> None:
     lake.write(_event(0), _event(1))
     table = f"delta.`{lake.table.path}`"
     lake.spark.sql(f"DELETE FROM {table} WHERE USER_ID = 'src-0'")
@@ -327,7 +254,7 @@ def test_another_definition_of_the_table_starts_a_new_run(lake: Lake) -> None:
         lake.restart()
 
 
-def test_a_topic_recreated_with_other_partitions_doubles_nothing(lake: Lake) -> None:
+def test_a_topic_recreated_with_other_partitions_doubles_nothing(lake: Events) -> None:
     lake.write(_event(0), _event(1), _event(2))
     lake.restart(TopicIdentity(name="events_avro", topic_id="another", partitions=3))
     assert lake.writer.progress.positions == Reached(topic_id="another")
@@ -343,7 +270,7 @@ def test_a_topic_recreated_with_other_partitions_doubles_nothing(lake: Lake) -> 
     assert lake.write(_event(1, offset=2, partition=2)).rows == 0, "the bounds are kept"
 
 
-def test_a_topic_that_came_back_shorter_doubles_nothing(lake: Lake) -> None:
+def test_a_topic_that_came_back_shorter_doubles_nothing(lake: Events) -> None:
     lake.write(_event(0), _event(1), _event(2))
     lake.restart(has_all=False)
     assert lake.writer.progress.positions.offsets == {}
@@ -352,7 +279,7 @@ def test_a_topic_that_came_back_shorter_doubles_nothing(lake: Lake) -> None:
     assert lake.users() == ["src-0", "src-1", "src-2", "src-3"]
 
 
-def test_a_flood_of_new_partitions_becomes_dead_letters(lake: Lake) -> None:
+def test_a_flood_of_new_partitions_becomes_dead_letters(lake: Events) -> None:
     lake.settings = dataclasses.replace(lake.settings, lake_new_partitions_per_hour=3)
     room = derived_topic_config(lake.settings)
     Cluster(lake.bootstrap).create_topic(lake.dead_letter_topic, partitions=1, config=room)
@@ -371,7 +298,7 @@ def test_a_flood_of_new_partitions_becomes_dead_letters(lake: Lake) -> None:
     assert {value for value, _ in letters} == {record.value for record in made_up[2:]}
 
 
-def test_values_that_cannot_name_a_folder_become_dead_letters(lake: Lake) -> None:
+def test_values_that_cannot_name_a_folder_become_dead_letters(lake: Events) -> None:
     room = derived_topic_config(lake.settings)
     Cluster(lake.bootstrap).create_topic(lake.dead_letter_topic, partitions=1, config=room)
     bad = [
@@ -392,7 +319,7 @@ def test_values_that_cannot_name_a_folder_become_dead_letters(lake: Lake) -> Non
     ]
 
 
-def test_dead_letters_that_an_earlier_run_sent_are_not_sent_again(lake: Lake) -> None:
+def test_dead_letters_that_an_earlier_run_sent_are_not_sent_again(lake: Events) -> None:
     room = derived_topic_config(lake.settings)
     Cluster(lake.bootstrap).create_topic(lake.dead_letter_topic, partitions=1, config=room)
     lake.sent = frozenset({(0, 0), (0, 2)})
@@ -410,7 +337,7 @@ def test_dead_letters_that_an_earlier_run_sent_are_not_sent_again(lake: Lake) ->
     assert lake.writer.progress.dead_letters_from.offsets == {0: 2}
 
 
-def test_a_record_with_a_dead_letter_never_becomes_a_row(lake: Lake) -> None:
+def test_a_record_with_a_dead_letter_never_becomes_a_row(lake: Events) -> None:
     """The run that sent it crashed before its commit; this one has made fewer folders in the last hour."""
     room = derived_topic_config(lake.settings)
     Cluster(lake.bootstrap).create_topic(lake.dead_letter_topic, partitions=1, config=room)
@@ -424,7 +351,7 @@ def test_a_record_with_a_dead_letter_never_becomes_a_row(lake: Lake) -> None:
     assert Cluster(lake.bootstrap).end_offsets(lake.dead_letter_topic) == {0: 0}, "nothing is sent again"
 
 
-def test_records_of_other_writers_count_with_their_own_coordinates(lake: Lake) -> None:
+def test_records_of_other_writers_count_with_their_own_coordinates(lake: Events) -> None:
     value = _event(0).value
     plain = [Record(value=value, offset=offset) for offset in (5, 6)]
     assert lake.write(*plain).rows == 2
@@ -440,7 +367,7 @@ def test_records_of_other_writers_count_with_their_own_coordinates(lake: Lake) -
     assert lake.write(*records).rows == len(odd)
 
 
-def test_an_unknown_schema_is_learned_and_evolved_fields_are_read(lake: Lake) -> None:
+def test_an_unknown_schema_is_learned_and_evolved_fields_are_read(lake: Events) -> None:
     fields = [{"name": name, "type": ["null", "string"]} for name in ("EVENT_TYPE", "USER_ID", "GONE_SINCE")]
     older = json.dumps({"type": "record", "name": "Older", "fields": fields})
     value = avro(older, {"EVENT_TYPE": "View", "USER_ID": "old", "GONE_SINCE": "x"}, schema_id=3)
@@ -452,7 +379,7 @@ def test_an_unknown_schema_is_learned_and_evolved_fields_are_read(lake: Lake) ->
     assert lake.users() == ["old"]
 
 
-def test_what_cannot_be_read_goes_to_the_dead_letters_and_harms_no_other(lake: Lake) -> None:
+def test_what_cannot_be_read_goes_to_the_dead_letters_and_harms_no_other(lake: Events) -> None:
     lake.absent.add(99)
     room = derived_topic_config(lake.settings)
     Cluster(lake.bootstrap).create_topic(lake.dead_letter_topic, partitions=1, config=room)

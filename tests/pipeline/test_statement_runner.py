@@ -16,6 +16,7 @@ from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.pipeline.rules import planning
 from headrace.pipeline.rules.planning import plan_source
 from headrace.pipeline.spark.keeper import QueryKeeper
+from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.statement_runner import StatementRunner
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateSource
@@ -75,6 +76,23 @@ class Wishes:
         )
 
 
+class NoCommits:
+    """The commits of queries that never run."""
+
+    def __init__(self) -> None:
+        self.kept: set[str] = set()
+        self.forgotten: list[str] = []
+        # Of queries that were removed while no pipeline was running.
+        self.left = {"CSAS_FORMER_1"}
+
+    def forget(self, query: str) -> None:
+        self.forgotten.append(query)
+
+    def forget_all_but(self, queries: set[str]) -> set[str]:
+        self.kept = queries
+        return self.left - queries
+
+
 @dataclasses.dataclass
 class Set:
     log: Log
@@ -83,22 +101,11 @@ class Set:
     said: list[QueryStatus]
     gone: list[str]
     checkpoints: Path
+    commits: NoCommits
 
     def reconciled(self) -> dict[str, QueryKeeper]:
         self.runner.reconcile()
         return {keeper.name: keeper for keeper in self.runner.keepers}
-
-
-class NoCommits:
-    """The commits of queries that never run."""
-
-    def __init__(self) -> None:
-        self.kept: set[str] = set()
-
-    def forget(self, _query: str) -> None: ...
-
-    def forget_all_but(self, queries: set[str]) -> None:
-        self.kept = queries
 
 
 @pytest.fixture
@@ -117,8 +124,9 @@ def running(tmp_path: Path) -> Set:
         on_status=said.append,
         wall_clock_ms=lambda: 1,
         on_gone=gone.append,
+        other_queries=frozenset({"events-to-lake"}),
     )
-    return Set(log, wishes, runner, said, gone, tmp_path / "pipeline" / "checkpoints")
+    return Set(log, wishes, runner, said, gone, tmp_path / "pipeline" / "checkpoints", commits)
 
 
 def test_every_query_of_the_catalogue_has_a_keeper_while_it_is_there(running: Set) -> None:
@@ -216,14 +224,47 @@ def test_where_a_query_was_is_kept_until_it_is_gone_for_good(running: Set) -> No
     running.log.add("CSAS_COPY_1", COPY, paused=True)
     running.reconciled()
     assert folders["CSAS_COPY_1"].exists()
-    assert not running.gone
+    assert "CSAS_COPY_1" not in running.gone
     running.log.add("CSAS_COPY_1", COPY)
     running.reconciled()
     running.log.remove("CSAS_COPY_1")
     running.wishes.known.clear()
     assert not running.reconciled()
     assert not [name for name, folder in folders.items() if folder.exists()]
-    assert running.gone == ["CSAS_COPY_1"], "nothing was told of what somebody only listened to"
+    assert running.gone == ["CSAS_FORMER_1", "CSAS_COPY_1"], "not what somebody only listened to"
+
+
+def test_nothing_is_left_of_a_query_that_is_removed_while_it_does_not_run(running: Set) -> None:
+    """Otherwise `/health` would show what became of it for ever."""
+    running.log.add("CSAS_PAUSED_1", COPY, paused=True)
+    running.log.add("CSAS_LATER_2", COPY)
+    running.log.add("CSAS_BAD_3", "CREATE STREAM bad AS SELECT nothing FROM events;")
+    running.reconciled()
+    assert running.gone == ["CSAS_FORMER_1"]
+    assert running.commits.kept == {"CSAS_PAUSED_1", "CSAS_LATER_2", "CSAS_BAD_3", "events-to-lake"}
+    running.log.add("CSAS_LATER_2", COPY, paused=True)
+    running.reconciled()
+    for query in ("CSAS_PAUSED_1", "CSAS_LATER_2", "CSAS_BAD_3"):
+        running.log.remove(query)
+        running.reconciled()
+        assert (running.gone[-1], running.commits.forgotten[-1]) == (query, query)
+    assert len(running.gone) == 4
+
+
+def test_a_removed_query_has_fallen_silent_before_it_is_said_to_be_gone(
+    running: Set, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[tuple[str, bool]] = []
+    for step in ("fall_silent", "forget"):
+        monkeypatch.setattr(
+            PlanQuery, step, lambda query, step=step: done.append((step, query.name in running.gone))
+        )
+    running.log.add("CSAS_COPY_1", COPY)
+    running.reconciled()
+    running.log.remove("CSAS_COPY_1")
+    running.reconciled()
+    assert done == [("fall_silent", False), ("forget", False)]
+    assert running.gone[-1] == "CSAS_COPY_1"
 
 
 def test_a_defect_in_planning_one_query_harms_no_other(running: Set, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
-"""Statements and exactly once: `latest` is the moment of the answer; pausing and replacing repeat nothing."""
+"""Statements and exactly once: `latest` is the moment of the answer; pausing, replacing, and dropping and
+creating again repeat nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def plans(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path) -> Plans:
     return Plans(spark=spark, bootstrap=broker.bootstrap, folder=tmp_path)
 
 
-def test_latest_is_the_answer_and_pauses_and_replacements_repeat_nothing(plans: Plans) -> None:
+def test_latest_is_the_answer_and_later_statements_repeat_nothing(plans: Plans) -> None:
     prefix = f"l{uuid.uuid4().hex[:8]}_"
     # No batch of this test ends, so nothing is ever committed.
     plans.settings = dataclasses.replace(plans.settings, real_time_batch_seconds=600)
@@ -34,6 +36,9 @@ def test_latest_is_the_answer_and_pauses_and_replacements_repeat_nothing(plans: 
         # The pipeline has not even seen the statement yet.
         _produce(plans, prefix, 1)
         _expect(running, 1)
+        (keeper,) = running.reconcile()
+        assert keeper.running is not None
+        assert not keeper.running.has_proved_itself(), "no batch has ended"
         query = running.query_id("O")
         running.execute(f"PAUSE {query};")
         running.turn()
@@ -44,6 +49,13 @@ def test_latest_is_the_answer_and_pauses_and_replacements_repeat_nothing(plans: 
         running.turn()
         _produce(plans, prefix, 3)
         _expect(running, 3)
+        # Nobody turns the pipeline until the records are there: the former query must have stopped before.
+        running.execute(f"DROP STREAM o; CREATE {create};", begin="latest")
+        _produce(plans, prefix, 4)
+        running.turn()
+        # Only the new query derives these, behind whatever it has derived of those before.
+        _produce(plans, prefix, 5)
+        _expect(running, 5)
 
 
 def _produce(plans: Plans, prefix: str, part: int) -> None:

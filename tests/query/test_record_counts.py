@@ -237,3 +237,17 @@ def test_an_empty_share_of_a_reply_leaves_the_count_as_it_is() -> None:
         assert counts.total("events") == 1000
     drain(counts, log)
     assert counts.total("events") == 1005
+
+
+def test_an_interruption_leaves_the_count_as_it_is() -> None:
+    """Nothing was kept since the newest checkpoint: what was counted since then stays counted."""
+    log = ModelLog()
+    log.append(1000)
+    counts = counted(log)
+    counts.checkpoints(1)
+    log.append(5)
+    drain(counts, log)
+    counts.interrupted(2)
+    assert counts.total("events") == 1005
+    drain(counts, log)
+    assert counts.total("events") == 1005

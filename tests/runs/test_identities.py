@@ -34,8 +34,8 @@ def test_scattered_records_are_found_too(pairs: list[tuple[int, int]]) -> None:
     for offset, ordinal in pairs:
         for other in ((offset + 1, ordinal), (offset - 1, ordinal), (offset, ordinal + 1)):
             assert found.has(*other) == (other in pairs)
-    words = sum(len(stretch.words) for stretch in found.stretches)
-    assert words <= 1025 * len(set(pairs))
+    size = sum(len(stretch.bits) for stretch in found.stretches)
+    assert size <= 8200 * len(set(pairs))
 
 
 @given(st.sets(st.integers(0, 60)), st.integers(0, 60))
@@ -48,7 +48,7 @@ def test_unbroken_ends_before_the_first_missing_record(offsets: set[int], positi
 
 def test_a_run_without_holes_needs_no_bits() -> None:
     (stretch,) = _written([(offset, ordinal) for offset in range(5, 1005) for ordinal in range(3)]).stretches
-    assert (stretch.first, stretch.last, stretch.width, stretch.words) == (5, 1004, 3, ())
+    assert (stretch.first, stretch.last, stretch.width, stretch.bits) == (5, 1004, 3, b"")
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 8))))

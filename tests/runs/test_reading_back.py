@@ -4,64 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
 
 from headrace.client.cluster import Cluster
-from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.runs import commit_log
 from headrace.pipeline.runs.commit_log import COMMITS_TOPIC, CommitLog, part_key, read_histories
 from headrace.pipeline.runs.commits import Commit, History
-from headrace.pipeline.runs.reading_back import ReadBack, has_records, read_back
 from headrace.testing import EmbeddedBroker
-
-SOURCE = "3Zk0c9mDQ8uJ1x5vX0qg5A"
-
-
-class Sink:
-    """A topic of two partitions."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.cluster = Cluster(bootstrap)
-        name = f"sink_{uuid.uuid4().hex[:8]}"
-        self.cluster.create_topic(name, partitions=2)
-        self.topic: TopicIdentity = self.cluster.lookup([name])[name]
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
-
-    def write(self, partition: int, *identities: str, producer: Producer | None = None) -> None:
-        used = producer or self._producer
-        for identity in identities:
-            used.produce(
-                self.topic.name,
-                b"row",
-                partition=partition,
-                headers=[("other", b"1"), ("headrace-source", identity.encode())],
-            )
-        assert used.flush(120) == 0
-
-    def read_back(self, *, sinks_from: dict[int, int], positions: dict[int, int]) -> ReadBack:
-        return read_back(
-            self.cluster.bootstrap,
-            query="Q",
-            sinks=[self.topic],
-            sinks_from={self.topic.topic_id: sinks_from},
-            ends=self.cluster.latest([self.topic]),
-            positions={SOURCE: positions},
-        )
-
-    def has(self, partition: int, offset: int) -> bool:
-        offsets = {self.topic.topic_id: {partition: offset}}
-        return has_records(self.cluster.bootstrap, [self.topic], offsets)
-
-
-@pytest.fixture
-def sink(broker: EmbeddedBroker) -> Iterator[Sink]:
-    made = Sink(broker.bootstrap)
-    yield made
-    made.cluster.close()
+from tests.runs.sink_topic import SOURCE, Sink
 
 
 def test_only_what_the_query_derived_from_its_positions_on_counts(sink: Sink) -> None:
@@ -91,21 +44,12 @@ def test_an_open_transaction_of_somebody_else_hides_nothing(sink: Sink) -> None:
     try:
         found = sink.read_back(sinks_from={0: 0, 1: 0}, positions={0: 0})
         assert found.written[SOURCE][0].has(0, 0)
-        assert sink.has(0, 1)
     finally:
         other.abort_transaction(10)
     # The last offset is now that of a marker, which is no record; but it does not keep the reader waiting.
     found = sink.read_back(sinks_from={0: 1, 1: 0}, positions={0: 0})
     assert found.written[SOURCE][0].has(0, 0)
     assert found.sinks_to[sink.topic.topic_id] == {0: 2, 1: 0}
-
-
-def test_a_witness_stands_only_where_there_is_a_record(sink: Sink) -> None:
-    sink.write(0, f"Q/{SOURCE}/0/0/0", f"Q/{SOURCE}/0/1/0")
-    assert sink.has(0, 1)
-    assert not sink.has(0, 2), "behind the last record"
-    assert not sink.has(1, 0), "of an empty partition"
-    assert has_records(sink.cluster.bootstrap, [sink.topic], {})
 
 
 def test_commits_are_found_by_the_next_process(broker: EmbeddedBroker) -> None:

@@ -127,6 +127,14 @@ def test_new_partitions_begin_at_their_beginning() -> None:
     assert found.sinks_from == {SINK: {0: 7, 1: 0}}
 
 
+def test_what_expires_in_a_new_partition_before_it_is_read_is_a_gap() -> None:
+    source = _now(SOURCE, p0=(0, 100), p1=(3, 8), p2=(0, 8))
+    start = Commit(at=0, positions={SOURCE: {0: 40}}, sinks_from={}, sinks_to={})
+    for found in (_resume(_commit(9, (7, 10)), source=source), _resume(start=start, source=source)):
+        assert [(gap.partition, gap.first, gap.end) for gap in found.gaps] == [(1, 0, 3)]
+    assert _resume(source=source).gaps == (), "nobody knows which partitions are new"
+
+
 def test_offsets_that_expired_unread_are_a_gap() -> None:
     found = _resume(_commit(9, (7, 10)), source=_now(SOURCE, p0=(30, 100)))
     assert found.positions == {SOURCE: {0: 30}}

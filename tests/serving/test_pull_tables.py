@@ -92,3 +92,23 @@ def test_rowtime_of_a_table_is_the_time_of_its_rows(
     assert rows(service, "SELECT k, ROWTIME AS t FROM t;") == {("a", 5000), ("b", 6000)}
     assert rows(service, "SELECT k FROM t WHERE ROWTIME > 5500;") == {("b",)}
     assert rows(service, "SELECT k, ROWTIME AS t FROM plain;") == {("a", 77), ("b", 1001), ("c", 1002)}
+
+
+def test_two_forms_of_a_key_are_one_row(
+    service: StatementService, broker: EmbeddedBroker, topic_name: str
+) -> None:
+    service.execute(
+        "CREATE TABLE t (k STRUCT<a INTEGER, b VARCHAR> PRIMARY KEY, v BIGINT) "
+        f"WITH (KAFKA_TOPIC='{topic_name}', FORMAT='JSON', PARTITIONS=1);",
+        Session(),
+    )
+    compact, spaced, other = '{"A":1,"B":"x"}', '{"B": "x", "A": 1}', '{"A":2,"B":"x"}'
+    produce(broker, topic_name, (0, compact, b'{"V": 1}', 1000), (0, other, b'{"V": 7}', 1000))
+    produce(broker, topic_name, (0, spaced, b'{"V": 2}', 900))
+    assert rows(service, "SELECT k->a, v FROM t;") == {(1, 2), (2, 7)}
+    assert rows(service, "SELECT v FROM t WHERE k = STRUCT(a := 1, b := 'x');") == {(2,)}
+    produce(broker, topic_name, (0, compact, None, 800))
+    assert rows(service, "SELECT k->a, v FROM t;") == {(2, 7)}
+    grow(broker, topic_name, 2)
+    produce(broker, topic_name, (1, spaced, b'{"V": 3}', 2000), (0, compact, b'{"V": 4}', 1500))
+    assert rows(service, "SELECT k->a, v FROM t;") == {(1, 3), (2, 7)}

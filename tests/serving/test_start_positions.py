@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
 from headrace.client.cluster import Cluster
 from headrace.pipeline.catalogue.catalogue import PersistentQuery, QueryKind
 from headrace.pipeline.catalogue.catalogue_json import read_query, write_query
@@ -59,10 +62,30 @@ def test_latest_is_the_end_of_the_streams_at_the_answer(
     assert query.start.statement
 
 
-def test_earliest_is_the_beginning_of_the_streams(
+def test_what_is_committed_after_the_answer_is_part_of_the_query(
     service: StatementService, cluster: Cluster, topic_name: str
 ) -> None:
     _two_streams(service, cluster, topic_name)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic_name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(f"{topic_name}_s", b'{"V": 3}')
+    assert producer.flush(30) == 0
+    _run(service, "INSERT INTO t SELECT v FROM s;")
+    producer.commit_transaction(30)
+    (query,) = service.log.catalogue.queries.values()
+    assert query.start is not None
+    assert query.start.sources == {_id(cluster, f"{topic_name}_s"): {0: 2}}
+
+
+def test_earliest_is_the_beginning_of_the_streams_at_the_answer(
+    service: StatementService, cluster: Cluster, topic_name: str
+) -> None:
+    """What expires between the answer and the start of the query is a gap, so the beginning is kept."""
+    _two_streams(service, cluster, topic_name)
+    place = TopicPartition(f"{topic_name}_s", 0, 1)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_records([place])[place].result(30)
     _run(
         service,
         "INSERT INTO t SELECT v FROM s;",
@@ -70,7 +93,7 @@ def test_earliest_is_the_beginning_of_the_streams(
     )
     (query,) = service.log.catalogue.queries.values()
     assert query.start is not None
-    assert query.start.sources == {}
+    assert query.start.sources == {_id(cluster, f"{topic_name}_s"): {0: 1}}
     assert query.start.sinks == {_id(cluster, f"{topic_name}_t"): {0: 1}}, "what was there is not its own"
 
 

@@ -72,6 +72,17 @@ def test_another_stream_on_the_same_topic(service: StatementService, cluster: Cl
     assert is_synced(cluster, first)
 
 
+def test_a_query_that_reads_what_it_writes(service: StatementService, cluster: Cluster, events: str) -> None:
+    alias = f"{events}_A"
+    run(
+        service,
+        f"CREATE STREAM {alias} (k VARCHAR KEY, a INTEGER) "
+        f"WITH (kafka_topic='{events}', value_format='JSON');"
+        f"INSERT INTO {alias} SELECT k, a + 1 AS a FROM {events} WHERE a < 3;",
+    )
+    assert is_synced(cluster, events)
+
+
 def test_dead_letters_that_a_query_reads(service: StatementService, cluster: Cluster, events: str) -> None:
     letters = f"{events}_dlq"
     run(

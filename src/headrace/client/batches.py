@@ -121,7 +121,48 @@ class BatchReader:
             for topic, offsets in starts.items()
             for number, offset in offsets.items()
         }
-        self._find_leaders(starts)
+        found: dict[Place, Fetched] = {}
+        out_of_range: set[Place] = set()
+        for place, partition in self._partitions(starts, wanted, wait_ms):
+            if partition.error_code == ErrorCode.offset_out_of_range:
+                out_of_range.add(place)
+            elif (fetched := self._fetched(place, wanted[place], ends.get(place), partition)) is not None:
+                found[place] = fetched
+        return found | self._out_of_range(out_of_range, wanted, starts)
+
+    def headers(self, topic: TopicIdentity, number: int, offset: int) -> list[BatchHeader] | None:
+        """The headers of whatever batches follow in a partition, from the one that has this offset on, or
+        the next one; those of empty batches and of markers, too.
+
+        None if the partition does not reach to this offset. Raises log_unavailable, also if it does not
+        exist, or has no leader for a while.
+        """
+        starts, wanted = {topic: {number: offset}}, {(topic.topic_id, number): offset}
+        deadline = time.monotonic() + self._timeout
+        while time.monotonic() < deadline:
+            for place, partition in self._partitions(starts, wanted, wait_ms=0):
+                if partition.error_code == ErrorCode.offset_out_of_range:
+                    return None
+                self._check(place, partition.error_code)
+                if partition.error_code == ErrorCode.none:
+                    found = headers_in(partition.records or b"")
+                    return [header for header in found if header.next_offset > offset]
+                self._leaders.pop(place, None)
+            time.sleep(_PAUSE_SECONDS)
+        raise log_unavailable(
+            self._cluster.bootstrap,
+            f"give records of partition {number} of topic `{topic.name}`",
+            f"it has no leader for {self._timeout:g} s",
+        )
+
+    def _partitions(
+        self,
+        topics: Mapping[TopicIdentity, Mapping[int, int]],
+        wanted: Mapping[Place, int],
+        wait_ms: int,
+    ) -> list[tuple[Place, PartitionData]]:
+        """What the leaders answer. Partitions without a leader are left out."""
+        self._find_leaders(topics)
         by_leader: dict[tuple[str, int], dict[Place, int]] = defaultdict(dict)
         for place, offset in wanted.items():
             if place in self._leaders:
@@ -133,20 +174,12 @@ class BatchReader:
         except (OSError, SerialError, ValueError) as error:
             self.close()
             raise log_unavailable(self._cluster.bootstrap, "give records", str(error)) from error
-        found: dict[Place, Fetched] = {}
-        out_of_range: set[Place] = set()
-        for reply in replies.values():
-            for topic in reply.responses:
-                for partition in topic.partitions:
-                    place = (_printed(topic.topic_id), int(partition.partition_index))
-                    if partition.error_code == ErrorCode.offset_out_of_range:
-                        out_of_range.add(place)
-                        continue
-                    if (
-                        fetched := self._fetched(place, wanted[place], ends.get(place), partition)
-                    ) is not None:
-                        found[place] = fetched
-        return found | self._out_of_range(out_of_range, wanted, starts)
+        return [
+            ((_printed(topic.topic_id), int(partition.partition_index)), partition)
+            for reply in replies.values()
+            for topic in reply.responses
+            for partition in topic.partitions
+        ]
 
     def _out_of_range(
         self, places: Collection[Place], wanted: Mapping[Place, int], topics: Iterable[TopicIdentity]
@@ -169,19 +202,23 @@ class BatchReader:
 
     def _fetched(self, place: Place, offset: int, end_at: int | None, reply: PartitionData) -> Fetched | None:
         code = reply.error_code
-        if code in _ABSENT or code in _MOVED:
+        self._check(place, code)
+        if code != ErrorCode.none:
             self._leaders.pop(place, None)
             return None
         first = int(reply.log_start_offset)
         end = int(reply.last_stable_offset if self._only_committed else reply.high_watermark)
-        if code != ErrorCode.none:
-            action = f"give records of partition {place[1]} of the topic with id {place[0]}"
-            raise log_unavailable(self._cluster.bootstrap, action, code.name)
         aborted = [
             (int(each.first_offset), int(each.producer_id)) for each in reply.aborted_transactions or ()
         ]
         batches, position = visible_batches(reply.records or b"", offset, aborted, end=end_at)
         return Fetched(batches=tuple(batches), position=position, first=first, end=end)
+
+    def _check(self, place: Place, code: ErrorCode) -> None:
+        """Raises log_unavailable, unless the partition is only absent, or has moved."""
+        if code != ErrorCode.none and code not in _ABSENT and code not in _MOVED:
+            action = f"give records of partition {place[1]} of the topic with id {place[0]}"
+            raise log_unavailable(self._cluster.bootstrap, action, code.name)
 
     def _find_leaders(self, topics: Mapping[TopicIdentity, Mapping[int, int]]) -> None:
         lacking = [
@@ -252,6 +289,18 @@ def count_records(
     """The visible records between these offsets. Raises log_unavailable."""
     batches = batches_between(cluster, topic, stretches, only_committed=only_committed)
     return sum(batch.records for _, batch in batches)
+
+
+def headers_in(buffer: Buffer) -> list[BatchHeader]:
+    """Of all whole batches. The last batch of a fetch may be cut off; then it is left out."""
+    found: list[BatchHeader] = []
+    position = 0
+    while len(buffer) - position >= HEADER_SIZE:
+        header = read_header(buffer, position)
+        position += header.size
+        if position <= len(buffer):
+            found.append(header)
+    return found
 
 
 def visible_batches(

@@ -223,6 +223,12 @@ class Cluster:
         """The offset that the next record will get, by topic and partition."""
         return self._offsets(_places(topics), OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def stable(self, topics: Iterable[TopicIdentity]) -> dict[Partition, int]:
+        """Where the records end that readers of committed records get, by topic and partition: before the
+        first record of a transaction that is still open.
+        """
+        return self._committed_ends(_places(topics))
+
     def stretches(self, topics: Iterable[TopicIdentity]) -> dict[str, dict[int, tuple[int, int]]]:
         """First and next offset of each partition, by topic. Topics deleted meanwhile are left out."""
         known = list(topics)

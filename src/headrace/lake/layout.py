@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 QUERY: Final = "_QUERY"
 SOURCE_TOPIC_ID: Final = "_SOURCE_TOPIC_ID"
@@ -22,15 +22,23 @@ TOPIC_PARTITION: Final = "_TOPIC_PARTITION"
 TOPIC_OFFSET: Final = "_TOPIC_OFFSET"
 POSTED_AT: Final = "_POSTED_AT"
 
-COORDINATE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
-    (QUERY, "STRING"),
-    (SOURCE_TOPIC_ID, "STRING"),
-    (SOURCE_PARTITION, "INT"),
-    (SOURCE_OFFSET, "BIGINT"),
-    (SOURCE_ORDINAL, "INT"),
-    (TOPIC_PARTITION, "INT"),
-    (TOPIC_OFFSET, "BIGINT"),
-    (POSTED_AT, "TIMESTAMP"),
+
+class TableColumn(NamedTuple):
+    """`type` as in DDL: `STRUCT<…>`, `DECIMAL(9,3)`."""
+
+    name: str
+    type: str
+
+
+COORDINATE_COLUMNS: Final = (
+    TableColumn(QUERY, "STRING"),
+    TableColumn(SOURCE_TOPIC_ID, "STRING"),
+    TableColumn(SOURCE_PARTITION, "INT"),
+    TableColumn(SOURCE_OFFSET, "BIGINT"),
+    TableColumn(SOURCE_ORDINAL, "INT"),
+    TableColumn(TOPIC_PARTITION, "INT"),
+    TableColumn(TOPIC_OFFSET, "BIGINT"),
+    TableColumn(POSTED_AT, "TIMESTAMP"),
 )
 
 
@@ -38,29 +46,37 @@ COORDINATE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 class TableLayout:
     """Where a table is and what its rows look like.
 
-    `date_columns` are partition columns whose values must be dates, as text: `2026-03-14`, or null.
+    `date_columns` are partition columns with text that must be a date: `2026-03-14`, or null.
     """
 
     name: str
     path: Path
-    value_columns: tuple[str, ...]
+    value_columns: tuple[TableColumn, ...]
     partition_columns: tuple[str, ...]
     date_columns: tuple[str, ...] = ()
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        return self.value_columns + tuple(name for name, _ in COORDINATE_COLUMNS)
+    def columns(self) -> tuple[TableColumn, ...]:
+        return self.value_columns + COORDINATE_COLUMNS
+
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.value_columns)
 
     def definition(self) -> str:
         """The DDL that creates the table if it does not exist."""
-        columns = [f"`{name}` STRING" for name in self.value_columns]
-        columns += [f"`{name}` {kind}" for name, kind in COORDINATE_COLUMNS]
-        partitions = ", ".join(f"`{name}`" for name in self.partition_columns)
+        columns = [f"{_quoted(name)} {kind}" for name, kind in self.columns]
+        names = ", ".join(_quoted(name) for name in self.partition_columns)
+        partitions = f"PARTITIONED BY ({names}) " if names else ""
         properties = ", ".join(f"'{key}' = '{value}'" for key, value in _TABLE_PROPERTIES.items())
         return (
             f"CREATE TABLE IF NOT EXISTS delta.`{self.path}` ({', '.join(columns)}) USING delta "
-            f"PARTITIONED BY ({partitions}) TBLPROPERTIES ({properties})"
+            f"{partitions}TBLPROPERTIES ({properties})"
         )
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 # A checkpoint of the Delta log costs a Spark job; readers replay a hundred small JSON commits in a few

@@ -18,7 +18,7 @@ _POSSIBLE: Final = frozenset(
         "vacuumProtocolCheck",
     }
 )
-# From this version on, a table names its features.
+# From this version on, a table names its features. There is none above it yet.
 _NAMES_FEATURES: Final = 7
 # Up to this version the features are implied, and all possible; the next one has identity columns.
 _LAST_POSSIBLE: Final = 5
@@ -28,6 +28,8 @@ def impossible_features(protocol: str) -> list[str]:
     """The features that our commits do not support; `protocol` is the action of Delta's log, as JSON."""
     action = json.loads(protocol)["protocol"]
     version = int(action["minWriterVersion"])
-    if version >= _NAMES_FEATURES:
+    if version > _NAMES_FEATURES:
+        return [f"writer version {version}"]
+    if version == _NAMES_FEATURES:
         return sorted(set(action.get("writerFeatures") or ()) - _POSSIBLE)
     return [] if version <= _LAST_POSSIBLE else ["identityColumns"]

@@ -6,17 +6,16 @@ the columns of the first.
 
 from __future__ import annotations
 
-import dataclasses
 from importlib import resources
 from typing import Final
 
 from headrace.core.settings import Settings
-from headrace.lake.layout import TableLayout
-from headrace.pipeline.catalogue.catalogue import Catalogue, Encoding, Format
+from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.plan import QueryPlan
+from headrace.pipeline.rules.into_lake import plan_into_lake
 from headrace.pipeline.rules.planning import plan_query, plan_source
 from headrace.pipeline.statements.parser import parse
-from headrace.pipeline.statements.tree import CreateAs, CreateSource, Query
+from headrace.pipeline.statements.tree import CreateAs, CreateSource
 
 _DEFINITION: Final = "DEFINE events_topic = '{}';"
 _PARTITION_COLUMNS: Final = ("EVENT_TYPE", "SERVER_DATE")
@@ -40,17 +39,12 @@ def avro_plan(events_topic: str) -> QueryPlan:
 
 
 def lake_plan(settings: Settings) -> QueryPlan:
-    """All columns of the Avro records, as rows of the lake's table. Ignores their keys."""
-    avro = avro_plan(settings.events_topic).sink
-    source = dataclasses.replace(avro, key=(), key_encoding=Encoding(format=Format.NONE))
-    (parsed,) = parse(f"SELECT * FROM {source.name} EMIT CHANGES;")
-    assert isinstance(parsed.statement, Query)
-    plan = plan_query(parsed.statement, Catalogue(sources={source.name: source}), text=parsed.text)
-    table = TableLayout(
-        name=settings.events_topic,
-        path=settings.lake_dir / settings.events_topic,
-        value_columns=tuple(column.name for column in plan.sink.value),
+    """All columns of the Avro records, as rows of the lake's table."""
+    return plan_into_lake(
+        avro_plan(settings.events_topic).sink,
+        query_id=f"{settings.events_topic}-to-lake",
+        table=settings.events_topic,
+        folder=settings.lake_dir,
         partition_columns=_PARTITION_COLUMNS,
         date_columns=_DATE_COLUMNS,
     )
-    return dataclasses.replace(plan, query_id=f"{settings.events_topic}-to-lake", lake_table=table)

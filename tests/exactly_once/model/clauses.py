@@ -17,6 +17,9 @@ class Clause(Enum):
     TO_AFTER_BATCH = "`sinks_to` of a commit was taken after its batch had finished"
     KEEP_FROM_UNTIL_PASSED = "`sinks_from` stays until the positions have passed what earlier runs wrote"
     WITNESS = "a commit counts only if its sinks still reach `sinks_to`"
+    GAPS_WITHIN_AN_EPOCH = (
+        "what stood in a gap was compacted away if the gap is within a leader epoch, else lost"
+    )
     CUT_OFF_NEWER = "commits newer than the one that was resumed from are forgotten"
     SAME_SINKS = "a commit counts only for the sinks (topic ids) it was made with"
     SAME_SOURCES = "a commit counts only for the sources (topic ids) it was made with"

@@ -1,8 +1,9 @@
 """A log as the model sees it: topics with ids, partitions with offsets, holes, retention, power cuts.
 
 Offsets are reserved ahead. A power cut drops any part of the records that are not synced, for each partition
-on its own; the partition goes on at its reservation, so that the offsets between are a hole for ever. Pure:
-time and chance are arguments.
+on its own; the partition goes on at its reservation, so that the offsets between are a hole for ever, and in
+a new leader epoch. A hole is an empty batch, which compaction removes. Each record is a batch of its own.
+Pure: time and chance are arguments.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class Partition:
         self.end = 0
         self.synced = 0
         self.rows: dict[int, Row] = {}
+        # The leader epoch of each record; and the first and last offset of each hole, with its epoch.
+        self._epoch = 0
+        self._epochs: dict[int, int] = {}
+        self._holes: list[tuple[int, int, int]] = []
         # What retention has removed: consumers have seen it.
         self.expired: list[Row] = []
         self._reserved = AHEAD
@@ -44,6 +49,7 @@ class Partition:
     def append(self, row: Row) -> int:
         offset = self.end
         self.rows[offset] = row
+        self._epochs[offset] = self._epoch
         self.end += 1
         if self.end >= self._reserved:
             self._reserved = self.end + AHEAD
@@ -66,6 +72,9 @@ class Partition:
         for offset in [each for each in self.rows if each >= at]:
             del self.rows[offset]
         self.end = at if self._reuses_offsets else max(self._reserved, self.end)
+        if at < self.end:
+            self._holes.append((at, self.end - 1, self._epoch))
+        self._epoch += 1
         self._reserved = self.end + AHEAD
         self.synced = self.end
         self.stable = None
@@ -82,6 +91,15 @@ class Partition:
         for offset, row in list(self.rows.items()):
             if offset < self.synced and newest[row.key] != offset:
                 del self.rows[offset]
+        self._holes = [hole for hole in self._holes if hole[1] >= self.synced]
+
+    def batches(self, start: int) -> list[tuple[int, int, int, bool]]:
+        """First and last offset, leader epoch, and whether it is a hole, of each batch that ends at or behind
+        an offset, in order.
+        """
+        found = [(offset, offset, self._epochs[offset], False) for offset in self.rows]
+        found += [(*hole, True) for hole in self._holes]
+        return sorted(batch for batch in found if batch[1] >= start)
 
 
 class Topic:

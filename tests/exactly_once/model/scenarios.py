@@ -126,8 +126,32 @@ def the_sink_of_a_count_comes_back_shorter(without: Clause | None) -> list[str]:
     return problems(world)
 
 
+def compaction_removes_the_hole(without: Clause | None) -> list[str]:
+    """A commit counts on a row that a power cut takes. Somebody else writes behind the hole, and compaction
+    removes the hole, so that there is a gap as after the compaction of records.
+    """
+    chance = Random(0)
+    world = World(without, queries=[TABLE])
+    name = TABLE.name
+    sink = world.log.make("t", 1).partitions[0]
+    for key in ("a", "b"):
+        world.produce("users", key, "1")
+    world.start(name, chance)
+    world.begin_batch(name, {0: 2, 1: 2})
+    world.finish(name, chance)
+    world.record(name)
+    world.kill()
+    sink.cut(1)
+    world.produce("t", "other", "1", 0)
+    sink.sync()
+    sink.compact()
+    settle(world, chance)
+    return problems(world)
+
+
 SCENARIOS: Mapping[Clause, Callable[[Clause | None], list[str]]] = {
     Clause.CUT_OFF_NEWER: unusable_commits_would_count_again,
+    Clause.GAPS_WITHIN_AN_EPOCH: compaction_removes_the_hole,
     Clause.KEEP_FROM_UNTIL_PASSED: the_next_run_comes_less_far,
     Clause.IDS_OF_THE_START: the_sink_is_recreated_under_a_run,
     Clause.STATE_REWINDS: the_sink_of_a_count_comes_back_shorter,

@@ -16,19 +16,20 @@ from random import Random
 from unittest.mock import patch
 
 from headrace.client.topics import TopicIdentity
-from headrace.pipeline.runs import reading_back
+from headrace.pipeline.runs import reading_back, witnesses
 from headrace.pipeline.runs.commits import Commit
 from headrace.pipeline.runs.identities import Written
-from headrace.pipeline.runs.reading_back import ReadBack, has_records, read_back
+from headrace.pipeline.runs.reading_back import ReadBack, read_back
 from headrace.pipeline.runs.recording import Finished, Recording, ends_of_records
 from headrace.pipeline.runs.resuming import Resumption, TopicNow, resume, resumed_history
+from headrace.pipeline.runs.witnesses import has_records
 from tests.exactly_once.model.clauses import Clause
 from tests.exactly_once.model.commits import ModelCommitLog
 from tests.exactly_once.model.counting import SINK, Count
 from tests.exactly_once.model.lake import Lake
 from tests.exactly_once.model.log import Log, Partition, Row, Topic
 from tests.exactly_once.model.queries import CHAINED, COUNTED, PARTITIONS, STATELESS, Query
-from tests.exactly_once.model.reader import reader_class
+from tests.exactly_once.model.reader import ModelCluster, batch_reader_class, reader_class
 
 Sent = tuple[str, Row]
 
@@ -376,7 +377,12 @@ class World:
     @contextmanager
     def _reading(self, query: str) -> Iterator[None]:
         reader = reader_class(self.log, self.without, query)
-        with patch.object(reading_back, "PartitionReader", reader):
+        with (
+            patch.object(reading_back, "PartitionReader", reader),
+            patch.object(witnesses, "PartitionReader", reader),
+            patch.object(witnesses, "Cluster", lambda _bootstrap: ModelCluster(self.log)),
+            patch.object(witnesses, "BatchReader", batch_reader_class(self.log, self.without)),
+        ):
             yield
 
 

@@ -15,7 +15,6 @@ from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import Row, SparkSession
-from pyspark.sql.functions import map_from_entries
 
 from headrace.pipeline.expressions.compiling import compiled
 from headrace.pipeline.expressions.computed import Computed
@@ -98,12 +97,12 @@ def _types(case: Case) -> str:
 
 def _in_spark(spark: SparkSession, cases: Sequence[Case]) -> list[list[Any]]:
     """The values of each case for its rows."""
-    fields, texts = [], []
+    fields, received, texts = [], [], []
     for number, case in enumerate(cases):
-        fields += [
-            f"{spark_name(f'{number}_C{place}')} {_transported(kind)}"
-            for place, kind in enumerate(case.columns)
-        ]
+        for place, kind in enumerate(case.columns):
+            name = spark_name(f"{number}_C{place}")
+            fields.append(f"{name} {_transported(kind)}")
+            received.append(f"map_from_entries({name}) AS {name}" if isinstance(kind, MapType) else name)
         computed = case.compiled(f"{number}_")
         texts.append(f"{_readable(f'({computed.spark})', computed.type)} AS r{number}")
     longest = max(len(case.rows) for case in cases)
@@ -125,11 +124,8 @@ def _in_spark(spark: SparkSession, cases: Sequence[Case]) -> list[list[Any]]:
         for place in range(longest)
     ]
     frame = spark.createDataFrame(rows, ", ".join(["place INT", *fields]), verifySchema=False)
-    for number, case in enumerate(cases):
-        for place, kind in enumerate(case.columns):
-            if isinstance(kind, MapType):
-                name = f"{number}_C{place}"
-                frame = frame.withColumn(name, map_from_entries(name))
+    # In one step: Spark analyzes all columns again for each.
+    frame = frame.selectExpr("place", *received)
     # Columns, and no constants that the optimizer would compute otherwise.
     collected = sorted(frame.localCheckpoint().selectExpr("place", *texts).collect())
     return [

@@ -48,19 +48,17 @@ _CHOICES: tuple[DataType, ...] = (
 )
 _DECIMALS = (DecimalType(5, 2), DecimalType(38, 4), DecimalType(10, 0), DecimalType(38, 38))
 _UNITS = ("DAYS", "HOURS", "MINUTES", "SECONDS", "MILLISECONDS", "MONTHS", "YEARS", "WEEKS")
-_CONSTANT_CALLS = 3
 _ATTEMPTS = 30
 
 
-def function_cases(seed: int, rows: int, names: frozenset[str] | None = None) -> Iterator[Case]:
+def function_cases(seed: int, rows: int, constant_calls: int) -> Iterator[Case]:
+    """`constant_calls` is the number of calls with constants, for each signature that takes some."""
     for function in ALL.values():
-        if function.kind is not FunctionKind.SCALAR or function.name in MADE_ANEW:
-            continue
-        if names is None or function.name in names:
-            yield from _cases(function, seed, rows)
+        if function.kind is FunctionKind.SCALAR and function.name not in MADE_ANEW:
+            yield from _cases(function, seed, rows, constant_calls)
 
 
-def _cases(function: Function, seed: int, rows: int) -> Iterator[Case]:
+def _cases(function: Function, seed: int, rows: int, constant_calls: int) -> Iterator[Case]:
     for number, form in enumerate(function.signatures):
         chance = random.Random(f"{seed} {function.name} {number}")
         count = len(form.parameters) + (chance.choice((-1, 0, 1, 2)) if form.is_variadic else 0)
@@ -73,7 +71,7 @@ def _cases(function: Function, seed: int, rows: int) -> Iterator[Case]:
         for constants in (
             0.0,
             *([0.0] if is_open else []),
-            *([0.5] * _CONSTANT_CALLS if has_constants else []),
+            *([0.5] * constant_calls if has_constants else []),
         ):
             for _ in range(_ATTEMPTS):
                 case = _case(function, parameters, chance, rows, constants)

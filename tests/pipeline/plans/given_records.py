@@ -119,7 +119,10 @@ class Records:
     ) -> list[list[Sent]]:
         """What each plan sends. One job for all plans, as a job costs more than its records."""
         made = [
-            self.for_the_sink(plan, frames, limits).withColumn("number", F.lit(number))
+            # Without the origin, which only rows of a join of streams have.
+            self.for_the_sink(plan, frames, limits).select(
+                "topic", "key", "value", "headers", F.lit(number).alias("number")
+            )
             for number, (plan, frames) in enumerate(jobs)
         ]
         found: list[list[Sent]] = [[] for _ in jobs]

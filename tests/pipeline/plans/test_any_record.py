@@ -18,8 +18,9 @@ from tests.pipeline.plans.generated_records import generated_records
 from tests.pipeline.plans.given_records import Given, Records, Sent, catalogue_of, planned
 from tests.pipeline.plans.harness import MemoryRegistry
 
-COUNT = 600
 SEED = 1
+# Of records of each source.
+COUNTS = pytest.mark.parametrize("count", [150, pytest.param(600, marks=pytest.mark.long)])
 
 SCALARS = (
     "b BOOLEAN, i INTEGER, l BIGINT, d DOUBLE, s VARCHAR, x BYTES, n DECIMAL(12, 3), big DECIMAL(38, 10), "
@@ -67,7 +68,7 @@ def records(
 
 
 def run(
-    records: Records, catalogue: Catalogue, *statements: str, count: int = COUNT, each_once: bool = True
+    records: Records, catalogue: Catalogue, *statements: str, count: int, each_once: bool = True
 ) -> list[list[Sent]]:
     """Run the statements on generated records of all their sources, and check what comes out."""
     given: dict[str, list[Given]] = {}
@@ -112,7 +113,8 @@ def check_all(sent: list[Sent], count: int) -> None:
     assert any(not each.is_dead for each in sent), "the records were too odd"
 
 
-def test_every_type_and_format(records: Records) -> None:
+@COUNTS
+def test_every_type_and_format(records: Records, count: int) -> None:
     run(
         records,
         catalogue_of(SOURCES),
@@ -125,6 +127,7 @@ def test_every_type_and_format(records: Records) -> None:
             f"CREATE STREAM o WITH (FORMAT='{sink}') AS SELECT * FROM line_in;"
             for sink in ("JSON", "AVRO", "DELIMITED")
         ),
+        count=count,
     )
 
 
@@ -149,7 +152,8 @@ def test_every_type_alone(records: Records) -> None:
         assert Counter(each.number for each in sent) == dict.fromkeys(range(100), 1)
 
 
-def test_every_step_without_state(records: Records) -> None:
+@COUNTS
+def test_every_step_without_state(records: Records, count: int) -> None:
     run(
         records,
         catalogue_of(SOURCES),
@@ -159,6 +163,7 @@ def test_every_step_without_state(records: Records) -> None:
         "CREATE STREAM o WITH (KEY_FORMAT='JSON') AS SELECT * FROM json_in PARTITION BY moment, d, x;",
         "CREATE STREAM o WITH (KEY_FORMAT='AVRO') AS SELECT * FROM avro_in PARTITION BY p;",
         "CREATE STREAM o WITH (TIMESTAMP='moment') AS SELECT k1, k2, moment FROM json_in;",
+        count=count,
     )
     found = run(
         records,
@@ -167,6 +172,7 @@ def test_every_step_without_state(records: Records) -> None:
         "CREATE STREAM o AS SELECT k1, k2, EXPLODE(a) AS a, EXPLODE(aa) AS b, EXPLODE(ps) AS p FROM avro_in;",
         "CREATE STREAM o AS SELECT k1, s, name FROM json_in JOIN people ON json_in.k1 = people.k;",
         "CREATE STREAM o AS SELECT k1, s, name FROM json_in LEFT JOIN people ON json_in.k1 = people.k;",
+        count=count,
         each_once=False,
     )
     for looked_up in found[-2:]:
@@ -206,5 +212,6 @@ def test_every_step_with_state(records: Records) -> None:
             f"{kind} JOIN line_in l WITHIN 1000 DAYS ON j.k1 = l.k1;"
             for kind, key in (("INNER", "j.k1"), ("FULL", "ROWKEY"))
         ),
+        count=600,
         each_once=False,
     )

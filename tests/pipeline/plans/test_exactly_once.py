@@ -262,6 +262,8 @@ def test_records_that_expired_unread_are_a_gap(plans: Plans, on_gap: str) -> Non
         return
     with _started(plans, query) as running:
         assert _numbers(plans.read(sink, 15, running)) == [*range(10), *range(25, 30)]
+        plans.wait_for_a_batch(running)
+        assert running.has_proved_itself()
         (gap,) = running.gaps
         assert (gap.topic, gap.partition, gap.first, gap.end) == (topic, 0, 10, 25)
     with _started(plans, query) as running:

@@ -176,3 +176,10 @@ def test_positions_that_have_expired_are_raised_in_a_copy_only(checkpoint: Path,
     text = (tmp_path / "copy/offsets/2").read_text()
     assert text == 'v1\n{"batchWatermarkMs":7}\n{"in":{"0":30,"1":9}}\n-'
     assert positions_after(checkpoint, 2) == {"in": {0: 30, 1: 8}}
+
+
+def test_partitions_that_were_added_begin_where_they_do_now(checkpoint: Path) -> None:
+    """Spark would have them begin at 0, and fail."""
+    (checkpoint / "offsets/2").write_text('v1\n{"batchWatermarkMs":7}\n{"in":{"0":30}}')
+    raise_positions(checkpoint, 2, {"in": {0: 0, 1: 4, 2: 0}})
+    assert positions_after(checkpoint, 2) == {"in": {0: 30, 1: 4}}

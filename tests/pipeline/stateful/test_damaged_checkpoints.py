@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -168,3 +169,24 @@ def test_records_that_expire_unread_are_a_gap(plans: Plans) -> None:
         "N=1, TOTAL=1.0": 12,
         "N=2, TOTAL=2.0": 12,
     }
+
+
+@pytest.mark.long
+def test_a_new_partition_whose_first_records_have_expired_stops_nothing(plans: Plans) -> None:
+    """Spark takes it that a new partition begins at 0, and fails where it does not."""
+    stateful = Stateful(plans, AGGREGATE.text, **AGGREGATE.topics)
+    stateful.produce("s", *AGGREGATE.first["s"])
+    stateful.run()
+    topic, new = stateful.script.topics["s"], AGGREGATE.topics["s"]
+    admin = AdminClient({"bootstrap.servers": plans.bootstrap})
+    admin.create_partitions([NewPartitions(topic, new + 1)])[topic].result(120)
+    while len(plans.producer.list_topics(topic).topics[topic].partitions) <= new:
+        time.sleep(0.02)
+    stateful.topics = plans.cluster.lookup(stateful.topics)
+    plans.produce(topic, ("new", {"v": 1}, 1_000), ("new", {"v": 2}, 1_000), partition=new)
+    expired = TopicPartition(topic, new, 1)
+    admin.delete_records([expired])[expired].result(120)
+    with stateful.running() as running:
+        stateful.settle(running)
+        assert {(gap.partition, gap.first, gap.end) for gap in running.gaps} == {(new, 0, 1)}
+    assert stateful.rows()[b"new", "N=1, TOTAL=2.0"] == 1

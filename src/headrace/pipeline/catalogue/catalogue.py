@@ -121,10 +121,10 @@ class QueryKind(Enum):
 class StartPositions:
     """Where a query begins: offsets by topic id and partition, as they were when its statement was answered.
 
-    `sources` has the streams of a query that begins at their end; a topic or partition that is missing there
-    is read from its beginning. `sinks` has the ends of the topics that it writes: everything that it ever
-    writes lies behind them. `statement` tells statements apart: a QUERY_ID can be used again once its query
-    is terminated. It is empty in records of older versions.
+    `sources` has its streams: their ends, or their beginnings; a topic that is missing there, or a partition
+    that was added later, is read from its beginning. `sinks` has the ends of the topics that it writes:
+    everything that it ever writes lies behind them. `statement` tells statements apart: a QUERY_ID can be
+    used again once its query is terminated. It is empty in records of older versions.
     """
 
     sources: dict[str, dict[int, int]] = field(default_factory=dict)

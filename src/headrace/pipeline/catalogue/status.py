@@ -78,6 +78,8 @@ class QueryStatus:
     slots: int = 0
     # How often it has failed in a row; the message says why. One that runs well for a minute starts at 0.
     failures: int = 0
+    # Why its newest commits are not in the log, although it runs; empty if they are.
+    uncommitted: str = ""
     # Its newest gaps, the newest last.
     gaps: tuple[Gap, ...] = ()
     progress: QueryProgress | None = None

@@ -133,10 +133,12 @@ class CommitLog:
             self._unwritten.pop(key, None)
             self._writer.write_later(Outgoing(topic=COMMITS_TOPIC, key=key.encode(), value=None))
 
-    def forget_all_but(self, queries: Iterable[str]) -> None:
-        kept = set(queries)
-        for query in {_query_of(key) for key in self._histories} - kept:
+    def forget_all_but(self, queries: Iterable[str]) -> set[str]:
+        """The queries that were forgotten."""
+        forgotten = {_query_of(key) for key in self._histories} - set(queries)
+        for query in forgotten:
             self.forget(query)
+        return forgotten
 
     def close(self) -> None:
         self._writer.close()

@@ -2,8 +2,8 @@
 
 For each source partition: stretches of offsets with a bit for each offset and ordinal. Most often there is
 one, without a bit missing; steps that drop rows leave holes, and table functions make several rows of one
-record. The bits take at most 64 times as many as there are records, so that Spark can be given them as
-literals (`pipeline/spark/written_filter.py`). Frozen and pure.
+record. There are at most 64 times as many bits as records, and some for each stretch, so that Spark can be
+given them as a literal (`pipeline/spark/written_filter.py`). Frozen and pure.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_WORD: Final = 64
-_SIGN: Final = 1 << (_WORD - 1)
+_BITS_PER_RECORD: Final = 64
 # A stretch may have this many bits, however few records are in it.
 _FREE_BITS: Final = 65_536
 _FIRST: Final = (0,)
@@ -24,20 +23,20 @@ _FIRST: Final = (0,)
 class Stretch:
     """Offsets from `first` to `last`, both included, with ordinals below `width`.
 
-    Bit `(offset - first) * width + ordinal` tells whether the record was written. `words` are signed numbers
-    of 64 bits, the lowest bit first; empty if all bits are set.
+    Bit `(offset - first) * width + ordinal` tells whether the record was written. `bits` has the lowest bit
+    of each byte first; it is empty if all bits are set.
     """
 
     first: int
     last: int
     width: int
-    words: tuple[int, ...]
+    bits: bytes
 
     def has(self, offset: int, ordinal: int) -> bool:
         if not (self.first <= offset <= self.last and 0 <= ordinal < self.width):
             return False
         bit = (offset - self.first) * self.width + ordinal
-        return not self.words or bool((self.words[bit // _WORD] >> (bit % _WORD)) & 1)
+        return not self.bits or bool(self.bits[bit // 8] >> (bit % 8) & 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,7 @@ class Written:
             end += 1
         if end == position:
             return Written()
-        return Written(stretches=(Stretch(first=position, last=end - 1, width=1, words=()),))
+        return Written(stretches=(Stretch(first=position, last=end - 1, width=1, bits=b""),))
 
 
 class Collected:
@@ -124,7 +123,7 @@ def _parts(by_offset: dict[int, Sequence[int]]) -> Iterator[dict[int, Sequence[i
     for offset, ordinals in by_offset.items():
         wider = max(width, ordinals[-1] + 1)
         more = count + len(ordinals)
-        if part and (offset - first + 1) * wider > max(_FREE_BITS, _WORD * more):
+        if part and (offset - first + 1) * wider > max(_FREE_BITS, _BITS_PER_RECORD * more):
             yield part
             part, wider, more = {}, ordinals[-1] + 1, len(ordinals)
         if not part:
@@ -140,11 +139,10 @@ def _stretch(part: dict[int, Sequence[int]]) -> Stretch:
     width = max(ordinals[-1] for ordinals in part.values()) + 1
     size = (last - first + 1) * width
     if sum(map(len, part.values())) == size:
-        return Stretch(first=first, last=last, width=width, words=())
-    words = [0] * (-(-size // _WORD))
+        return Stretch(first=first, last=last, width=width, bits=b"")
+    bits = bytearray(-(-size // 8))
     for offset, ordinals in part.items():
         for ordinal in ordinals:
-            word, bit = divmod((offset - first) * width + ordinal, _WORD)
-            words[word] |= 1 << bit
-    signed = tuple(word - 2 * _SIGN if word & _SIGN else word for word in words)
-    return Stretch(first=first, last=last, width=width, words=signed)
+            byte, bit = divmod((offset - first) * width + ordinal, 8)
+            bits[byte] |= 1 << bit
+    return Stretch(first=first, last=last, width=width, bits=bytes(bits))

@@ -1,4 +1,4 @@
-"""Reads the sinks of a query: what the runs before have written since a commit, and whether witnesses stand.
+"""Reads the sinks of a query: what the runs before have written since a commit.
 
 The writer must be dead, or at least silent; `quiet_seconds` waits for records that are still on their way
 from a writer that failed. Reads whatever is there, committed or not: the records of a query are part of no
@@ -127,43 +127,14 @@ def records_since(
                 topic = next(iter(pending))[0]
                 raise log_late(bootstrap, f"read topic `{topic}`", _PATIENCE_SECONDS)
             for message in messages:
-                _, reached = _reached(bootstrap, message)
-                if reached is not None:
+                _, read_to = reached(bootstrap, message)
+                if read_to is not None:
                     place = (message.topic() or "", message.partition() or 0)
-                    if reached >= ends.get(place, 0):
+                    if read_to >= ends.get(place, 0):
                         pending.discard(place)
                 if message.error() is None and counts(message):
                     heard_at = time.monotonic()
                     yield message
-    finally:
-        reader.close()
-
-
-def has_records(bootstrap: str, sinks: Sequence[TopicIdentity], offsets: Offsets) -> bool:
-    """Whether there is a record at each of these offsets. Raises log_unavailable."""
-    names = {sink.topic_id: sink.name for sink in sinks}
-    wanted = {
-        (names[topic_id], partition): offset
-        for topic_id, of_topic in offsets.items()
-        for partition, offset in of_topic.items()
-    }
-    if not wanted:
-        return True
-    reader = PartitionReader(bootstrap, only_committed=False)
-    try:
-        reader.assign(wanted)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while wanted:
-            for message in reader.poll(_POLL_SECONDS):
-                place = (message.topic() or "", message.partition() or 0)
-                first, reached = _reached(bootstrap, message)
-                if place not in wanted or reached is None:
-                    continue
-                if first != wanted.pop(place):
-                    return False
-            if time.monotonic() > deadline:
-                raise log_late(bootstrap, f"read topic `{next(iter(wanted))[0]}`", _PATIENCE_SECONDS)
-        return True
     finally:
         reader.close()
 
@@ -178,7 +149,7 @@ def source_header(record: Record) -> bytes | None:
     return None
 
 
-def _reached(bootstrap: str, message: Record) -> tuple[int | None, int | None]:
+def reached(bootstrap: str, message: Record) -> tuple[int | None, int | None]:
     """The offset of a record, or None at the end of a partition; and how far the partition was read."""
     error, offset = message.error(), message.offset() or 0
     if error is None:

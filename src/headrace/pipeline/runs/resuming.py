@@ -8,7 +8,8 @@ it is filled again.
 
 If there is no usable commit, the query begins where it first began, and reads the sinks from there. A commit
 of former sources (all of them recreated since) is of use, too: nothing of the present ones lies before its
-`sinks_to`. A partition without a position is read from its beginning.
+`sinks_to`. A partition without a position is read from its beginning; if it was added to a topic that has
+positions, its beginning is 0, and whatever expires before it is read is a gap.
 
 Pure: witnesses are asked for by calling a function.
 """
@@ -127,8 +128,11 @@ def _resumed(
     gaps = []
     for source in sources:
         mine = positions[source.topic_id] = {}
+        # Of partitions that were added since then, nothing was read.
+        added = 0 if begun.get(source.topic_id) else None
         for partition, (first, end) in source.stretches.items():
             position = offset_in(begun, source.topic_id, partition)
+            position = added if position is None else position
             mine[partition] = first if position is None else min(max(position, first), end)
             if position is not None and position < first and noticed is not None:
                 gaps.append(

@@ -2,7 +2,8 @@
 
 `execute` executes the statements of a text, one after the other. Invariants: a text that cannot be parsed
 changes nothing; if a statement fails, the effects of earlier ones stay, and the error includes their answers;
-an answered statement is in the statement log. Queries (SELECT, PRINT) have continuing answers, which `begin`
+an answered statement is in the statement log; a query that a statement has ended writes no more when it is
+answered, or the answer warns of it. Queries (SELECT, PRINT) have continuing answers, which `begin`
 starts.
 
 Never runs a persistent query: the pipeline process follows the same log and does that.
@@ -12,13 +13,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from typing import Final
 
 from headrace.client.cluster import Cluster
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.pipeline.catalogue.catalogue import Catalogue, Source
+from headrace.pipeline.catalogue.records import RemoveQuery
 from headrace.pipeline.catalogue.statement_log import Decision, StatementLog
 from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.pipeline.formats import Schemas
@@ -72,6 +76,10 @@ from headrace.pipeline.statements.tree import (
 
 _log = logging.getLogger(__name__)
 
+# How long the end of a query is waited for: the pipeline notices it between the starts of other queries.
+_END_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 0.05
+
 
 class StatementService:
     """Safe for several threads; every method may block."""
@@ -90,6 +98,7 @@ class StatementService:
         self.cluster = cluster
         self.schemas = schemas
         settings = settings or Settings()
+        self._statuses = statuses
         self._ending = threading.Event()
         self._views = TableViews(cluster, schemas)
         self._pull = PullQueries(cluster=cluster, schemas=schemas, views=self._views)
@@ -199,19 +208,37 @@ class StatementService:
 
     def _define(self, definition: Definition, parsed: Parsed, text: str) -> Entity:
         decided_on: list[Catalogue] = []
+        ended: list[str] = []
 
         def decide(catalogue: Catalogue) -> Decision:
+            decision = definition.decide(catalogue)
             decided_on[:] = [catalogue]
-            return definition.decide(catalogue)
+            ended[:] = [effect.id for effect in decision.effects if isinstance(effect, RemoveQuery)]
+            return decision
 
         try:
             outcome = self.log.commit(decide, definition.prepare)
         except NothingToDoError as nothing:
             return warning(text, str(nothing))
         statement = parsed.statement
+        self._await_end(ended, definition)
         if isinstance(statement, Drop) and statement.delete_topic:
             self._delete_topic(decided_on[0], statement, definition)
         return command_status(text, outcome, definition.warnings)
+
+    def _await_end(self, ended: Collection[str], definition: Definition) -> None:
+        """Wait until the pipeline has stopped these queries, and so says no more of them.
+
+        Whatever they still derive would stand beside what the next statement's query derives from the same
+        records, and would bring a topic back that is deleted.
+        """
+        deadline = time.monotonic() + _END_SECONDS
+        while left := {each.query for each in self._statuses()} & {*ended}:
+            if time.monotonic() > deadline or self._ending.wait(_PAUSE_SECONDS):
+                definition.warnings.append(
+                    f"The pipeline has not stopped {', '.join(sorted(left))} yet: records may still follow."
+                )
+                return
 
     def _delete_topic(self, before: Catalogue, statement: Drop, definition: Definition) -> None:
         source = before.sources.get(statement.name)

@@ -131,7 +131,7 @@ class QueryKeeper:
             elif not self._running.handle.isActive:
                 self._ended(str(self._running.handle.exception() or "the query ended by itself"), now)
             else:
-                if self._failures and now - self._started_at > _HEALTHY_AFTER:
+                if self._failures and self._is_well(self._running, now):
                     self._pause = _FIRST_PAUSE
                     self._failures = 0
                     self._say("RUNNING", "", repeat=True)
@@ -197,6 +197,10 @@ class QueryKeeper:
         # What failed again and again may well fail again: only after a while it is known to run.
         return self._last_failure if self._failures > 1 else running.remark
 
+    def _is_well(self, running: RunningQuery, now: float) -> bool:
+        """Whether it does not end as it did before. A batch that fails at its end may take long."""
+        return now - self._started_at > _HEALTHY_AFTER and running.has_proved_itself()
+
     def _start_anew_if_outdated(self, running: RunningQuery, now: float) -> None:
         if now < self._outdated_due:
             return
@@ -261,6 +265,7 @@ class QueryKeeper:
                 mode_reason=self._mode_reason,
                 slots=self.slots_held,
                 failures=self._failures,
+                uncommitted=self._commit_problem if state == "RUNNING" else "",
                 gaps=self._gaps,
             )
         )

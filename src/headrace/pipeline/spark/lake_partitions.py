@@ -39,7 +39,11 @@ class PartitionPolicy:
         self._partitions = partitions
         self._key = F.concat_ws(
             _SEPARATOR,
-            *(F.coalesce(F.nullif(column(name), F.lit("")), F.lit(NO_VALUE)) for name in columns),
+            # The text of a value is the name of its folder.
+            *(
+                F.coalesce(F.nullif(column(name).cast("string"), F.lit("")), F.lit(NO_VALUE))
+                for name in columns
+            ),
         )
         self._is_new = self._is_none_of(partitions.known)
 

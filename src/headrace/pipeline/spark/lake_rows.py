@@ -40,7 +40,7 @@ def lake_rows(rows: Rows, table: TableLayout, *, topic: TopicIdentity) -> DataFr
     """`rows` are those of one stream, with their raw records; `topic` is the topic they were read from."""
     no_value = F.when(column(names.VALUE).isNull(), F.lit("The value is null: a row needs an Avro record."))
     located = rows.frame.select(
-        *columns(list(table.value_columns)),
+        *columns(list(table.value_names)),
         *columns([names.POSTED_AT, names.KEY, names.VALUE, names.HEADERS, names.PARTITION, names.OFFSET]),
         # Records from other writers may lack this header.
         last_header(SOURCE_HEADER, names.HEADERS).cast("string").alias("source"),
@@ -53,7 +53,7 @@ def lake_rows(rows: Rows, table: TableLayout, *, topic: TopicIdentity) -> DataFr
     is_ours = F.coalesce(F.regexp_like("source", F.lit(rf"\A{SOURCE_PATTERN}\z")), F.lit(False))
     parts = F.split("source", "/")
     return located.select(
-        *columns(list(table.value_columns)),
+        *columns(list(table.value_names)),
         F.when(is_ours, parts[0]).otherwise(F.lit(NO_QUERY)).alias(layout.QUERY),
         F.when(is_ours, parts[1]).otherwise(F.lit(topic.topic_id)).alias(layout.SOURCE_TOPIC_ID),
         F.when(is_ours, parts[2].cast("int"))
@@ -74,7 +74,7 @@ def _unfit_values(table: TableLayout) -> list[Column]:
     """The reason for each partition column whose value cannot name a folder; null if it can."""
     reasons = []
     for name in table.partition_columns:
-        value = column(name)
+        value = column(name).cast("string")
         escaped = F.regexp_replace(value, _ESCAPED_PATTERN, "%XX")
         longest = LONGEST_NAME - len(f"{name}=".encode())
         # The first test is quick, and enough for almost every row.

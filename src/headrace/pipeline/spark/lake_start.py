@@ -25,7 +25,7 @@ from headrace.lake.positions import Offsets, Progress
 from headrace.lake.repairing import unreadable
 from headrace.lake.resuming import TopicNow, resume
 from headrace.pipeline.catalogue.status import Gap
-from headrace.pipeline.runs.reading_back import has_records
+from headrace.pipeline.runs.witnesses import has_records
 from headrace.pipeline.spark.delta_files import DeltaFiles
 from headrace.pipeline.spark.lake_bounds import bounds_of_rows
 

@@ -39,7 +39,7 @@ from headrace.pipeline.spark.lake_bounds import IS_SUSPECT, with_suspects, witho
 from headrace.pipeline.spark.lake_dead_letters import IS_SENT, LakeDeadLetters
 from headrace.pipeline.spark.lake_partitions import IS_NEW, PartitionPolicy
 from headrace.pipeline.spark.lake_rows import LATENCY
-from headrace.pipeline.spark.steps.rows import REASON
+from headrace.pipeline.spark.steps.rows import REASON, columns
 
 _QUANTILES: Final = [step / 100 for step in range(101)]
 # After a batch of this many rows, the next one is written by several tasks: more files, but sooner.
@@ -167,7 +167,8 @@ class DeltaLakeWriter:
             doubtful.unpersist()
 
     def _written(self, rows: DataFrame) -> list[str]:
-        return self._files.write(rows.select(*self._table.columns).coalesce(self._tasks))
+        names = [each.name for each in self._table.columns]
+        return self._files.write(rows.select(*columns(names)).coalesce(self._tasks))
 
     def _commit(self, adds: Sequence[str], progress: Progress) -> None:
         info = {

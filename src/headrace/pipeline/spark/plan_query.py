@@ -121,6 +121,15 @@ class PlanQuery:
         for topic in self.query.dead_letter_topics.values():
             cluster.create_topic(topic, partitions=self._settings.default_partitions, config=size)
 
+    def fall_silent(self) -> None:
+        """Wait until what its stopped run has derived is in the log, so that nothing of it follows."""
+        if self._handle is None:
+            return
+        try:
+            silence(self._spark, self.name)
+        except (HeadraceError, Py4JError) as error:
+            logger.warning("Query %s may still write records: %s", self.name, error)
+
     def forget(self) -> None:
         """Remove its commits and checkpoints; for a stopped query that will not run again."""
         self._commits.forget(self.name)
@@ -219,7 +228,7 @@ class PlanQuery:
         if history.start is not None:
             return history.start
         streams = [topics[name] for name in self.query.stream_topics]
-        latest = self._commits.cluster.latest(streams) if self.query.starting_offsets == LATEST else {}
+        latest = self._commits.cluster.stable(streams) if self.query.starting_offsets == LATEST else {}
         begun = Commit(
             at=0,
             positions={

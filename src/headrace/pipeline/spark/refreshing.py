@@ -1,7 +1,8 @@
 """Keeps the copy of a global table up to date: a Spark query that reads the table's topic into the copy.
 
 The copy says up to where it contains the topic (`steps/table_copy.py`), so each run goes on from there with a
-new checkpoint. A copy that cannot be read, or whose last record the topic has lost, is made anew.
+new checkpoint. A copy that cannot be read, whose last record the topic has lost, or behind which records have
+expired, is made anew.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
-from headrace.pipeline.runs.reading_back import has_records
+from headrace.pipeline.runs.witnesses import has_records
 from headrace.pipeline.spark.fair_turns import pace_of
 from headrace.pipeline.spark.short_errors import shortened_errors
 from headrace.pipeline.spark.stateful.checkpoint_files import positions_after
@@ -65,14 +66,13 @@ class Refreshing:
         return json.dumps({self._topic.name: offsets})
 
     def _contains(self, cluster: Cluster, positions: Mapping[int, int]) -> bool:
-        """Whether the topic still has the last records that the copy contains.
+        """Whether the topic still has the last records that the copy contains, and all behind them.
 
         If they were compacted meanwhile, the copy is made anew without need.
         """
         stretches = cluster.stretches([self._topic]).get(self._topic.name, {})
-        wanted = {
-            number: position - 1
-            for number, position in positions.items()
-            if position > stretches.get(number, (0, 0))[0]
-        }
+        firsts = {number: stretches.get(number, (0, 0))[0] for number in positions}
+        if any(position < firsts[number] for number, position in positions.items()):
+            return False
+        wanted = {number: position - 1 for number, position in positions.items() if position > firsts[number]}
         return has_records(cluster.bootstrap, [self._topic], {self._topic.topic_id: wanted})

@@ -50,6 +50,8 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "500",
+    # The links that end jobs also work from any other site's page: nobody checks who sends the request.
+    "spark.ui.killEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.cleaner.periodicGC.interval": "10min",
     "spark.scheduler.mode": "FAIR",

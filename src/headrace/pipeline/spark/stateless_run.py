@@ -28,9 +28,10 @@ from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.runs.commits import Commit, History, Offsets
 from headrace.pipeline.runs.identities import Written
-from headrace.pipeline.runs.reading_back import has_records, read_back
+from headrace.pipeline.runs.reading_back import read_back
 from headrace.pipeline.runs.recording import Recording, ends_of_records
 from headrace.pipeline.runs.resuming import Resumption, TopicNow, resume, resumed_history
+from headrace.pipeline.runs.witnesses import has_records
 from headrace.pipeline.spark.running_query import finished_batch
 
 logger = logging.getLogger(__name__)
@@ -185,6 +186,18 @@ def refuse_gaps(context: RunContext, gaps: Sequence[Gap]) -> None:
                 remedy="To go on without them, set pipeline_on_gap to continue and restart the pipeline.",
             )
         logger.warning("%s It goes on without them.", text)
+
+
+def kept_gaps(context: RunContext, gaps: tuple[Gap, ...]) -> tuple[Gap, ...]:
+    """These and those that were noticed before: a gap stays known after the query has gone on behind it.
+
+    For a query whose commits are elsewhere. Raises log_unavailable.
+    """
+    history = context.commits.history(context.query)
+    kept = history.with_gaps(gaps)
+    if kept != history:
+        context.commits.replace(context.query, kept)
+    return kept.gaps
 
 
 def first_offsets(context: RunContext, topic: TopicIdentity) -> str:

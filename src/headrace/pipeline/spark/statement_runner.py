@@ -4,8 +4,9 @@
 starts, stops or replaces queries. It depends only on the statement log and the wishes, so after a restart all
 queries run again, each from where it was.
 
-Invariants: each query has one keeper, named by its id. Commits and checkpoints of a removed query are
-deleted; a paused or replaced query continues from where it was. A statement that cannot be planned is
+Invariants: each query has one keeper, named by its id. Commits, checkpoints and status of a removed query are
+deleted, the status last: whoever sees that it is gone knows that it writes no more. A paused or replaced
+query continues from where it was. A statement that cannot be planned is
 reported as failed and does not affect others; it is retried when its statement or the catalogue changes.
 Never changes the catalogue.
 """
@@ -75,6 +76,13 @@ class _Running(NamedTuple):
     keeper: QueryKeeper
 
 
+class _Known(NamedTuple):
+    """A query that runs or has run; None if it has not been planned since the start of the process."""
+
+    query: PlanQuery | None
+    is_pushed: bool = False
+
+
 class StatementRunner:
     """The keepers of all queries of a pipeline process, except the lake's."""
 
@@ -92,7 +100,9 @@ class StatementRunner:
         wall_clock_ms: Callable[[], int],
         on_plan: PlanListener = lambda _: None,
         on_gone: Callable[[str], None] = lambda _: None,
+        other_queries: frozenset[str] = frozenset(),
     ) -> None:
+        """`other_queries` are those of the process that no statement made: what is kept of them stays."""
         self._spark = spark
         self._settings = settings
         self._statements = statements
@@ -105,7 +115,10 @@ class StatementRunner:
         self._on_plan = on_plan
         self._on_gone = on_gone
         self._wall_clock_ms = wall_clock_ms
+        self._other_queries = other_queries
         self._running: dict[str, _Running] = {}
+        # All of which there may be a status, commits or checkpoints.
+        self._known: dict[str, _Known] = {}
         # Queries that could not be planned, and with which catalogue.
         self._refused: dict[str, tuple[Asked, Catalogue]] = {}
 
@@ -119,19 +132,22 @@ class StatementRunner:
         asked = {each.id: each for each in self._asked(catalogue)}
         if not self._has_reconciled:
             # Of queries that were removed while no pipeline was running.
-            self._commits.forget_all_but({*catalogue.queries, *asked})
+            kept = {*catalogue.queries, *asked, *self._other_queries}
+            for query_id in self._commits.forget_all_but(kept):
+                self._on_gone(query_id)
             self._has_reconciled = True
         for query_id, running in list(self._running.items()):
             if asked.get(query_id) != running.asked or query_id in self._refused:
                 running.keeper.stop()
                 del self._running[query_id]
-                # A paused or replaced query continues from where it was; a removed one never returns.
-                if query_id not in asked and query_id not in catalogue.queries:
-                    running.query.forget()
-                    if running.asked.wish is None:
-                        self._on_gone(query_id)
         for query_id in [known for known in self._refused if known not in asked]:
             del self._refused[query_id]
+        for query_id in catalogue.queries:
+            # Also one that is paused.
+            self._known.setdefault(query_id, _Known(None))
+        # A paused or replaced query continues from where it was; a removed one never returns.
+        for query_id in [known for known in self._known if known not in {*catalogue.queries, *asked}]:
+            self._forget(query_id, self._known.pop(query_id))
         for query_id, each in asked.items():
             refused = self._refused.get(query_id)
             # A client that was told that there will be no rows does not wait for them.
@@ -168,6 +184,16 @@ class StatementRunner:
         ]
         return kept + pushed
 
+    def _forget(self, query_id: str, known: _Known) -> None:
+        if known.query is None:
+            self._commits.forget(query_id)
+        else:
+            if not known.is_pushed:
+                known.query.fall_silent()
+            known.query.forget()
+        if not known.is_pushed:
+            self._on_gone(query_id)
+
     def _begin(self, asked: Asked, catalogue: Catalogue) -> None:
         try:
             query = self._query(asked, catalogue)
@@ -188,6 +214,7 @@ class StatementRunner:
             on_plan=self._on_plan if asked.wish is None else lambda _: None,
         )
         self._running[asked.id] = _Running(asked, query, keeper)
+        self._known[asked.id] = _Known(query, is_pushed=asked.wish is not None)
 
     def _heard_of(self, asked: Asked, catalogue: Catalogue) -> StatusListener:
         """A push query that fails is not retried: its client is told."""

@@ -128,7 +128,10 @@ def copy_up_to(checkpoint: Path, target: Path, batch: int) -> None:
 
 
 def raise_positions(checkpoint: Path, batch: int, firsts: Positions) -> None:
-    """Have the next batch begin at these offsets, where the batch ends before them: the rest has expired."""
+    """Have the next batch begin at these offsets, where the batch ends before them: the rest has expired.
+
+    Also in partitions that the batch does not know: Spark takes it that they begin at 0, or fails.
+    """
     path = checkpoint / "offsets" / str(batch)
     version, metadata, *sources = path.read_text().splitlines()
     raised = [version, metadata]
@@ -136,7 +139,7 @@ def raise_positions(checkpoint: Path, batch: int, firsts: Positions) -> None:
         offsets = {} if line == _NO_OFFSET else json.loads(line)
         for topic, of_topic in offsets.items():
             for partition, first in firsts.get(topic, {}).items():
-                if of_topic.get(str(partition), first) < first:
+                if of_topic.get(str(partition), 0) < first:
                     of_topic[str(partition)] = first
         raised.append(json.dumps(offsets, separators=(",", ":")) if offsets else line)
     # Another file: the former checkpoint may have the same one.

@@ -18,8 +18,9 @@ from headrace.client.topics import Partition, TopicIdentity
 from headrace.lake.coordinates import parse_batch
 from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.runs.commits import Commit, History, Offsets, offset_in
-from headrace.pipeline.runs.reading_back import has_records, records_since, source_header
+from headrace.pipeline.runs.reading_back import records_since, source_header
 from headrace.pipeline.runs.resuming import Resumption, TopicNow, resume
+from headrace.pipeline.runs.witnesses import has_records
 from headrace.pipeline.spark.stateful.checkpoint_files import (
     is_committed,
     positions_after,
