@@ -13,12 +13,14 @@ Pools share out slots, but most of the CPU time of a small batch is spent outsid
 writing down what it covers. Without a pause, a few statements in micro-batches keep all cores busy. So their
 batches have a pace: the more such queries there are for a core, the longer the time from one batch to the
 next, which then has more records. A query learns its pace when it starts, and is restarted when that is far
-off.
+off. And they take turns (`turns.py`), with few tasks each, so that they leave half of the cores to the lake
+and to real-time queries.
 """
 
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
@@ -33,10 +35,25 @@ REAL_TIME_POOL: Final = "real-time"
 STATEMENTS_POOL: Final = "statements"
 _PROPERTY: Final = "spark.scheduler.pool"
 _PACE: Final = "spark.headrace.pace"
+# Slots besides those that real-time queries and statements may hold, so that the lake finds one at once.
+_LAKE_SLOTS: Final = 4
 # Milliseconds of a core that a small batch takes, twice: statements leave half of the machine to others.
 _CORE_MS: Final = 200
+# Different paces of queries with the same number of others beside them.
+_STEPS: Final = 64
+# Each task would generate code for its projections, and Java would compile it for each query. With many
+# queries and small batches that costs more than it gains.
+_INTERPRETED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 # A pace that is off by less than this does not justify a restart.
 _FAR_OFF: Final = 4
+
+
+def all_slots(pipeline_slots: int) -> int:
+    """Of Spark, if statements may hold so many."""
+    return pipeline_slots + _LAKE_SLOTS
 
 
 class _Pool(NamedTuple):
@@ -72,10 +89,19 @@ def pace_ms(queries: int, cores: int | None = None) -> int:
 
     In steps of two, so that it rarely changes. 0, as fast as possible, while each has a core.
     """
-    usable = cores if cores is not None else len(os.sched_getaffinity(0))
+    usable = cores or _usable_cores()
     if queries <= usable:
         return 0
     return -(-(_CORE_MS << (queries - 1).bit_length()) // usable)
+
+
+def half_of_the_cores() -> int:
+    """How many batches of statements are written at the same time, by how many tasks each."""
+    return max(1, _usable_cores() // 2)
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def is_far_off(pace: int, wanted: int) -> bool:
@@ -86,11 +112,18 @@ def is_far_off(pace: int, wanted: int) -> bool:
 def set_pace(session: SparkSession, milliseconds: int) -> None:
     """For the queries that this session starts."""
     session.conf.set(_PACE, str(milliseconds))
+    for name, value in _INTERPRETED.items() if milliseconds else ():
+        session.conf.set(name, value)
 
 
-def pace_of(session: SparkSession) -> str:
-    """The time between two batches of this session's queries, as Spark's trigger takes it."""
-    return f"{session.conf.get(_PACE, '0')} milliseconds"
+def pace_of(session: SparkSession, name: str) -> str:
+    """The time between two batches of this session's query of that name, as Spark's trigger takes it.
+
+    Up to a half longer than the pace, by the name: Spark begins all batches of the same pace in the same
+    moment.
+    """
+    pace = int(session.conf.get(_PACE, "0") or 0)
+    return f"{pace + pace * (zlib.crc32(name.encode()) % _STEPS) // (2 * _STEPS)} milliseconds"
 
 
 def pools_file(*, slots: int) -> str:

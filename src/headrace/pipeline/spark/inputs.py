@@ -64,6 +64,8 @@ class TopicInputs:
         self.checkpoint = query.checkpoint(topics)
         # The most records of a batch; None has all that there are.
         self.largest_batch: int | None = _LARGEST_BATCH
+        # The most tasks that read a topic at the same time; None has one for each partition.
+        self.most_tasks: int | None = None
         # Spark queries that keep copies of tables up to date.
         self.refreshers: list[StreamingQuery] = []
         self._query = query
@@ -125,7 +127,11 @@ class TopicInputs:
         reader = reader.options(**self._options()).option("startingOffsets", starting_offsets)
         if self.mode.name != REAL_TIME and self.largest_batch is not None:
             reader = reader.option("maxOffsetsPerTrigger", str(self.largest_batch))
-        return reader.load()
+        return self._in_few_tasks(reader.load())
+
+    def _in_few_tasks(self, records: DataFrame) -> DataFrame:
+        """Partitions one after the other: a task is not interrupted, so others wait until all have ended."""
+        return records if self.most_tasks is None else records.coalesce(self.most_tasks)
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -33,7 +33,7 @@ from headrace.pipeline.rules.modes import REAL_TIME, Mode, mode_of
 from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.runs.commits import Commit
 from headrace.pipeline.runs.synced_topics import keep_synced
-from headrace.pipeline.spark.fair_turns import in_pool, is_far_off, pool_of, set_pace
+from headrace.pipeline.spark.fair_turns import half_of_the_cores, in_pool, is_far_off, pool_of, set_pace
 from headrace.pipeline.spark.inputs import TopicInputs
 from headrace.pipeline.spark.lake_query import BatchListener
 from headrace.pipeline.spark.planned_query import PlannedQuery
@@ -44,6 +44,7 @@ from headrace.pipeline.spark.starting import Start
 from headrace.pipeline.spark.stateful.generations import KEPT_BATCHES
 from headrace.pipeline.spark.stateless_run import RunContext, first_offsets
 from headrace.pipeline.spark.steps.notes import EARLIEST, LATEST, write_note
+from headrace.pipeline.spark.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +68,8 @@ _STATE_SETTINGS: Final = {
 class PlanQuery:
     """One query. `free_slots` returns the number of task slots that no other query holds permanently;
     `on_batch` is called after each batch of the lake; `pace` returns the milliseconds between two
-    micro-batches; `synced_topics` are those of its topics that must not lose a record in a power failure.
+    micro-batches, which take `turns` unless it is 0; `synced_topics` are those of its topics that must not
+    lose a record in a power failure.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class PlanQuery:
         start: StartPositions | None = None,
         on_batch: BatchListener = lambda _batch, _written: None,
         pace: Callable[[], int] = lambda: 0,
+        turns: Turns | None = None,
         synced_topics: frozenset[str] = frozenset(),
     ) -> None:
         self.query = PlannedQuery(
@@ -99,6 +102,7 @@ class PlanQuery:
         self._free_slots = free_slots or (lambda: settings.pipeline_slots)
         self._on_batch = on_batch
         self._pace = pace
+        self._turns = turns
         self._synced_topics = synced_topics
         self._handle: StreamingQuery | None = None
         # The ids of the topics that its last run wrote.
@@ -175,8 +179,19 @@ class PlanQuery:
                 starting_offsets=lambda topic: first_offsets(context, topic),
                 committed=self._commits.history(self.name).read_until(_wall_clock_ms() - _READ_ON_MS),
             )
+            # With a core for each query nobody has to wait.
+            turns = self._turns if pace and mode.name != REAL_TIME else None
+            if turns is not None:
+                inputs.most_tasks = half_of_the_cores()
             with in_pool(session, pool_of(self.query.plan, mode.name)):
-                running = Start(self.query, self._schemas, inputs, context, on_batch=self._on_batch).run()
+                running = Start(
+                    self.query,
+                    self._schemas,
+                    inputs,
+                    context,
+                    on_batch=self._on_batch,
+                    turns=turns,
+                ).run()
         except (PySparkException, Py4JError) as error:
             first_line = next(iter(str(error).splitlines()), type(error).__name__)
             raise HeadraceError(

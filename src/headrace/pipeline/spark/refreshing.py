@@ -50,7 +50,7 @@ class Refreshing:
             .option("checkpointLocation", str(self._checkpoint))
         )
         writer.trigger(availableNow=True).start().awaitTermination()
-        return writer.trigger(processingTime=pace_of(frame.sparkSession)).start()
+        return writer.trigger(processingTime=pace_of(frame.sparkSession, name)).start()
 
     def _add(self, batch: DataFrame, number: int) -> None:
         positions = positions_after(self._checkpoint, number) or {}

@@ -106,9 +106,9 @@ def finished_batch(handle: StreamingQuery, ids: Mapping[str, str]) -> Finished |
     return Finished(batch=int(content["batchId"]), positions=positions)
 
 
-def together(handles: Sequence[StreamingQuery]) -> StreamingQuery:
-    """Several Spark queries as one."""
-    return handles[0] if len(handles) == 1 else cast(StreamingQuery, _Together(handles))
+def together(handles: Sequence[StreamingQuery], gate: BatchGate | None = None) -> StreamingQuery:
+    """Several Spark queries as one, whose batches pass the gate."""
+    return handles[0] if len(handles) == 1 else cast(StreamingQuery, _Together(handles, gate))
 
 
 class _Together:
@@ -117,8 +117,9 @@ class _Together:
     Everything else is delegated to the first one.
     """
 
-    def __init__(self, handles: Sequence[StreamingQuery]) -> None:
+    def __init__(self, handles: Sequence[StreamingQuery], gate: BatchGate | None) -> None:
         self._handles = handles
+        self._gate = gate
         self._reason: Exception | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -138,6 +139,8 @@ class _Together:
         return self._reason or self._failure()
 
     def stop(self) -> None:
+        if self._gate is not None:
+            self._gate.close()
         for handle in self._handles:
             handle.stop()
 

@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from headrace.core.settings import Settings
-from headrace.pipeline.spark.fair_turns import pools_file
+from headrace.pipeline.spark.fair_turns import all_slots, pools_file
 
 _SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -89,7 +89,7 @@ def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path])
     (folder / "scratch").mkdir(parents=True, exist_ok=True)
     pools = folder / "fair_pools.xml"
     pools.write_text(pools_file(slots=settings.pipeline_slots), encoding="utf-8")
-    builder = SparkSession.builder.appName("headrace").master(f"local[{settings.pipeline_slots}]")
+    builder = SparkSession.builder.appName("headrace").master(f"local[{all_slots(settings.pipeline_slots)}]")
     for name, value in _SQL_SETTINGS.items():
         builder = builder.config(name, value)
     with resources.as_file(resources.files(__package__) / "log4j2.properties") as logging_file:

@@ -5,7 +5,7 @@ Rows go to the sink's topic, continuously or in batches, or to a table of the la
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -24,6 +24,7 @@ from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.producers import new_client_id
 from headrace.pipeline.spark.query_schemas import QuerySchemas
 from headrace.pipeline.spark.running_query import RecordsCommits, RunningQuery, together
+from headrace.pipeline.spark.short_errors import shortened_errors
 from headrace.pipeline.spark.sink_limits import limits_of
 from headrace.pipeline.spark.stateful.batch_writer import BatchWriter
 from headrace.pipeline.spark.stateful.stateful_run import StatefulRun, copies_are_sound
@@ -34,8 +35,13 @@ from headrace.pipeline.spark.steps.rows import Rows
 from headrace.pipeline.spark.steps.sink import PRODUCER, dead_letters, sink_records
 from headrace.pipeline.spark.steps.table_aggregating import aggregated_table
 from headrace.pipeline.spark.steps.table_copy import has_batch
+from headrace.pipeline.spark.turns import Turns
 from headrace.pipeline.spark.written_filter import without_written
 from headrace.pipeline.statements.tree import SourceKind
+
+# A stop waits so long for batches that are being written. One that takes longer is interrupted, for example
+# if the sink was deleted, and repeated.
+_PATIENCE_SECONDS: Final = 5.0
 
 
 class Start:
@@ -47,7 +53,9 @@ class Start:
         context: RunContext,
         *,
         on_batch: BatchListener,
+        turns: Turns | None,
     ) -> None:
+        """With `turns`, micro-batches wait for theirs."""
         self._query = query
         self._context = context
         self._plan = query.plan
@@ -56,8 +64,8 @@ class Start:
         self._inputs = inputs
         self._on_batch = on_batch
         self._limits = limits_of(query)
-        # None if a stop may interrupt a batch.
-        self._gate: BatchGate | None = None
+        self._turns = turns
+        self._gate = BatchGate(query.name, patience=_PATIENCE_SECONDS, turns=turns)
         self._recordings: list[RecordsCommits] = []
         self._remark = ""
         self._gaps: list[Gap] = []
@@ -85,11 +93,12 @@ class Start:
             else:
                 self._into_topics(handles)
         except BaseException:
+            self._gate.close()
             for handle in (*handles, *self._inputs.refreshers):
                 handle.stop()
             raise
         mode = self._inputs.mode
-        running = together((*handles, *self._inputs.refreshers))
+        running = together((*handles, *self._inputs.refreshers), self._gate)
         return RunningQuery(
             running,
             mode.name,
@@ -137,8 +146,8 @@ class Start:
         if run.derives_again(run.base.batch + 1):
             # In one batch, so that its rows can be compared with those in the sink.
             self._inputs.largest_batch = None
-        writer = run.writer(self._inputs.session, self._sink_options())
-        self._gate, self._remark, self._began = writer.gate, run.remark, run.positions
+        writer = run.writer(self._inputs.session, self._sink_options(), self._gate)
+        self._remark, self._began = run.remark, run.positions
         self._recordings.append(writer)
         self._gaps += run.gaps
         if table is not None:
@@ -204,27 +213,29 @@ class Start:
 
     def _resumed(self, run: StatelessRun, records: DataFrame, part: str, *, mode: str) -> StreamingQuery:
         checkpoint = str(new_checkpoint(self._query.folder, part))
-        handle = self._started(records, part, checkpoint, output_mode="update", mode=mode)
+        handle = self._started(records, part, checkpoint, mode=mode)
         self._recordings.append(run.recording(handle))
         self._gaps += run.gaps
         return handle
 
-    def _started(
-        self, records: DataFrame, part: str, checkpoint: str, *, output_mode: str, mode: str
-    ) -> StreamingQuery:
+    def _started(self, records: DataFrame, part: str, checkpoint: str, *, mode: str) -> StreamingQuery:
+        options, name = self._sink_options(), self._query.name + part
         writer = (
-            records.writeStream.queryName(self._query.name + part)
-            .format("kafka")
-            .outputMode(output_mode)
-            .options(**self._sink_options())
-            .option("checkpointLocation", checkpoint)
+            records.writeStream.queryName(name).outputMode("update").option("checkpointLocation", checkpoint)
         )
         if mode == REAL_TIME:
             # The stubs of PySpark 4.2 do not know this trigger yet; its code does.
             writer = writer.trigger(realTime=f"{self._settings.real_time_batch_seconds} seconds")  # type: ignore[call-overload]
         else:
-            writer = writer.trigger(processingTime=pace_of(self._inputs.session))
-        return writer.start()
+            writer = writer.trigger(processingTime=pace_of(self._inputs.session, name))
+        if mode == REAL_TIME or self._turns is None:
+            return writer.format("kafka").options(**options).start()
+
+        def write(batch: DataFrame, number: int) -> None:
+            with self._gate.batch(number), shortened_errors():
+                batch.write.format("kafka").options(**options).save()
+
+        return writer.foreachBatch(write).start()
 
     def _sink_options(self) -> dict[str, Any]:
         return {

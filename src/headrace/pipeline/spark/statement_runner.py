@@ -31,10 +31,11 @@ from headrace.pipeline.rules.modes import REAL_TIME
 from headrace.pipeline.rules.planning import plan_again
 from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.runs.synced_topics import synced_topics
-from headrace.pipeline.spark.fair_turns import pace_ms
+from headrace.pipeline.spark.fair_turns import half_of_the_cores, pace_ms
 from headrace.pipeline.spark.keeper import PlanListener, QueryKeeper, StatusListener
 from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.query_schemas import SchemaRegistry
+from headrace.pipeline.spark.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -121,6 +122,7 @@ class StatementRunner:
         self._known: dict[str, _Known] = {}
         # Queries that could not be planned, and with which catalogue.
         self._refused: dict[str, tuple[Asked, Catalogue]] = {}
+        self._turns = Turns(half_of_the_cores())
 
     @property
     def keepers(self) -> tuple[QueryKeeper, ...]:
@@ -240,6 +242,7 @@ class StatementRunner:
             query_id=asked.id,
             free_slots=self._free_slots,
             pace=self._pace,
+            turns=self._turns,
             commits=self._commits,
             starting_offsets=dict(asked.properties).get(_OFFSET_RESET, "latest"),
             start=asked.start,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,8 +27,11 @@ from headrace.pipeline.spark.formats.avro_schemas import (
     type_name,
     without_null,
 )
+from headrace.pipeline.spark.formats.text_values import is_beyond_years
 from headrace.pipeline.statements.types import ArrayType, DataType, MapType, StructType
 
+# Whether all dates and times of the record lie in the years that are supported.
+_IN_YEARS: Final = "__HEADRACE_IN_YEARS"
 _NEW_SCHEMA: Final = "HEADRACE_NEW_SCHEMA"
 _NEW_SCHEMA_PATTERN: Final = re.compile(rf"{_NEW_SCHEMA} (\d+)")
 
@@ -115,6 +118,10 @@ class AvroReader:
                     F.lit("."),
                 ),
             )
+            .when(
+                ~parsed[_IN_YEARS],
+                F.lit(f"A date or time of the {side} lies outside the years 1 to 9999."),
+            )
         )
 
     def _is_known(self, raw: SparkColumn) -> SparkColumn:
@@ -143,20 +150,30 @@ class AvroReader:
     def _row(self, value: SparkColumn, schema: Any) -> SparkColumn:
         if not self._wrapped:
             (column,) = self._columns
-            fields = [_converted(value, schema, column.type).try_cast(spark_type(column.type))]
-            return F.struct(fields[0].alias(column.name), value.isNotNull().alias(DECODED))
+            only = _converted(value, schema, column.type).try_cast(spark_type(column.type))
+            return F.struct(only.alias(column.name), value.isNotNull().alias(DECODED), self._in_years([only]))
         types = fields_by_name(without_null(schema))
         fields = [
-            _converted(value[column.name], types[column.name.upper()], column.type)
-            .try_cast(spark_type(column.type))
-            .alias(column.name)
+            _converted(value[column.name], types[column.name.upper()], column.type).try_cast(
+                spark_type(column.type)
+            )
             for column in self._columns
         ]
-        return F.struct(*fields, F.coalesce(value[DECODED], F.lit(False)).alias(DECODED))
+        named = [each.alias(column.name) for each, column in zip(fields, self._columns, strict=True)]
+        is_decoded = F.coalesce(value[DECODED], F.lit(False))
+        return F.struct(*named, is_decoded.alias(DECODED), self._in_years(fields))
+
+    def _in_years(self, fields: Sequence[SparkColumn]) -> SparkColumn:
+        """Spark's reader takes any number of days; what comes after it need not."""
+        is_beyond = F.lit(False)
+        for each, column in zip(fields, self._columns, strict=True):
+            found = is_beyond_years(each, column.type)
+            is_beyond = is_beyond if found is None else is_beyond | found
+        return (~is_beyond).alias(_IN_YEARS)
 
     def _nothing(self) -> SparkColumn:
         fields = [F.lit(None).cast(spark_type(column.type)).alias(column.name) for column in self._columns]
-        return F.struct(*fields, F.lit(False).alias(DECODED))
+        return F.struct(*fields, F.lit(False).alias(DECODED), F.lit(True).alias(_IN_YEARS))
 
 
 def _map_of_entries(entries: SparkColumn, inner: Callable[[SparkColumn], SparkColumn]) -> SparkColumn:

@@ -25,7 +25,9 @@ from headrace.pipeline.statements.types import (
     StructType,
 )
 
-_MOST_MILLISECONDS: Final = (2**63 - 1) // 1000
+# The years 1 to 9999, which is what Spark promises to handle, and all that Python and Parquet's readers know.
+_DAYS: Final = (-719_162, 2_932_896)
+_MILLISECONDS: Final = (-62_135_596_800_000, 253_402_300_799_999)
 
 
 def value_of(text: Column, kind: DataType) -> Column:
@@ -123,6 +125,36 @@ def as_json_value(value: Column, kind: DataType) -> Column:  # noqa: PLR0911 - o
             return value
 
 
+def is_beyond_years(value: Column, kind: DataType) -> Column | None:
+    """Whether a date or timestamp in the value lies outside the years 1 to 9999.
+
+    None if the type has neither.
+    """
+    if not _has_times(kind):
+        return None
+    match kind:
+        case ScalarType.DATE:
+            found = ~F.unix_date(value).between(*_DAYS)
+        case ScalarType.TIMESTAMP:
+            found = ~F.unix_millis(value).between(*_MILLISECONDS)
+        case ArrayType():
+            found = F.exists(value, lambda element: _beyond(element, kind.element))
+        case MapType():
+            found = F.exists(F.map_values(value), lambda each: _beyond(each, kind.value))
+        case StructType():
+            found = F.lit(False)
+            for field in kind.fields:
+                found = found | _beyond(value[field.name], field.type)
+        case _:
+            return None
+    return F.coalesce(found, F.lit(False))
+
+
+def _beyond(value: Column, kind: DataType) -> Column:
+    found = is_beyond_years(value, kind)
+    return F.lit(False) if found is None else found
+
+
 def _has_times(kind: DataType) -> bool:
     match kind:
         case ArrayType():
@@ -149,7 +181,8 @@ def _scalar(text: Column, kind: ScalarType) -> Column:  # noqa: PLR0911 - one fo
         case ScalarType.BIGINT:
             return _whole(text, "bigint")
         case ScalarType.DATE:
-            return F.date_from_unix_date(_whole(text, "int"))
+            days = _whole(text, "int")
+            return F.when(days.between(*_DAYS), F.date_from_unix_date(days))
         case ScalarType.TIMESTAMP:
             return _moment(_whole(text, "bigint"))
         case ScalarType.BYTES:
@@ -157,10 +190,7 @@ def _scalar(text: Column, kind: ScalarType) -> Column:  # noqa: PLR0911 - one fo
 
 
 def _moment(milliseconds: Column) -> Column:
-    """Spark fails on times whose microseconds do not fit a BIGINT."""
-    return F.when(
-        milliseconds.between(-_MOST_MILLISECONDS, _MOST_MILLISECONDS), F.timestamp_millis(milliseconds)
-    )
+    return F.when(milliseconds.between(*_MILLISECONDS), F.timestamp_millis(milliseconds))
 
 
 def _whole(text: Column, kind: str) -> Column:

@@ -31,8 +31,6 @@ from headrace.pipeline.spark.stateful.present_rows import (
 )
 from headrace.pipeline.spark.stateful.row_identity import NO_ORIGIN, RowIdentity
 
-# A write that takes longer is interrupted, for example if the sink was deleted; its batch is repeated.
-_PATIENCE_SECONDS: Final = 5.0
 _COMMIT_PAUSE_SECONDS: Final = 2.0
 _WRITTEN: Final = ("topic", "key", "value", "headers", "partition")
 
@@ -50,7 +48,7 @@ class Repetition:
 
 
 class BatchWriter:
-    """The batches of one run. A stop closes its `gate` first."""
+    """The batches of one run. A stop closes the gate first."""
 
     def __init__(
         self,
@@ -63,6 +61,7 @@ class BatchWriter:
         repetition: Repetition | None,
         standing: Callable[[int], Commit],
         commits: CommitLog,
+        gate: BatchGate,
     ) -> None:
         """`sink` is the topic of the rows; dead letters go to another one. `standing` tells where sources and
         sinks stand after the rows of a batch are written.
@@ -79,7 +78,7 @@ class BatchWriter:
         self._newest: Commit | None = None
         self._committed: Commit | None = None
         self._commit_due = 0.0
-        self.gate = BatchGate(query, patience=_PATIENCE_SECONDS)
+        self._gate = gate
 
     def note(self, now: float) -> bool:
         """Commit the newest batch, every now and then; for those who ask how far the query is, and for its
@@ -99,7 +98,7 @@ class BatchWriter:
 
     def write_then(self, batch: DataFrame, number: int, then: Callable[[], None]) -> None:
         """Write the rows, then do what belongs to the batch, then note it."""
-        with self.gate.batch(number):
+        with self._gate.batch(number):
             rows = self._new(_with_origin(batch), number)
             batch_origin = BatchOrigin(query=self._query, checkpoint=self._generation.id, batch=number)
             source = F.concat(F.lit(batch_origin.as_prefix()), F.col(ORIGIN))

@@ -20,6 +20,7 @@ from headrace.lake.coordinates import ROWTIME_HEADER
 from headrace.pipeline.plan import Aggregate, QueryPlan, StreamJoin, TableJoin, steps_of
 from headrace.pipeline.rules.modes import output_mode
 from headrace.pipeline.runs.commits import Commit, History, Offsets, offset_in
+from headrace.pipeline.spark.batch_gate import BatchGate
 from headrace.pipeline.spark.fair_turns import pace_of
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.stateful.batch_writer import BatchWriter, Repetition
@@ -106,7 +107,7 @@ class StatefulRun:
         rows = self._resumed.sink_rows
         return rows is not None and rows.derives_again and batch <= rows.last_batch
 
-    def writer(self, session: SparkSession, options: Mapping[str, Any]) -> BatchWriter:
+    def writer(self, session: SparkSession, options: Mapping[str, Any], gate: BatchGate) -> BatchWriter:
         """`options` are those of Spark's Kafka sink."""
         return BatchWriter(
             self.generation,
@@ -117,6 +118,7 @@ class StatefulRun:
             repetition=self._repetition(session),
             standing=self._standing,
             commits=self._context.commits,
+            gate=gate,
         )
 
     def start(self, records: DataFrame, writer: BatchWriter) -> StreamingQuery:
@@ -136,7 +138,7 @@ class StatefulRun:
             .foreachBatch(write)
             .outputMode(output_mode)
             .option("checkpointLocation", str(self.generation.folder))
-            .trigger(processingTime=pace_of(frame.sparkSession))
+            .trigger(processingTime=pace_of(frame.sparkSession, self._query.name))
             .start()
         )
 
