@@ -88,6 +88,11 @@ DIFFERENCES: Final = (
         "Of tables made by a query.",
         "Of all tables. Moments outside of the years 1 to 9999 are null.",
     ),
+    (
+        "A record with a date outside the years 1 to 9999, or a time outside the day",
+        "Read.",
+        "A dead letter, with the reason: Spark, Python and most readers of Parquet know no others.",
+    ),
     ("Delivery of aggregates and joins after a crash", "At least once by default.", "Exactly once."),
     (
         "PROTOBUF, JSON_SR, variables of ALTER SYSTEM, connectors in statements, /ws/query, /ksql/terminate",

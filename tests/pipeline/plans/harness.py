@@ -24,6 +24,7 @@ from headrace.pipeline.plan import Named, Project, QueryPlan, Read, Step, reads_
 from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.spark.plan_query import PlanQuery
 from headrace.pipeline.spark.running_query import RunningQuery
+from headrace.pipeline.spark.turns import Turns
 from headrace.pipeline.statements.position import Position
 from headrace.pipeline.statements.queries import Emit
 from headrace.pipeline.statements.tree import SourceKind
@@ -133,6 +134,8 @@ class Plans:
     bootstrap: str
     folder: Path
     registry: MemoryRegistry = field(default_factory=MemoryRegistry)
+    # Those of queries that share the machine with many others.
+    turns: Turns | None = None
 
     def __post_init__(self) -> None:
         self.cluster = Cluster(self.bootstrap)
@@ -197,6 +200,8 @@ class Plans:
             query_id=name or f"CSAS_{uuid.uuid4().hex[:8]}",
             starting_offsets=starting_offsets,
             synced_topics=synced_topics,
+            pace=lambda: 0 if self.turns is None else 10,
+            turns=self.turns,
         )
         query.make_topics(self.cluster)
         return query

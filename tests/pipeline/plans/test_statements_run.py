@@ -10,6 +10,7 @@ import pytest
 from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.plan import QueryPlan
 from headrace.pipeline.rules.planning import plan_query, plan_source
+from headrace.pipeline.spark.turns import Turns
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateAs, CreateSource, InsertSelect
 from tests.pipeline.plans.harness import Plans, latest
@@ -121,7 +122,9 @@ def test_explode_and_partition_by(plans: Plans) -> None:
     ]
 
 
-def test_count_by_tumbling_window(plans: Plans) -> None:
+@pytest.mark.parametrize("turns", [None, Turns(1)], ids=["alone", "in turns"])
+def test_count_by_tumbling_window(plans: Plans, turns: Turns | None) -> None:
+    plans.turns = turns
     script = Script(
         plans,
         VIEWS
@@ -280,8 +283,10 @@ def test_the_table_of_a_stream_by_session(plans: Plans) -> None:
     ]
 
 
-@pytest.mark.parametrize("mode", ["micro-batch", "real-time"])
+@pytest.mark.parametrize("mode", ["micro-batch", "in turns", "real-time"])
 def test_the_two_statements_of_the_events_pipeline(plans: Plans, mode: str) -> None:
+    if mode == "in turns":
+        plans.turns = Turns(1)
     script = Script(
         plans,
         """
@@ -297,7 +302,7 @@ def test_the_two_statements_of_the_events_pipeline(plans: Plans, mode: str) -> N
         "events", ("u", {"Event_Type": "View", "Server_Time": "2026-03-14T09:26:53Z", "User_ID": 5})
     )
     script.produce("events", ("u", b"{"))
-    results, dead = plans.results(script.plan, 1, mode=mode, dead=1)
+    results, dead = plans.results(script.plan, 1, mode="micro-batch" if plans.turns else mode, dead=1)
     schema_id, content = decoded(plans.registry.by_id[1], results[0].value or b"")
     assert schema_id == 1
     assert content == {

@@ -27,11 +27,11 @@ from headrace.pipeline.spark.formats.avro_schemas import (
     type_name,
     without_null,
 )
-from headrace.pipeline.spark.formats.text_values import is_beyond_years
+from headrace.pipeline.spark.formats.text_values import is_out_of_range
 from headrace.pipeline.statements.types import ArrayType, DataType, MapType, StructType
 
-# Whether all dates and times of the record lie in the years that are supported.
-_IN_YEARS: Final = "__HEADRACE_IN_YEARS"
+# Whether all dates and times of the record are in the range that is supported.
+_IN_RANGE: Final = "__HEADRACE_IN_RANGE"
 _NEW_SCHEMA: Final = "HEADRACE_NEW_SCHEMA"
 _NEW_SCHEMA_PATTERN: Final = re.compile(rf"{_NEW_SCHEMA} (\d+)")
 
@@ -119,8 +119,8 @@ class AvroReader:
                 ),
             )
             .when(
-                ~parsed[_IN_YEARS],
-                F.lit(f"A date or time of the {side} lies outside the years 1 to 9999."),
+                ~parsed[_IN_RANGE],
+                F.lit(f"A date of the {side} lies outside the years 1 to 9999, or a time outside the day."),
             )
         )
 
@@ -151,7 +151,7 @@ class AvroReader:
         if not self._wrapped:
             (column,) = self._columns
             only = _converted(value, schema, column.type).try_cast(spark_type(column.type))
-            return F.struct(only.alias(column.name), value.isNotNull().alias(DECODED), self._in_years([only]))
+            return F.struct(only.alias(column.name), value.isNotNull().alias(DECODED), self._in_range([only]))
         types = fields_by_name(without_null(schema))
         fields = [
             _converted(value[column.name], types[column.name.upper()], column.type).try_cast(
@@ -161,19 +161,19 @@ class AvroReader:
         ]
         named = [each.alias(column.name) for each, column in zip(fields, self._columns, strict=True)]
         is_decoded = F.coalesce(value[DECODED], F.lit(False))
-        return F.struct(*named, is_decoded.alias(DECODED), self._in_years(fields))
+        return F.struct(*named, is_decoded.alias(DECODED), self._in_range(fields))
 
-    def _in_years(self, fields: Sequence[SparkColumn]) -> SparkColumn:
+    def _in_range(self, fields: Sequence[SparkColumn]) -> SparkColumn:
         """Spark's reader takes any number of days; what comes after it need not."""
-        is_beyond = F.lit(False)
+        is_out = F.lit(False)
         for each, column in zip(fields, self._columns, strict=True):
-            found = is_beyond_years(each, column.type)
-            is_beyond = is_beyond if found is None else is_beyond | found
-        return (~is_beyond).alias(_IN_YEARS)
+            found = is_out_of_range(each, column.type)
+            is_out = is_out if found is None else is_out | found
+        return (~is_out).alias(_IN_RANGE)
 
     def _nothing(self) -> SparkColumn:
         fields = [F.lit(None).cast(spark_type(column.type)).alias(column.name) for column in self._columns]
-        return F.struct(*fields, F.lit(False).alias(DECODED), F.lit(True).alias(_IN_YEARS))
+        return F.struct(*fields, F.lit(False).alias(DECODED), F.lit(True).alias(_IN_RANGE))
 
 
 def _map_of_entries(entries: SparkColumn, inner: Callable[[SparkColumn], SparkColumn]) -> SparkColumn:

@@ -8,7 +8,7 @@ quoted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Final
 
 from pyspark.sql import Column
@@ -28,6 +28,7 @@ from headrace.pipeline.statements.types import (
 # The years 1 to 9999, which is what Spark promises to handle, and all that Python and Parquet's readers know.
 _DAYS: Final = (-719_162, 2_932_896)
 _MILLISECONDS: Final = (-62_135_596_800_000, 253_402_300_799_999)
+_MILLISECONDS_OF_A_DAY: Final = (0, 86_399_999)
 
 
 def value_of(text: Column, kind: DataType) -> Column:
@@ -107,7 +108,7 @@ def elements_of(text: Column) -> Column:
 
 def as_json_value(value: Column, kind: DataType) -> Column:  # noqa: PLR0911 - one for each type
     """A value as `to_json` should see it: dates and times as ksqlDB's numbers."""
-    if not _has_times(kind):
+    if not _has(kind, {ScalarType.DATE, ScalarType.TIMESTAMP}):
         return value
     match kind:
         case ScalarType.DATE:
@@ -125,46 +126,49 @@ def as_json_value(value: Column, kind: DataType) -> Column:  # noqa: PLR0911 - o
             return value
 
 
-def is_beyond_years(value: Column, kind: DataType) -> Column | None:
-    """Whether a date or timestamp in the value lies outside the years 1 to 9999.
+def is_out_of_range(value: Column, kind: DataType) -> Column | None:
+    """Whether a date or timestamp in the value lies outside the years 1 to 9999, or a time outside the day.
 
-    None if the type has neither.
+    None if the type has none of them.
     """
-    if not _has_times(kind):
+    if not _has(kind, {ScalarType.DATE, ScalarType.TIME, ScalarType.TIMESTAMP}):
         return None
     match kind:
+        case ScalarType.TIME:
+            found = ~value.between(*_MILLISECONDS_OF_A_DAY)
         case ScalarType.DATE:
             found = ~F.unix_date(value).between(*_DAYS)
         case ScalarType.TIMESTAMP:
             found = ~F.unix_millis(value).between(*_MILLISECONDS)
         case ArrayType():
-            found = F.exists(value, lambda element: _beyond(element, kind.element))
+            found = F.exists(value, lambda element: _out_of_range(element, kind.element))
         case MapType():
-            found = F.exists(F.map_values(value), lambda each: _beyond(each, kind.value))
+            found = F.exists(F.map_values(value), lambda each: _out_of_range(each, kind.value))
         case StructType():
             found = F.lit(False)
             for field in kind.fields:
-                found = found | _beyond(value[field.name], field.type)
+                found = found | _out_of_range(value[field.name], field.type)
         case _:
             return None
     return F.coalesce(found, F.lit(False))
 
 
-def _beyond(value: Column, kind: DataType) -> Column:
-    found = is_beyond_years(value, kind)
+def _out_of_range(value: Column, kind: DataType) -> Column:
+    found = is_out_of_range(value, kind)
     return F.lit(False) if found is None else found
 
 
-def _has_times(kind: DataType) -> bool:
+def _has(kind: DataType, wanted: Set[DataType]) -> bool:
+    """Whether it is one of these types, or contains one. Keys of maps do not count."""
     match kind:
         case ArrayType():
-            return _has_times(kind.element)
+            return _has(kind.element, wanted)
         case MapType():
-            return _has_times(kind.value)
+            return _has(kind.value, wanted)
         case StructType():
-            return any(_has_times(field.type) for field in kind.fields)
+            return any(_has(field.type, wanted) for field in kind.fields)
         case _:
-            return kind in (ScalarType.DATE, ScalarType.TIMESTAMP)
+            return kind in wanted
 
 
 def _scalar(text: Column, kind: ScalarType) -> Column:  # noqa: PLR0911 - one for each type
@@ -176,10 +180,13 @@ def _scalar(text: Column, kind: ScalarType) -> Column:  # noqa: PLR0911 - one fo
             return F.when(lower == "true", F.lit(True)).when(lower == "false", F.lit(False))
         case ScalarType.DOUBLE:
             return text.try_cast("double")
-        case ScalarType.INTEGER | ScalarType.TIME:
+        case ScalarType.INTEGER:
             return _whole(text, "int")
         case ScalarType.BIGINT:
             return _whole(text, "bigint")
+        case ScalarType.TIME:
+            time = _whole(text, "int")
+            return F.when(time.between(*_MILLISECONDS_OF_A_DAY), time)
         case ScalarType.DATE:
             days = _whole(text, "int")
             return F.when(days.between(*_DAYS), F.date_from_unix_date(days))
