@@ -7,10 +7,11 @@ thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, Message, TopicPartition
 
 from headrace.client.connections import ErrorListener, open_consumer
 from headrace.client.errors import is_end, log_late, log_unavailable
@@ -26,6 +27,7 @@ END: Final = OFFSET_END
 FETCH_WAIT_MS: Final = 50
 PATIENCE_SECONDS: Final = 15.0
 _BATCH: Final = 1000
+_LEADERS_SECONDS: Final = 1.0
 
 
 class PartitionReader:
@@ -46,7 +48,18 @@ class PartitionReader:
 
     def assign(self, starts: Mapping[Partition, int]) -> None:
         """Read these partitions, and no others, each from its offset on."""
+        if any(start < 0 for start in starts.values()):
+            self._learn_leaders({topic for topic, _ in starts})
         self._consumer.assign([TopicPartition(*place, start) for place, start in starts.items()])
+
+    def _learn_leaders(self, topics: Collection[str]) -> None:
+        """librdkafka asks leaders for beginnings and ends. If it does not know them yet, it waits for half a
+        second before it asks again.
+        """
+        only = next(iter(topics)) if len(topics) == 1 else None
+        # If the log does not answer, the reader goes on trying by itself.
+        with suppress(KafkaException):
+            self._consumer.list_topics(only, timeout=_LEADERS_SECONDS)
 
     def poll(self, timeout: float) -> list[Record]:
         """Messages that have arrived. Waits for the first one only."""
