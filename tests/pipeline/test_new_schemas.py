@@ -18,6 +18,7 @@ from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
+from headrace.pipeline.spark import statement_runner
 from headrace.pipeline.spark.formats.avro_format import writer_schemas
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.running_query import RunningQuery
@@ -124,10 +125,14 @@ def runs(running: RunningStatements) -> dict[str, str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mode", ["real-time", "micro-batch"])
+@pytest.mark.parametrize("mode", ["real-time", "micro-batch", "in turns"])
 def test_a_new_writer_schema_restarts_the_query_that_needs_it_alone(
-    plans: Plans, registry: Registry, prefix: str, mode: str
+    plans: Plans, registry: Registry, prefix: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if mode == "in turns":
+        mode = "micro-batch"
+        # As if there were many others.
+        monkeypatch.setattr(statement_runner, "pace_ms", lambda _: 10)
     with running_statements(plans, f"_{prefix}statements", mode=mode, prefix=prefix) as running:
         for name in ("a", "b"):
             running.execute(
