@@ -86,8 +86,11 @@ def read_setting(definition: Definition, config: Mapping[str, str | None]) -> Re
     except ValueError as error:
         return Reading(errors=(f"Invalid value {given} for configuration {name}: {error}",))
     wrong = definition.validator(value) if definition.validator is not None else ""
-    errors = (f"Invalid value {shown(value)} for configuration {name}: {wrong}",) if wrong else ()
-    return Reading(value=value, errors=errors)
+    if not wrong:
+        return Reading(value=value)
+    error = f"Invalid value {'null' if value is None else shown(value)} for configuration {name}: {wrong}"
+    # A class that does not exist is no value.
+    return Reading(value=None if definition.kind == "CLASS" else value, errors=(error,))
 
 
 def shown(value: Any) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from headrace.connect.common_settings import settings_of
@@ -23,6 +24,7 @@ from headrace.core.errors import HeadraceError
 
 # Beyond the time that tasks have for stopping.
 _EXTRA_SECONDS: Final = 5.0
+_OF_CONVERTERS: Final = (".converter", ".converter.plugin.version")
 
 
 class ConnectService:
@@ -91,7 +93,13 @@ class ConnectService:
         if plugin is None:
             raise HeadraceError("plugin_not_found", f"Unknown plugin {name}.")
         common = settings_of(plugin, dict(self.parts.converters))
-        return (*plugin.settings, *(each for each in common if each not in plugin.settings))
+        # A plugin does not know the worker's converters.
+        own = tuple(
+            replace(each, default=None) if each.name.endswith(_OF_CONVERTERS) else each
+            for each in common
+            if each not in plugin.settings
+        )
+        return (*plugin.settings, *own)
 
     def validate(self, name: str, config: GivenConfig) -> Validation:
         """Raises connector_invalid if the configuration is not one of this plugin."""

@@ -41,16 +41,12 @@ Asked = Request[Any, Any, Any]
 
 
 def create_connect_app(
-    service: ConnectService,
-    offsets: OffsetChanges,
-    *,
-    cluster_id: Callable[[], str],
-    is_ready: Callable[[], bool],
+    service: ConnectService, offsets: OffsetChanges, *, cluster_id: Callable[[], str]
 ) -> Litestar:
     """The application; the caller starts the service before and stops it after."""
     return create_application(
         [
-            *_about(cluster_id, is_ready),
+            *_about(cluster_id),
             *_connectors(service),
             *_configs(service),
             *_states(service),
@@ -65,7 +61,7 @@ def create_connect_app(
     )
 
 
-def _about(cluster_id: Callable[[], str], is_ready: Callable[[], bool]) -> Sequence[HTTPRouteHandler]:
+def _about(cluster_id: Callable[[], str]) -> Sequence[HTTPRouteHandler]:
     @get("/")
     async def root() -> Response[bytes]:
         found = await asyncio.to_thread(cluster_id)
@@ -78,9 +74,6 @@ def _about(cluster_id: Callable[[], str], is_ready: Callable[[], bool]) -> Seque
             await asyncio.to_thread(cluster_id)
         except HeadraceError as error:
             return answer({"status": "unhealthy", "message": str(error)}, 500)
-        if not is_ready():
-            message = "Worker is still starting up."
-            return answer({"status": "starting", "message": message}, 503)
         message = "Worker has completed startup and is ready to handle requests."
         return answer({"status": "healthy", "message": message})
 
@@ -115,7 +108,7 @@ def _connectors(service: ConnectService) -> Sequence[HTTPRouteHandler]:
     async def connector(name: FromPath[str]) -> Response[bytes]:
         return answer(await asyncio.to_thread(service.info, name))
 
-    @delete("/connectors/{name:str}", status_code=204)
+    @delete("/connectors/{name:str}", status_code=200)
     async def remove(name: FromPath[str]) -> Response[bytes]:
         await asyncio.to_thread(service.delete, name)
         return empty(204)
@@ -152,19 +145,19 @@ def _states(service: ConnectService) -> Sequence[HTTPRouteHandler]:
     async def status(name: FromPath[str]) -> Response[bytes]:
         return answer(await asyncio.to_thread(service.status, name))
 
-    @put("/connectors/{name:str}/pause", status_code=202)
+    @put("/connectors/{name:str}/pause", status_code=200)
     async def pause(name: FromPath[str]) -> Response[bytes]:
         return await turn(name, "PAUSED", 202)
 
-    @put("/connectors/{name:str}/resume", status_code=202)
+    @put("/connectors/{name:str}/resume", status_code=200)
     async def resume(name: FromPath[str]) -> Response[bytes]:
         return await turn(name, "STARTED", 202)
 
-    @put("/connectors/{name:str}/stop", status_code=204)
+    @put("/connectors/{name:str}/stop", status_code=200)
     async def stop(name: FromPath[str]) -> Response[bytes]:
         return await turn(name, "STOPPED", 204)
 
-    @post("/connectors/{name:str}/restart", status_code=204)
+    @post("/connectors/{name:str}/restart", status_code=200)
     async def restart(request: Asked, name: FromPath[str]) -> Response[bytes]:
         asked = request.query_params
         tasks, failed = is_true(asked.get("includeTasks")), is_true(asked.get("onlyFailed"))
@@ -183,7 +176,7 @@ def _tasks(service: ConnectService) -> Sequence[HTTPRouteHandler]:
     async def task_status(name: FromPath[str], task: FromPath[str]) -> Response[bytes]:
         return answer(await asyncio.to_thread(service.task_status, name, _number(task)))
 
-    @post("/connectors/{name:str}/tasks/{task:str}/restart", status_code=204)
+    @post("/connectors/{name:str}/tasks/{task:str}/restart", status_code=200)
     async def restart_task(name: FromPath[str], task: FromPath[str]) -> Response[bytes]:
         await asyncio.to_thread(service.restart_task, name, _number(task))
         return empty(204)
@@ -196,7 +189,7 @@ def _topics(service: ConnectService) -> Sequence[HTTPRouteHandler]:
     async def topics(name: FromPath[str]) -> Response[bytes]:
         return answer({name: {"topics": await asyncio.to_thread(service.topics, name)}})
 
-    @put("/connectors/{name:str}/topics/reset", status_code=202)
+    @put("/connectors/{name:str}/topics/reset", status_code=200)
     async def reset(name: FromPath[str]) -> Response[bytes]:
         await asyncio.to_thread(service.forget_topics, name)
         return empty(202)
