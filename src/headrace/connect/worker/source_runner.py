@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from headrace.client.errors import KafkaError, is_refused_record
-from headrace.client.writing import ANY_PARTITION, Outgoing, RecordWriter
+from headrace.client.writing import ANY_PARTITION, Outcome, Outgoing, RecordWriter
 from headrace.connect.data import RetriableError, SinkRecord, SourceRecord
 from headrace.connect.overrides import overrides
 from headrace.connect.plugins import SourceTask
@@ -140,13 +140,9 @@ class SourceRunner(TaskRunner):
                 trouble = str(error)
             else:
                 outcomes = self._writer.write_all([outgoing for _, outgoing in pending])
-                failed = next((n for n, each in enumerate(outcomes) if isinstance(each, KafkaError)), None)
-                if failed is None:
+                trouble = self._keep_unwritten(pending, outcomes)
+                if not pending:
                     return True
-                trouble = self._skip_refused(pending, failed, cast(KafkaError, outcomes[failed]))
-                if not trouble:
-                    continue
-                del pending[:failed]
             if self.must_stop:
                 return False
             _log.warning("task %s-%d waits for the log: %s", self.connector, self.number, trouble)
@@ -154,18 +150,29 @@ class SourceRunner(TaskRunner):
             self.wait(RETRY_SECONDS)
         return True
 
-    def _skip_refused(
-        self, pending: list[tuple[SourceRecord, Outgoing]], failed: int, error: KafkaError
-    ) -> str:
-        """Drop a record that the log never takes, and those before it, which it has; or say what it was."""
-        if not is_refused_record(error):
-            return error.str()
-        self.errors.tolerate(
-            ValueError(f"the log refuses a record: {error.str()}"),
-            stage="KAFKA_PRODUCE",
-            class_name=self.plugin.class_name,
-        )
-        del pending[: failed + 1]
+    def _keep_unwritten(self, pending: list[tuple[SourceRecord, Outgoing]], outcomes: list[Outcome]) -> str:
+        """Drop what the log has, and what it will never take; why the rest has to be written again.
+
+        The rest begins with the first record that may still be written, so records keep their order.
+        """
+        refused = {
+            number: each
+            for number, each in enumerate(outcomes)
+            if isinstance(each, KafkaError) and is_refused_record(each)
+        }
+        for error in refused.values():
+            self.errors.tolerate(
+                ValueError(f"the log refuses a record: {error.str()}"),
+                stage="KAFKA_PRODUCE",
+                class_name=self.plugin.class_name,
+            )
+        for number, each in enumerate(outcomes):
+            if isinstance(each, KafkaError) and number not in refused:
+                pending[:] = [
+                    it for place, it in enumerate(pending) if place >= number and place not in refused
+                ]
+                return each.str()
+        pending.clear()
         return ""
 
     def _commit(self, task: SourceTask) -> None:
