@@ -25,6 +25,7 @@ from headrace.assembly.process_logging import configure_logging
 from headrace.assembly.processes.serving import Door, serve_all, wait_for_log
 from headrace.connect.connectors.builtin import builtin_plugins
 from headrace.connect.connectors.files import AnyFile
+from headrace.connect.converters import full_name
 from headrace.connect.overrides import overrides
 from headrace.connect.properties import read_properties
 from headrace.connect.service import ConnectService
@@ -42,6 +43,7 @@ _DEFAULT_LISTENERS: Final = "http://127.0.0.1:8083"
 _LOOPBACK: Final = "127.0.0.1"
 _OFFSETS: Final = "offset.storage.file.filename"
 _REQUIRED: Final = ("bootstrap.servers", "key.converter", "value.converter", _OFFSETS)
+_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _FLUSH_MS: Final = 60_000
 _GRACEFUL_MS: Final = 5_000
 
@@ -96,8 +98,11 @@ def _parts(worker: Mapping[str, str], door: tuple[str, int], folder: Path) -> Wo
     converters = {
         name: value
         for name, value in worker.items()
-        if name.startswith(("key.converter", "value.converter", "header.converter"))
+        if name.startswith(_CONVERTERS)
     }
+    for name in _CONVERTERS:
+        if name in worker and full_name(worker[name]) is None:
+            raise HeadraceError("invalid_setting", f"{name}: the class {worker[name]} could not be found.")
     return WorkerParts(
         bootstrap=worker["bootstrap.servers"],
         worker_id=f"{door[0]}:{door[1]}",

@@ -21,6 +21,7 @@ ErrorListener = Callable[[KafkaError], None]
 _CRITICAL: Final = 2
 _RECONNECT_MS: Final = 1_000
 _NEW_TOPICS_MS: Final = 2_000
+_SESSION_MS: Final = 10_000
 
 
 def open_admin(bootstrap: str, *, most_reconnect_ms: int = _RECONNECT_MS) -> AdminClient:
@@ -71,6 +72,8 @@ def open_member(bootstrap: str, group: str, *, more: Mapping[str, Any] | None = 
         "fetch.wait.max.ms": 100,
         "fetch.error.backoff.ms": 100,
         "queued.max.messages.kbytes": 16_384,
+        # A member that was killed keeps its partitions for so long.
+        "session.timeout.ms": _SESSION_MS,
         # How soon a topic that is created later is found.
         "topic.metadata.refresh.interval.ms": _NEW_TOPICS_MS,
     }
