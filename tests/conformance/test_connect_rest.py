@@ -69,8 +69,10 @@ def kafkas(
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) -> Iterator[dict[str, Answer]]:
-    with running_connect(tmp_path_factory.mktemp("connect"), broker.bootstrap) as connect:
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Answer]]:
+    """On a broker of its own: the groups of the sinks have the same names."""
+    folder = tmp_path_factory.mktemp("connect")
+    with EmbeddedBroker(folder / "broker") as own, running_connect(folder / "data", own.bootstrap) as connect:
         url = f"http://127.0.0.1:{connect.settings.connect_port}"
         yield _conversation(url, connect.files, "ours", connect.output.read_text)
 

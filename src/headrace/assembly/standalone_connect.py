@@ -95,11 +95,7 @@ async def _run(worker: Mapping[str, str], connectors: Sequence[dict[str, str]], 
 
 
 def _parts(worker: Mapping[str, str], door: tuple[str, int], folder: Path) -> WorkerParts:
-    converters = {
-        name: value
-        for name, value in worker.items()
-        if name.startswith(_CONVERTERS)
-    }
+    converters = {name: value for name, value in worker.items() if name.startswith(_CONVERTERS)}
     for name in _CONVERTERS:
         if name in worker and full_name(worker[name]) is None:
             raise HeadraceError("invalid_setting", f"{name}: the class {worker[name]} could not be found.")
