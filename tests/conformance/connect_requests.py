@@ -2,7 +2,7 @@
 
 It is had with Apache Kafka's own worker and with ours; `test_connect_rest.py` compares the answers. Texts
 have `{folder}` for the folder of the worker's files. A new request is a row here; a difference that has a
-reason is a row in `DIFFERENCES`.
+reason is a row in `connect_differences.py`.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ _PLUGINS: Final = (
     _request("all plugins", "GET", "/connector-plugins?connectorsOnly=false"),
     _request("settings of the source", "GET", "/connector-plugins/FileStreamSource/config"),
     _request("settings of the sink", "GET", "/connector-plugins/FileStreamSinkConnector/config"),
+    _request("settings of a converter", "GET", "/connector-plugins/JsonConverter/config"),
     _request("settings of nothing", "GET", "/connector-plugins/Nope/config"),
     _request("validate nothing", "PUT", _VALIDATE_SOURCE, {}),
     _request("validate a class alone", "PUT", _VALIDATE_SOURCE, {"connector.class": "FileStreamSource"}),
@@ -381,38 +382,3 @@ CONVERSATION: Final = (
     *_SINK_OFFSETS,
     *_REST,
 )
-
-_AT_FAULT: Final = (
-    "Kafka answers 500 with the text of a Java exception; we answer 400: the client is at fault"
-)
-_NO_TRANSFORMS: Final = "there are no transformations here"
-# Requests whose answers differ, and why.
-DIFFERENCES: Final[dict[str, str]] = {
-    "all plugins": _NO_TRANSFORMS,
-    "validate nothing": _AT_FAULT,
-    "validate errors and converters": "Kafka has no version for a converter that does not exist",
-    "validate no class that exists": _AT_FAULT,
-    "validate a list": _AT_FAULT,
-    "create with half of JSON": _AT_FAULT,
-    "create with a list": _AT_FAULT,
-    "create with nothing in it": _AT_FAULT,
-    "create without a body": _AT_FAULT,
-    "create without a config": _AT_FAULT,
-    "create with an unknown field": _AT_FAULT,
-    "create with a nested value": _AT_FAULT,
-    "create in no state": _AT_FAULT,
-    "create with no class that exists": "the list of connectors that there are has only their names",
-    "create from a form": "our text names the type that is accepted",
-    "create with a slash": "Kafka creates it, and no request can reach it: its server refuses %2F",
-    "alter with a list": _AT_FAULT,
-    "alter an unknown field": _AT_FAULT,
-    "alter to less than nothing": _AT_FAULT,
-    "alter to a text": _AT_FAULT,
-    "alter no file": _AT_FAULT,
-    "put a list": _AT_FAULT,
-    "patch with a list": _AT_FAULT,
-    "patch its name": "Kafka writes a name that is not the connector's into its configuration",
-    "alter the sink to less than nothing": _AT_FAULT,
-    "alter the sink to no topic that exists": _AT_FAULT,
-    "loggers": "the root logger is always listed",
-}

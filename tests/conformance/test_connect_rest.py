@@ -17,7 +17,8 @@ from headrace.java.artifacts import Artifacts
 from headrace.java.process import JavaProcess
 from headrace.java.runtime import JavaRuntime
 from headrace.testing import EmbeddedBroker
-from tests.conformance.connect_requests import CONVERSATION, DIFFERENCES, Request
+from tests.conformance.connect_differences import DIFFERENCES
+from tests.conformance.connect_requests import CONVERSATION, Request
 from tests.connect_process import running_connect
 from tests.ports import free_port
 from tests.running_platform import wait_for

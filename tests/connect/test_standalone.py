@@ -10,10 +10,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from headrace.connect.properties import read_properties
 from headrace.testing import EmbeddedBroker
 from tests.connect_process import lines_of
 from tests.gateway_process import eventually
@@ -40,16 +42,21 @@ def folder(tmp_path: Path, broker: EmbeddedBroker, topic_name: str) -> Path:
             assert old in text
             text = text.replace(old, new)
         (tmp_path / name).write_text(text, encoding="utf-8")
+    with (tmp_path / FILES[0]).open("a", encoding="utf-8") as file:
+        # The partitions of a killed sink are its own for so long.
+        file.write("\nconsumer.session.timeout.ms=6000\n")
     return tmp_path
 
 
 @contextmanager
-def standalone(folder: Path, *files: str) -> Iterator[subprocess.Popen[bytes]]:
+def standalone(
+    folder: Path, *files: str, stdin: int = subprocess.DEVNULL
+) -> Iterator[subprocess.Popen[bytes]]:
     with (folder / "output").open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "headrace.cli.connect_standalone", *files],
             cwd=folder,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=output,
             stderr=output,
             env=os.environ,
@@ -66,7 +73,7 @@ def test_lines_go_from_file_to_file_and_on_after_restarts(folder: Path) -> None:
     sink = folder / "test.sink.txt"
     with standalone(folder, *FILES) as process:
         eventually(lambda: lines_of(sink) == ["foo", "bar"], "both lines", SECONDS)
-        port = (folder / FILES[0]).read_text(encoding="utf-8").strip().rpartition(":")[2]
+        port = urlsplit(read_properties(folder / FILES[0])["listeners"]).port
         listed = httpx.get(f"http://127.0.0.1:{port}/connectors", timeout=SECONDS).json()
         assert "local-file-source" in listed
         foreign = httpx.get(f"http://127.0.0.1:{port}/", headers={"Host": "evil.example"}, timeout=SECONDS)
@@ -109,6 +116,20 @@ def test_what_is_wrong_ends_it_with_the_reason(folder: Path, file: str, change: 
     assert code == 3, text
     assert said in text.splitlines()[-1] or said in text
     assert "Traceback" not in text
+
+
+def test_without_files_it_uses_standard_input_and_output(folder: Path) -> None:
+    for name in FILES[1:]:
+        lines = (folder / name).read_text(encoding="utf-8").splitlines()
+        kept = [line for line in lines if not line.startswith("file=")]
+        (folder / name).write_text("\n".join(kept), encoding="utf-8")
+    with standalone(folder, *FILES, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"typed\n")
+        process.stdin.flush()
+        eventually(lambda: "typed" in lines_of(folder / "output"), "the line comes back", SECONDS)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SECONDS) == 0
 
 
 def test_usage_and_missing_files(tmp_path: Path) -> None:

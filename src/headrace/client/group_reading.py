@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from headrace.client.connections import open_member
 from headrace.client.errors import is_absent, is_end
@@ -19,16 +19,6 @@ from headrace.client.reading import Record
 from headrace.client.topics import Partition
 
 _log = logging.getLogger(__name__)
-
-_NOBODY_ELSE_FAILS: Final = frozenset(
-    {
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError._NO_OFFSET,
-        KafkaError._ASSIGNMENT_LOST,
-    }
-)
 
 
 class GroupReader:
@@ -93,9 +83,10 @@ class GroupReader:
             self._consumer.seek(TopicPartition(*place, offset))
 
     def commit(self, positions: Mapping[Partition, int]) -> bool:
-        """Commit that everything before these offsets is done. False if the group has moved on meanwhile.
+        """Commit that everything before these offsets is done.
 
-        Raises KafkaException.
+        False if that did not work: the group has moved on meanwhile, or the log is away. Raises
+        KafkaException only if the reader is broken for good.
         """
         if not positions:
             return True
@@ -105,14 +96,14 @@ class GroupReader:
                 asynchronous=False,
             )
         except KafkaException as error:
-            if error.args[0].code() in _NOBODY_ELSE_FAILS:
-                _log.info("offsets were not committed: %s", error.args[0].str())
-                return False
-            raise
+            if error.args[0].fatal():
+                raise
+            _log.warning("offsets were not committed: %s", error.args[0].str())
+            return False
         failed = [each.error for each in committed or () if each.error is not None]
         if failed:
-            raise KafkaException(failed[0])
-        return True
+            _log.warning("offsets were not committed: %s", failed[0].str())
+        return not failed
 
     def close(self) -> None:
         """Leave the group."""

@@ -43,7 +43,7 @@ a moment, and must not change anything. `dynamic_prefixes` are beginnings of set
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
@@ -157,7 +157,7 @@ class Plugins:
         )
         self._by_name = {name: plugin for plugin in self._plugins for name in plugin.names}
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Plugin]:
         return iter(self._plugins)
 
     def find(self, name: str) -> Plugin | None:

@@ -138,11 +138,15 @@ class ConnectService:
             return self._put(name, self._checked(name, config), None)
 
     def delete(self, name: str) -> None:
+        """Returns when its tasks have stopped, or had their time for it."""
         with self._changing:
             self.wish(name)
             self.parts.configs.delete(name)
-            self._worker.wait_gone(name, self.parts.graceful_seconds + _EXTRA_SECONDS)
-            self.parts.statuses.remove(name)
+        # Others need not wait for tasks that take their time.
+        self._worker.wait_gone(name, self.parts.graceful_seconds + _EXTRA_SECONDS)
+        with self._changing:
+            if self.parts.configs.wish(name) is None:
+                self.parts.statuses.remove(name)
 
     def set_target(self, name: str, target: Target) -> None:
         with self._changing:
