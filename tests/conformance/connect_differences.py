@@ -1,4 +1,4 @@
-"""Where our Connect worker answers otherwise than Apache Kafka's, and why; users read it in docs/connect.md."""
+"""Where our Connect worker answers otherwise than Apache Kafka's, and why. docs/connect.md tells users."""
 
 from __future__ import annotations
 

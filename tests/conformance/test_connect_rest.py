@@ -30,6 +30,7 @@ PATIENCE = 60.0
 # Different in every run, or of no importance.
 HIDDEN = {"worker_id", "version", "trace", "documentation", "commit", "kafka_cluster_id", "last_modified"}
 OURS_ALONE = "headrace."
+_OFTEN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +112,16 @@ class _Talk:
         )
         if request.until is not None:
             status = f"/connectors/{self._filled(request.of)}/status"
+            # A restart begins a moment after its answer: until then, everything is as before.
+            often = _OFTEN if "restart" in request.path else 1
+            seen: list[bool] = []
+
+            def is_so() -> bool:
+                seen.append(self._states(status) == request.until)
+                return len(seen) >= often and all(seen[-often:])
+
             wait_for(
-                lambda: self._states(status) == request.until,
+                is_so,
                 f"{request.name}: {request.until}, not {self._states(status)}",
                 seconds=PATIENCE,
                 explain=self._explain,

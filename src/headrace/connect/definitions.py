@@ -88,9 +88,9 @@ def read_setting(definition: Definition, config: Mapping[str, str | None]) -> Re
     wrong = definition.validator(value) if definition.validator is not None else ""
     if not wrong:
         return Reading(value=value)
-    error = f"Invalid value {'null' if value is None else shown(value)} for configuration {name}: {wrong}"
+    text = f"Invalid value {'null' if value is None else shown(value)} for configuration {name}: {wrong}"
     # A class that does not exist is no value.
-    return Reading(value=None if definition.kind == "CLASS" else value, errors=(error,))
+    return Reading(value=None if definition.kind == "CLASS" else value, errors=(text,))
 
 
 def shown(value: Any) -> str | None:
