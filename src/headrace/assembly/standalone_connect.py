@@ -13,6 +13,7 @@ import asyncio
 import json
 import logging
 import signal
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +35,7 @@ from headrace.connect.state.logs import FileLog, MemoryLog
 from headrace.connect.state.source_offsets import OffsetLog
 from headrace.connect.state.statuses import StatusLog
 from headrace.connect.worker.parts import WorkerParts
+from headrace.core.addresses import WILDCARD_HOSTS
 from headrace.core.errors import HeadraceError
 from headrace.http.admission import Admission
 from headrace.http.connect.answers import CONNECT_RULES
@@ -89,6 +91,8 @@ async def _run(worker: Mapping[str, str], connectors: Sequence[dict[str, str]], 
             for host, port in doors_at
         )
         hosts = {"localhost", *(host for host, _ in doors_at), worker.get("rest.advertised.host.name", "")}
+        if hosts & set(WILDCARD_HOSTS):
+            hosts.add(socket.gethostname())
         await serve_all(
             doors, stopping, _nothing_streams, admission=Admission(hosts=hosts), say_ready=lambda _: None
         )

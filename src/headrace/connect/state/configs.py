@@ -113,7 +113,10 @@ class ConfigLog:
     def set_tasks(self, name: str, tasks: Sequence[Mapping[str, str]]) -> None:
         for number, config in enumerate(tasks):
             self._append(f"{_TASK}{name}-{number}", _encoded({"properties": dict(config)}))
+        before = self.wish(name)
         self._append(_COMMIT + name, _encoded({"tasks": len(tasks)}))
+        for number in range(len(tasks), len(before.tasks) if before is not None else 0):
+            self._append(f"{_TASK}{name}-{number}", None)
 
     def request_restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> None:
         request = {"include-tasks": include_tasks, "only-failed": only_failed}
@@ -151,8 +154,11 @@ class ConfigLog:
             self._apply_target(key.removeprefix(_TARGET), content)
         elif key.startswith(_TASK):
             name, _, number = key.removeprefix(_TASK).rpartition("-")
-            if content is not None:
-                self._new_tasks.setdefault(name, {})[int(number)] = _texts(content["properties"])
+            known = self._new_tasks.setdefault(name, {})
+            if content is None:
+                known.pop(int(number), None)
+            else:
+                known[int(number)] = _texts(content["properties"])
         elif key.startswith(_COMMIT):
             self._apply_commit(key.removeprefix(_COMMIT), content)
         elif key.startswith(_RESTART):
