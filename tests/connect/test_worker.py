@@ -185,6 +185,24 @@ class TestChanges:
                 thread.join()
             assert sorted(outcomes) == ["connector_exists"] * 7 + ["created"]
 
+    @pytest.mark.long
+    def test_a_change_while_the_log_is_away_is_refused_and_works_later(self, tmp_path: Path) -> None:
+        plugin = scripted_source(Scripted())
+        with (
+            EmbeddedBroker(tmp_path / "broker") as own,
+            harness(own.bootstrap, tmp_path, plugin, topics="away") as it,
+        ):
+            it.create("before", connector_class=SOURCE)
+            it.wait_states("before", "RUNNING", "RUNNING")
+            own.kill()
+            with pytest.raises(HeadraceError) as refused:
+                it.create("during", connector_class=SOURCE)
+            assert refused.value.code == "log_unavailable"
+            own.start()
+            it.create("after", connector_class=SOURCE)
+            it.wait_states("after", "RUNNING", "RUNNING")
+            assert it.states("before") == ["RUNNING", "RUNNING"]
+
 
 class TestPluginsThatRunElsewhere:
     """What the seam promises to the process that runs such plugins."""

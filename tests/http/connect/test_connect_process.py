@@ -211,6 +211,37 @@ class TestCrashes:
             written = [each.value().decode() for each in consume(log.bootstrap, "killed", count)]
             assert _in_order(lines, written)
 
+    def test_a_connector_that_was_answered_survives_a_kill(self, tmp_path: Path) -> None:
+        answered: list[str] = []
+        with (
+            EmbeddedBroker(tmp_path / "broker") as log,
+            running_connect(tmp_path / "data", log.bootstrap) as it,
+        ):
+
+            def post() -> None:
+                try:
+                    for number in range(10_000):
+                        body = {
+                            "name": f"c{number}",
+                            "config": {**SOURCE, "file": "f"},
+                            "initial_state": "STOPPED",
+                        }
+                        if it.ask("POST", "/connectors", body).status_code == 201:
+                            answered.append(f"c{number}")
+                except httpx.HTTPError:
+                    """The worker was killed."""
+
+            thread = threading.Thread(target=post)
+            thread.start()
+            it.wait(lambda: len(answered) >= 40, "some are answered")
+            it.kill()
+            thread.join()
+            it.start()
+            there = it.ask("GET", "/connectors").json()
+            assert set(answered) <= set(there)
+            # The last one may have been written and not answered.
+            assert len(there) <= len(answered) + 1
+
     def test_a_clean_stop_commits_so_nothing_comes_twice(self, tmp_path: Path) -> None:
         with (
             EmbeddedBroker(tmp_path / "broker") as log,
