@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from headrace.client.cluster import Cluster
 from headrace.connect.converters import JSON_CONVERTER
 from headrace.connect.data import RetriableError
 from headrace.testing import EmbeddedBroker
@@ -46,6 +47,27 @@ class TestSources:
             assert it.parts.offsets.offset("s", {"p": 1}) == {"o": 9}
             it.wait_states("s", "RUNNING", "RUNNING")
             assert it.service.topics("s") == [topic_name]
+
+    def test_new_topics_are_as_the_connector_says(
+        self, broker: EmbeddedBroker, tmp_path: Path, topic_name: str
+    ) -> None:
+        script = Scripted()
+        script.to_give = [[text_record(topic_name, "x", partition=2)]]
+        new = "topic.creation.default."
+        config = {f"{new}partitions": "3", f"{new}replication.factor": "1", f"{new}cleanup.policy": "compact"}
+        with harness(broker.bootstrap, tmp_path, scripted_source(script)) as it:
+            it.service.create(
+                "s", {"connector.class": SOURCE, "key.converter": "String", **config}, "STARTED"
+            )
+            script.to_give.append([text_record(topic_name, "y", key="k", partition=2)])
+            it.wait_states("s", "RUNNING", "FAILED")
+        # A compacted topic takes no record without a key.
+        assert "the log refuses a record" in it.trace("s")
+        cluster = Cluster(broker.bootstrap)
+        found = cluster.topic(topic_name)
+        assert found is not None
+        assert found.partitions == 3
+        assert cluster.topic_config(topic_name)["cleanup.policy"] == "compact"
 
     def test_a_paused_source_is_not_polled(
         self, broker: EmbeddedBroker, tmp_path: Path, topic_name: str

@@ -8,6 +8,7 @@ anything.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -93,6 +94,8 @@ def validate(plugin: Plugin, config: GivenConfig, defaults: Defaults) -> Validat
             errors.setdefault(name, []).append(_NULL)
     if plugin.kind == "sink":
         _check_topics(read, errors)
+    else:
+        _check_new_topics(config, errors)
     for name, reason in refused_overrides(config).items():
         errors.setdefault(name, []).append(reason)
     if plugin.refuses_unknown:
@@ -126,6 +129,14 @@ def unknown_settings(plugin: Plugin, config: Iterable[str], definitions: tuple[D
 
 def _undefined(name: str) -> Definition:
     return Definition(name=name, kind="STRING", default=None, importance="LOW", documentation="")
+
+
+def _check_new_topics(config: GivenConfig, errors: dict[str, list[str]]) -> None:
+    for name in ("topic.creation.default.partitions", "topic.creation.default.replication.factor"):
+        given = config.get(name)
+        if given is not None and not re.fullmatch(r"-1|[1-9]\d{0,8}", given.strip()):
+            reason = "Value must be -1, for the log's default, or at least 1"
+            errors.setdefault(name, []).append(f"Invalid value {given} for configuration {name}: {reason}")
 
 
 def _check_topics(read: Mapping[str, Reading], errors: dict[str, list[str]]) -> None:
