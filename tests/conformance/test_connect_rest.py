@@ -166,14 +166,15 @@ def _without_chance(content: Any) -> Any:
             name: "" if name in HIDDEN else _without_chance(each) for name, each in sorted(content.items())
         }
     if isinstance(content, list):
-        kept = [
-            each
-            for each in content
-            if not (isinstance(each, dict) and str(each.get("class", "")).startswith(OURS_ALONE))
-        ]
+        kept = [each for each in content if not _is_ours_alone(each) and not _is_removed_offset(each)]
         walked = [_without_chance(each) for each in kept]
         return sorted(walked, key=str) if all(isinstance(each, str) for each in walked) else walked
     return re.sub(r"^\d+\.\d+\.\d+$", "", content) if isinstance(content, str) else content
+
+
+def _is_removed_offset(entry: Any) -> bool:
+    """Kafka shows an offset that was removed for another moment."""
+    return isinstance(entry, dict) and entry.keys() == {"partition", "offset"} and entry["offset"] is None
 
 
 def _is_ours_alone(plugin: Any) -> bool:

@@ -132,7 +132,11 @@ class TestChanges:
             assert len(it.service.tasks(topic_name)) == 3
             it.service.patch_config(topic_name, {"tasks.max": "1"})
             it.wait_states(topic_name, "RUNNING", "RUNNING")
-            assert script.events.count("start") - script.events.count("stop") == 1
+            eventually(
+                lambda: (script.events.count("start"), script.events.count("stop")) == (1 + 3 + 1, 1 + 3),
+                "each task was started and stopped once",
+                SECONDS,
+            )
 
     def test_a_connector_of_the_same_name_waits_for_the_one_before(
         self, broker: EmbeddedBroker, tmp_path: Path
