@@ -147,7 +147,7 @@ def running_platform(
     They are there before Spark has started: it would warm up if there were no event, which takes longer than
     all the rest.
     """
-    kafka_port, ingest_port, registry_port, statements_port, console_port = free_ports(5)
+    kafka_port, ingest_port, registry_port, statements_port, console_port, *connect_ports = free_ports(7)
     settings = dataclasses.replace(
         Settings(),
         data_dir=folder,
@@ -157,6 +157,8 @@ def running_platform(
         registry_port=registry_port,
         statements_port=statements_port,
         console_port=console_port,
+        connect_port=connect_ports[0],
+        connect_second_port=connect_ports[1],
         spark_ui_port=0,
         **overrides,
     )

@@ -48,6 +48,8 @@ _KINDS: Final = {
         "tests/assembly/",
         "tests/broker/test_",
         "tests/http/",
+        "tests/connect/test_worker",
+        "tests/connect/test_standalone",
     ),
 }
 _PLAIN: Final = "plain"

@@ -64,6 +64,13 @@ def up(name: str, command: str) -> Iterator[UpPlatform]:
             for setting in ("data_dir", "cache_dir", "kafka_port", "ingest_port", "registry_port")
         ]
         flags += [f"--console-port={settings.console_port}", f"--statements-port={settings.statements_port}"]
+        # Older versions have no Connect.
+        known = subprocess.run([command, "up", "--help"], capture_output=True, text=True, check=True)
+        if "--connect-port" in known.stdout:
+            flags += [
+                f"--connect-port={settings.connect_port}",
+                f"--connect-second-port={settings.connect_second_port}",
+            ]
         process = subprocess.Popen(
             [command, "up", *flags, "--spark-ui-port=0"], stdout=output, stderr=output, cwd=folder
         )

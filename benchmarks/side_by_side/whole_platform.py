@@ -107,7 +107,7 @@ def free_settings(folder: Path, **changed: Any) -> Settings:
     """Settings of a platform in this folder, on free ports."""
     with ExitStack() as stack:
         ports = []
-        for _ in range(5):
+        for _ in range(7):
             listener = stack.enter_context(socket.socket())
             listener.bind(("127.0.0.1", 0))
             ports.append(listener.getsockname()[1])
@@ -121,6 +121,8 @@ def free_settings(folder: Path, **changed: Any) -> Settings:
             "registry_port": ports[2],
             "console_port": ports[3],
             "statements_port": ports[4],
+            "connect_port": ports[5],
+            "connect_second_port": ports[6],
             "spark_ui_port": 0,
             **changed,
         },

@@ -163,7 +163,7 @@ class FakeProcesses:
 
 def settings_in(folder: Path) -> Settings:
     """Settings with a data folder and ports of their own."""
-    kafka, ingest, registry, statements, console = free_ports(5)
+    kafka, ingest, registry, statements, console, connect, connect_second = free_ports(7)
     return Settings(
         data_dir=folder / "data",
         cache_dir=folder / "cache",
@@ -172,6 +172,8 @@ def settings_in(folder: Path) -> Settings:
         registry_port=registry,
         statements_port=statements,
         console_port=console,
+        connect_port=connect,
+        connect_second_port=connect_second,
     )
 
 

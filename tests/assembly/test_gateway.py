@@ -14,8 +14,9 @@ import psutil
 import pytest
 from hypercorn.config import Config
 
-from headrace.assembly.processes import gateway
+from headrace.assembly.processes import gateway, serving
 from headrace.core.errors import HeadraceError
+from headrace.http.admission import Admission
 from headrace.http.query.app import QUERY_RULES
 from headrace.testing import EmbeddedBroker
 from tests.gateway_process import GatewayProcess, eventually, gateway_settings, run_gateway
@@ -116,7 +117,7 @@ def test_told_to_stop_while_it_waits_for_the_log_it_stops(tmp_path: Path) -> Non
 
 
 def test_its_patience_with_the_log_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "LOG_PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(serving, "LOG_PATIENCE_SECONDS", 0.5)
     bootstrap = f"127.0.0.1:{free_port()}"
     with pytest.raises(HeadraceError, match="could not serve requests") as failure:
         gateway.run(gateway_settings(tmp_path, bootstrap))
@@ -135,10 +136,10 @@ def test_a_server_that_ends_by_itself_takes_the_other_with_it(
             await shutdown_trigger()
         ended.append(name)
 
-    monkeypatch.setattr(gateway, "serve", serve)
+    monkeypatch.setattr(serving, "serve", serve)
     settings = gateway_settings(tmp_path, "nowhere:1")
     doors = tuple(
-        gateway.Door(
+        serving.Door(
             name=name,
             application=name,
             rules=QUERY_RULES,
@@ -155,7 +156,13 @@ def test_a_server_that_ends_by_itself_takes_the_other_with_it(
             ended.append("streams")
 
         with pytest.raises(HeadraceError, match="The registry server exited unexpectedly"):
-            await gateway.serve_all(settings, doors, asyncio.Event(), end_streams)
+            await serving.serve_all(
+                doors,
+                asyncio.Event(),
+                end_streams,
+                admission=Admission.of(settings),
+                say_ready=lambda _: None,
+            )
 
     asyncio.run(asyncio.wait_for(scenario(), 120))
     assert sorted(ended) == ["console", "registry", "streams"]

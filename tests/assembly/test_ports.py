@@ -20,7 +20,16 @@ def test_free_ports_are_fine(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["kafka_port", "ingest_port", "registry_port", "statements_port", "console_port"]
+    "name",
+    [
+        "kafka_port",
+        "ingest_port",
+        "registry_port",
+        "statements_port",
+        "console_port",
+        "connect_port",
+        "connect_second_port",
+    ],
 )
 def test_a_port_in_use_is_named_with_its_setting_and_its_user(settings: Settings, name: str) -> None:
     taken = socket.create_server(("127.0.0.1", getattr(settings, name)))

@@ -16,7 +16,7 @@ from typing import Any, Final
 from headrace.assembly.announcements import latest
 from headrace.core.settings import Settings, to_environment
 from tests.gateway_process import GatewayProcess, eventually, gateway_settings, run_gateway
-from tests.ports import free_port
+from tests.ports import free_ports
 
 PAGE: Final = Path(__file__).parent.parent.parent / "docs" / "http.md"
 
@@ -55,6 +55,8 @@ DOORS: Final[dict[str, Door]] = {
         section="Schema registry", message=_confluent, media_type="application/vnd.schemaregistry.v1+json"
     ),
     "statements_port": Door(section="Statements", message=_ksqldb, media_type="application/vnd.ksql.v1+json"),
+    "connect_port": Door(section="Connect", message=_confluent),
+    "connect_second_port": Door(section="Connect", message=_confluent),
     "console_port": Door(section="Queries", message=_ours, reads_text=frozenset({"/sql"})),
 }
 NO_DOORS: Final[dict[str, str]] = {
@@ -87,6 +89,7 @@ class OpenDoors:
     settings: Settings
     gateway: GatewayProcess
     ingest: subprocess.Popen[bytes]
+    connect: subprocess.Popen[bytes]
 
     def port(self, setting: str) -> int:
         found: int = getattr(self.settings, setting)
@@ -98,33 +101,47 @@ class OpenDoors:
 
 @contextmanager
 def open_doors(data_dir: Path, bootstrap: str, **changes: Any) -> Iterator[OpenDoors]:
-    """The gateway and the events API as the supervisor runs them."""
+    """The gateway, Connect and the events API as the supervisor runs them."""
+    connect_port, connect_second_port, ingest_port = free_ports(3)
     settings = dataclasses.replace(
         gateway_settings(data_dir, bootstrap, events_topic="of_the_doors"),
-        ingest_port=free_port(),
+        ingest_port=ingest_port,
         ingest_workers=1,
+        connect_port=connect_port,
+        connect_second_port=connect_second_port,
         **changes,
     )
-    output = data_dir / "ingest.out"
-    with run_gateway(settings) as gateway, output.open("wb") as file:
-        ingest = subprocess.Popen(
-            [sys.executable, "-m", "headrace.assembly.run_process", "ingest"],
+    with (
+        run_gateway(settings) as gateway,
+        _process(settings, "ingest") as ingest,
+        _process(settings, "connect") as connect,
+    ):
+        gateway.wait_until("ready")
+        for name, process in (("ingest", ingest), ("connect", connect)):
+            eventually(
+                lambda name=name: (said := latest(settings, name)) is not None and said.state == "ready",
+                f"{name} is ready",
+                unless=lambda process=process: process.poll() is not None,
+            )
+        yield OpenDoors(settings=settings, gateway=gateway, ingest=ingest, connect=connect)
+
+
+@contextmanager
+def _process(settings: Settings, name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the platform; nothing of it is left."""
+    with (settings.data_dir / f"{name}.out").open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headrace.assembly.run_process", name],
             env={**os.environ, **to_environment(settings)},
             stdout=file,
             stderr=subprocess.STDOUT,
         )
+    try:
+        yield process
+    finally:
+        process.terminate()
         try:
-            gateway.wait_until("ready")
-            eventually(
-                lambda: (said := latest(settings, "ingest")) is not None and said.state == "ready",
-                "the events API is ready",
-                unless=lambda: ingest.poll() is not None,
-            )
-            yield OpenDoors(settings=settings, gateway=gateway, ingest=ingest)
+            process.wait(120)
         finally:
-            ingest.terminate()
-            try:
-                ingest.wait(120)
-            finally:
-                ingest.kill()
-                ingest.wait()
+            process.kill()
+            process.wait()

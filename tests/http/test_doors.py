@@ -30,6 +30,13 @@ from tests.http.other_site import ATTEMPTS, FORM, SECONDS, served_page, wait_on
 ROUTES = list(documented_routes())
 POSTS = [route for route in ROUTES if route.method != "GET"]
 CHANGES = [route for route in POSTS if route.path not in DOORS[route.port_setting].reads_text]
+PROBES = {
+    "ingest_port": "/health",
+    "registry_port": "/subjects",
+    "statements_port": "/info",
+    "connect_port": "/connectors",
+    "connect_second_port": "/health",
+}
 EVIL = "http://evil.example"
 
 
@@ -85,7 +92,7 @@ def test_every_port_of_the_platform_is_in_the_table() -> None:
 
 def test_the_processes_listen_on_no_other_port(doors: OpenDoors) -> None:
     listening = set()
-    for process in (doors.gateway.process, doors.ingest):
+    for process in (doors.gateway.process, doors.ingest, doors.connect):
         root = psutil.Process(process.pid)
         for each in (root, *root.children(recursive=True)):
             listening |= {
@@ -185,17 +192,15 @@ def test_a_web_socket_of_another_site_s_page_is_refused(doors: OpenDoors, settin
     ["localhost", "LOCALHOST:80", "127.0.0.1", "[::1]:1", "10.9.8.7", "headrace.example", "a.inside.example"],
 )
 def test_own_names_addresses_and_listed_hosts_are_answered(doors: OpenDoors, setting: str, host: str) -> None:
-    path = {"ingest_port": "/health", "registry_port": "/subjects", "statements_port": "/info"}
-    route = Route(port_setting=setting, method="GET", path=path.get(setting, "/topics"))
+    route = Route(port_setting=setting, method="GET", path=PROBES.get(setting, "/topics"))
     assert ask(doors, route, {"Host": host})[0] == 200
     assert ask(doors, route, {"Host": host, "Origin": f"http://{host}"})[0] == 200
 
 
 @pytest.mark.parametrize("setting", DOORS)
 def test_a_health_check_without_a_host_is_answered(doors: OpenDoors, setting: str) -> None:
-    path = {"ingest_port": "/health", "registry_port": "/subjects", "statements_port": "/info"}
     with socket.create_connection(("127.0.0.1", doors.port(setting)), SECONDS) as connection:
-        connection.sendall(f"GET {path.get(setting, '/topics')} HTTP/1.0\r\n\r\n".encode())
+        connection.sendall(f"GET {PROBES.get(setting, '/topics')} HTTP/1.0\r\n\r\n".encode())
         assert connection.recv(100).split(b" ")[1] == b"200"
 
 

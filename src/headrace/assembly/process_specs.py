@@ -47,7 +47,7 @@ PROCESSES: Final[tuple[ProcessSpec, ...]] = (
     ProcessSpec(
         name="log",
         module="headrace.assembly.processes.log",
-        drains_after=("ingest", "pipeline", "gateway"),
+        drains_after=("ingest", "pipeline", "connect", "gateway"),
         ports=("kafka_port",),
         # The first start may download Java artifacts; a stop closes the logs of all brokers.
         start_seconds=600.0,
@@ -71,6 +71,16 @@ PROCESSES: Final[tuple[ProcessSpec, ...]] = (
         # The pipeline uses the registry until its last record is written.
         drains_after=("ingest", "pipeline"),
         ports=("registry_port", "statements_port", "console_port"),
+        silent_seconds=_SILENT_SECONDS,
+    ),
+    ProcessSpec(
+        # Apart from the gateway: a connector that takes all memory or all threads takes nothing else with it.
+        name="connect",
+        module="headrace.assembly.processes.connect",
+        needs=("log",),
+        ports=("connect_port", "connect_second_port"),
+        # Tasks have some seconds for stopping, and the answers in progress some more.
+        grace_seconds=20.0,
         silent_seconds=_SILENT_SECONDS,
     ),
     ProcessSpec(

@@ -20,6 +20,8 @@ ErrorListener = Callable[[KafkaError], None]
 
 _CRITICAL: Final = 2
 _RECONNECT_MS: Final = 1_000
+_NEW_TOPICS_MS: Final = 2_000
+_SESSION_MS: Final = 10_000
 
 
 def open_admin(bootstrap: str, *, most_reconnect_ms: int = _RECONNECT_MS) -> AdminClient:
@@ -56,6 +58,26 @@ def open_consumer(
     if on_error is not None:
         configuration["error_cb"] = on_error
     return Consumer(configuration, logger=_log)
+
+
+def open_member(bootstrap: str, group: str, *, more: Mapping[str, Any] | None = None) -> Consumer:
+    """A consumer that joins a group and commits only what it is told to. `more` adds to the configuration."""
+    configuration = _common(bootstrap) | {
+        "group.id": group,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "allow.auto.create.topics": False,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 100,
+        "fetch.error.backoff.ms": 100,
+        "queued.max.messages.kbytes": 16_384,
+        # A member that was killed keeps its partitions for so long.
+        "session.timeout.ms": _SESSION_MS,
+        # How soon a topic that is created later is found.
+        "topic.metadata.refresh.interval.ms": _NEW_TOPICS_MS,
+    }
+    return Consumer(configuration | dict(more or {}), logger=_log)
 
 
 def open_producer(

@@ -20,6 +20,7 @@ __all__ = [
     "is_absent_or_away",
     "is_end",
     "is_not_allowed",
+    "is_refused_record",
     "is_without_leader",
     "log_late",
     "log_refused",
@@ -44,6 +45,20 @@ _NOT_ALLOWED: Final = frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.POLICY_VIOLATION,
+    }
+)
+# The log will never take this record: sending it again cannot help.
+_REFUSED_RECORD: Final = frozenset(
+    {
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError._INVALID_ARG,
+        KafkaError._UNKNOWN_PARTITION,
+        *_NOT_ALLOWED,
     }
 )
 
@@ -76,6 +91,10 @@ def is_absent_or_away(error: KafkaError) -> bool:
 
 def is_without_leader(error: KafkaError) -> bool:
     return error.code() in _WITHOUT_LEADER
+
+
+def is_refused_record(error: KafkaError) -> bool:
+    return error.code() in _REFUSED_RECORD
 
 
 def is_not_allowed(error: KafkaError) -> bool:

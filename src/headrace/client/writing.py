@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -57,11 +57,20 @@ Outcome = Written | KafkaError
 class RecordWriter:
     """Safe for several threads."""
 
-    def __init__(self, bootstrap: str, *, timeout_seconds: float, largest_message: int | None = None) -> None:
-        """A record that is not acknowledged within `timeout_seconds` fails."""
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        timeout_seconds: float,
+        largest_message: int | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A record that is not acknowledged within `timeout_seconds` fails. `more` is for the producer."""
         self._bootstrap = bootstrap
         self._timeout = timeout_seconds
-        self._more = {} if largest_message is None else {"message.max.bytes": largest_message}
+        self._more = dict(more or {})
+        if largest_message is not None:
+            self._more["message.max.bytes"] = largest_message
         self._lock = threading.Lock()
         self._producer: Producer | None = None
 

@@ -1,1 +1,4 @@
-"""Connectors. So far the generator of example events, and the folders that file connectors may use."""
+"""Connectors: what they are, their state in the log, the worker that runs them, and those that come with it.
+
+Never: HTTP.
+"""

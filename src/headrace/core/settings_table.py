@@ -106,6 +106,10 @@ class Settings:
     )
     ingest_port: int = _port(8080, "Port of the events API.")
     registry_port: int = _port(8081, "Port of the schema registry.")
+    connect_port: int = _port(8083, "Port of the Connect API, which is Kafka Connect's.")
+    connect_second_port: int = _port(
+        8086, "Second port of the Connect API, for clients that expect a further worker there."
+    )
     statements_port: int = _port(8088, "Port of the statements API, which is ksqlDB's.")
     console_port: int = _port(9000, "Port of the console, `/sql`, `/flow`, `/latency` and `/health`.")
     spark_ui_port: int = _port(4040, "Port of the Spark UI; 0 turns it off.", minimum=0)

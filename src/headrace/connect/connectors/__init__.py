@@ -1,0 +1,1 @@
+"""The connectors that come with the worker, one file each; `builtin.py` lists them."""
