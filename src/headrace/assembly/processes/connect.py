@@ -8,7 +8,6 @@ tasks, each within its time, then the logs; it gives signs of life from the even
 from __future__ import annotations
 
 import asyncio
-import signal
 from typing import Final
 
 import uvloop
@@ -16,7 +15,7 @@ import uvloop
 from headrace.assembly.announcements import announce
 from headrace.assembly.connect_parts import running_connect
 from headrace.assembly.process_logging import configure_logging
-from headrace.assembly.processes.serving import Door, serve_all, wait_for_log
+from headrace.assembly.processes.serving import Door, begin, serve_all
 from headrace.assembly.signs_of_life import SignOfLife
 from headrace.connect.allowed_folders import AllowedFolders
 from headrace.connect.connectors.builtin import builtin_plugins
@@ -39,12 +38,8 @@ def run(settings: Settings) -> int:
 
 
 async def _run(settings: Settings) -> None:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    announce(settings, PROCESS, state="starting", detail=f"waiting for the log at {settings.bootstrap}")
-    if not await wait_for_log(settings.bootstrap, stopping):
+    stopping = await begin(settings, PROCESS)
+    if stopping is None:
         return
     sign = asyncio.create_task(SignOfLife(settings, PROCESS).keep_giving(), name="sign-of-life")
     try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
@@ -19,7 +18,7 @@ import uvloop
 from headrace.assembly.announcements import announce
 from headrace.assembly.platform_state import read_state
 from headrace.assembly.process_logging import configure_logging
-from headrace.assembly.processes.serving import Door, serve_all, wait_for_log
+from headrace.assembly.processes.serving import Door, begin, serve_all
 from headrace.assembly.signs_of_life import SignOfLife
 from headrace.client.cluster import Cluster
 from headrace.console.app import create_console_app
@@ -61,12 +60,8 @@ def run(settings: Settings) -> int:
 
 
 async def _run(settings: Settings) -> None:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    announce(settings, PROCESS, state="starting", detail=f"waiting for the log at {settings.bootstrap}")
-    if not await wait_for_log(settings.bootstrap, stopping):
+    stopping = await begin(settings, PROCESS)
+    if stopping is None:
         return
     async with _parts(settings) as (registry, statements, services):
         live = LiveFlow(services.flow.snapshot)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import signal
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,10 +20,12 @@ from typing import Any, Final
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
+from headrace.assembly.announcements import announce
 from headrace.assembly.processes.probing import trouble
 from headrace.client.readiness import wait_until_serving
 from headrace.core.addresses import bracketed
 from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
 from headrace.http.admission import Admission, DoorRules
 from headrace.http.guarding import Guarded
 
@@ -119,6 +122,16 @@ async def _say_ready(doors: tuple[Door, ...], say_ready: Callable[[str], None]) 
     where = ", ".join(f"{door.name} on port {door.port}" for door in doors)
     say_ready(where)
     _log.info("Ready: %s.", where)
+
+
+async def begin(settings: Settings, process: str) -> asyncio.Event | None:
+    """Wait for the log. Returns the event that SIGTERM and SIGINT set; None if one came before the log."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    announce(settings, process, state="starting", detail=f"waiting for the log at {settings.bootstrap}")
+    return stopping if await wait_for_log(settings.bootstrap, stopping) else None
 
 
 class _StopAskedError(Exception):
