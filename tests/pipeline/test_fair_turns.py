@@ -13,10 +13,17 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.pipeline.spark.fair_turns import LAKE_POOL, REAL_TIME_POOL, STATEMENTS_POOL, in_pool
+from headrace.core.settings import Settings
+from headrace.pipeline.spark.fair_turns import (
+    LAKE_POOL,
+    REAL_TIME_POOL,
+    STATEMENTS_POOL,
+    all_slots,
+    in_pool,
+)
 from headrace.pipeline.spark.progress import is_at_work, last_batch
 
-SLOTS = 12
+SLOTS = all_slots(Settings().pipeline_slots)
 SECONDS = 240.0
 
 

@@ -1,46 +1,30 @@
-"""What the functions that Spark calls with a batch say of an error."""
+"""What is told of an error that has a long way behind it."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
-from headrace.pipeline.spark.short_errors import shortened, shortened_errors
+from headrace.pipeline.spark.short_errors import first_line
 
-ERROR = """An error occurred while calling o1.save.
-: org.apache.spark.SparkException: Job aborted: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error.
-\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:3000)
-\t... 20 more
-Caused by: java.io.IOException: Stream is corrupted
+_TRACE = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "clientserver.py", line 644, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
 """
 
 
-def test_an_error_keeps_its_messages_without_stack_traces() -> None:
-    assert shortened(ERROR).splitlines() == [
-        "An error occurred while calling o1.save.",
-        ": org.apache.spark.SparkException: Job aborted: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error.",
-        "Caused by: java.io.IOException: Stream is corrupted",
-    ]
-    assert len(shortened("x" * 10_000)) == 600
-
-
-def test_spark_tells_a_long_error_that_is_shortened(spark: SparkSession, tmp_path: Path) -> None:
-    """It would overflow on the whole text, and say nothing of it."""
-    long = PySparkException("the reason: " + "a line of a plan\n" * 20_000)
-
-    def write(_batch: object, _number: int) -> None:
-        with shortened_errors():
-            raise long
-
-    query = (
-        spark.readStream.format("rate")
-        .load()
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(tmp_path))
-        .start()
-    )
-    with pytest.raises(Exception, match="the reason: a line of a plan"):
-        query.awaitTermination(60)
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("", ""),
+        ("disk full\nat line 3", "disk full"),
+        (f"{_TRACE}RuntimeError: the table is gone\nmore", "the table is gone"),
+        (
+            f"{_TRACE}RuntimeError: An error occurred while calling o7.save.\n: java.io.IOException: full\n",
+            "java.io.IOException: full",
+        ),
+        (f"{_TRACE}pyspark.errors.AnalysisException: no such column", "no such column"),
+        (_TRACE, _TRACE.splitlines()[0]),
+    ],
+)
+def test_the_first_line(reason: str, expected: str) -> None:
+    assert first_line(reason) == expected

@@ -105,6 +105,40 @@ def test_whoever_gives_up_holds_up_nobody() -> None:
         third.end()
 
 
+def test_a_batch_of_the_lake_after_a_long_one_is_not_disturbed() -> None:
+    now = 100.0
+    turns = Turns(1, longest_seconds=15, clock=lambda: now)
+    with turns.ahead_of_all():
+        # Nothing is known of the one before.
+        with turns.one(never):
+            pass
+        now += 1.1
+    with ExitStack() as lake:
+        lake.enter_context(turns.ahead_of_all())
+        batch = Batch(turns)
+        wait_until(lambda: _asked(turns) == 1, "it asks")
+        assert not batch.begun.wait(0.05)
+        lake.close()
+        # Between two batches of the lake one has its turn, and keeps it.
+        assert batch.begun.wait(SECONDS)
+    with turns.ahead_of_all():
+        batch.end()
+        # The one before was short.
+        with turns.one(never):
+            pass
+
+
+def test_a_batch_of_the_lake_that_hangs_holds_up_nobody() -> None:
+    now = 100.0
+    turns = Turns(1, longest_seconds=15, clock=lambda: now)
+    with turns.ahead_of_all():
+        now += 3
+    with turns.ahead_of_all():
+        now += 15
+        with turns.one(never):
+            pass
+
+
 def test_a_query_that_is_stopped_does_not_wait_for_its_turn() -> None:
     turns = Turns(1, longest_seconds=FOR_EVER)
     gate = BatchGate("q", patience=SECONDS, turns=turns)

@@ -24,6 +24,7 @@ from headrace.pipeline.catalogue.repairs import RepairLog
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.catalogue.status import StatusLog
 from headrace.pipeline.runs.commit_log import CommitLog
+from headrace.pipeline.spark.fair_turns import half_of_the_cores
 from headrace.pipeline.spark.keeper import QueryKeeper
 from headrace.pipeline.spark.lake_start import make_table
 from headrace.pipeline.spark.plan_query import PlanQuery
@@ -32,6 +33,7 @@ from headrace.pipeline.spark.registry_client import RegistryClient
 from headrace.pipeline.spark.repairing import Repairs
 from headrace.pipeline.spark.session import ask_jvm, create_session
 from headrace.pipeline.spark.statement_runner import StatementRunner
+from headrace.pipeline.spark.turns import Turns
 from headrace.pipeline.spark.warm_up import warm_up
 from headrace.pipeline.spark.writer_lock import hold_writer_lock
 
@@ -85,8 +87,18 @@ def run(settings: Settings) -> int:
         announce(settings, "pipeline", state="starting", detail="warming up")
         example = marketplace.avro_plan(settings.events_topic)
         warm_up(spark, example, lake, settings=settings, stopping=stopping.is_set)
+    turns = Turns(half_of_the_cores())
     filling = QueryKeeper(
-        PlanQuery(spark, lake, settings, registry, query_id=lake_query, commits=commits, on_batch=on_batch),
+        PlanQuery(
+            spark,
+            lake,
+            settings,
+            registry,
+            query_id=lake_query,
+            commits=commits,
+            on_batch=on_batch,
+            turns=turns,
+        ),
         cluster=cluster,
         on_status=statuses.write,
         wall_clock_ms=_wall_clock_ms,
@@ -105,6 +117,7 @@ def run(settings: Settings) -> int:
         on_plan=statuses.write_plan,
         on_gone=statuses.forget,
         other_queries=frozenset({lake_query}),
+        turns=turns,
     )
     asked = RepairLog(cluster)
     repairs = Repairs(

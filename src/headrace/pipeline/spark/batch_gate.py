@@ -48,8 +48,12 @@ class BatchGate:
                     self._changed.notify_all()
 
     def close(self) -> None:
-        """Let no other batch in, and wait for those inside. One that takes too long will be repeated."""
+        """Let no other batch in, and wait for those inside, the first time. One that takes too long will be
+        repeated.
+        """
         with self._changed:
+            if self._is_closed:
+                return
             self._is_closed = True
         if self._turns is not None:
             self._turns.look_again()

@@ -13,7 +13,7 @@ Pools share out slots, but most of the CPU time of a small batch is spent outsid
 writing down what it covers. Without a pause, a few statements in micro-batches keep all cores busy. So their
 batches have a pace: the more such queries there are for a core, the longer the time from one batch to the
 next, which then has more records. A query learns its pace when it starts, and is restarted when that is far
-off. And they take turns (`turns.py`), with few tasks each, so that they leave half of the cores to the lake
+off. And they take turns (`turns.py`), with one task each, so that they leave half of the cores to the lake
 and to real-time queries.
 """
 
@@ -96,7 +96,7 @@ def pace_ms(queries: int, cores: int | None = None) -> int:
 
 
 def half_of_the_cores() -> int:
-    """How many batches of statements are written at the same time, by how many tasks each."""
+    """How many batches of statements are written at the same time, each by one task."""
     return max(1, _usable_cores() // 2)
 
 
@@ -105,15 +105,21 @@ def _usable_cores() -> int:
 
 
 def is_far_off(pace: int, wanted: int) -> bool:
+    if pace and not wanted:
+        return True
     low, high = sorted((max(pace, _CORE_MS), max(wanted, _CORE_MS)))
     return high >= _FAR_OFF * low
+
+
+def interpret_expressions(session: SparkSession) -> None:
+    """In the queries that this session starts, instead of generating code for them."""
+    for name, value in _INTERPRETED.items():
+        session.conf.set(name, value)
 
 
 def set_pace(session: SparkSession, milliseconds: int) -> None:
     """For the queries that this session starts."""
     session.conf.set(_PACE, str(milliseconds))
-    for name, value in _INTERPRETED.items() if milliseconds else ():
-        session.conf.set(name, value)
 
 
 def pace_of(session: SparkSession, name: str) -> str:

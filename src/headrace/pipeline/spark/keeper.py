@@ -18,6 +18,7 @@ from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.status import LONGEST_PLAN, Gap, QueryState, QueryStatus, SparkPlan
 from headrace.pipeline.spark.formats.avro_format import new_schema_id
 from headrace.pipeline.spark.running_query import RunningQuery
+from headrace.pipeline.spark.short_errors import first_line
 
 logger = logging.getLogger(__name__)
 
@@ -242,7 +243,7 @@ class QueryKeeper:
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
         self._failures += 1
         logger.error("Query %s failed and will restart: %s", self._query.name, reason)
-        self._last_failure = reason.splitlines()[0] if reason else ""
+        self._last_failure = first_line(reason)
         self._say("FAILED", self._last_failure, repeat=True)
 
     def _halt(self) -> None:

@@ -36,6 +36,7 @@ from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.short_errors import shortened_errors
 from headrace.pipeline.spark.stateless_run import RunContext, kept_gaps, new_checkpoint, refuse_gaps
 from headrace.pipeline.spark.steps.building import built
+from headrace.pipeline.spark.turns import Turns
 from headrace.pipeline.spark.writer_lock import hold_writer_lock
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ def start_into_lake(
     context: RunContext,
     client_id: str,
     on_batch: BatchListener,
+    turns: Turns,
 ) -> StartedLake:
     """Start the query. `client_id` is for the producers of its dead letters."""
     hold_writer_lock(inputs.session, table.path.parent / f".{table.name}.writer")
@@ -88,7 +90,7 @@ def start_into_lake(
 
     def write(batch: DataFrame, batch_id: int) -> None:
         began = time.monotonic()
-        with gate.batch(batch_id), shortened_errors():
+        with gate.batch(batch_id), turns.ahead_of_all(), shortened_errors():
             try:
                 written = prepared.writer.write(batch)
             except HeadraceError as error:

@@ -33,7 +33,7 @@ from headrace.pipeline.rules.modes import REAL_TIME, Mode, mode_of
 from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.runs.commits import Commit
 from headrace.pipeline.runs.synced_topics import keep_synced
-from headrace.pipeline.spark.fair_turns import half_of_the_cores, in_pool, is_far_off, pool_of, set_pace
+from headrace.pipeline.spark.fair_turns import in_pool, interpret_expressions, is_far_off, pool_of, set_pace
 from headrace.pipeline.spark.inputs import TopicInputs
 from headrace.pipeline.spark.lake_query import BatchListener
 from headrace.pipeline.spark.planned_query import PlannedQuery
@@ -179,10 +179,11 @@ class PlanQuery:
                 starting_offsets=lambda topic: first_offsets(context, topic),
                 committed=self._commits.history(self.name).read_until(_wall_clock_ms() - _READ_ON_MS),
             )
-            # With a core for each query nobody has to wait.
-            turns = self._turns if pace and mode.name != REAL_TIME else None
-            if turns is not None:
-                inputs.most_tasks = half_of_the_cores()
+            is_lake = self.query.plan.lake_table is not None
+            in_turns = pace > 0 and mode.name != REAL_TIME
+            if in_turns:
+                inputs.most_tasks = 1
+                interpret_expressions(session)
             with in_pool(session, pool_of(self.query.plan, mode.name)):
                 running = Start(
                     self.query,
@@ -190,7 +191,8 @@ class PlanQuery:
                     inputs,
                     context,
                     on_batch=self._on_batch,
-                    turns=turns,
+                    # With a core for each query nobody has to wait.
+                    turns=self._turns if in_turns or is_lake else None,
                 ).run()
         except (PySparkException, Py4JError) as error:
             first_line = next(iter(str(error).splitlines()), type(error).__name__)

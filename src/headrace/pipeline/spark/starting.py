@@ -55,7 +55,7 @@ class Start:
         on_batch: BatchListener,
         turns: Turns | None,
     ) -> None:
-        """With `turns`, micro-batches wait for theirs."""
+        """With `turns`, micro-batches wait for theirs; those of the lake come first."""
         self._query = query
         self._context = context
         self._plan = query.plan
@@ -65,7 +65,10 @@ class Start:
         self._on_batch = on_batch
         self._limits = limits_of(query)
         self._turns = turns
-        self._gate = BatchGate(query.name, patience=_PATIENCE_SECONDS, turns=turns)
+        # Without state, it does not matter where a batch is interrupted.
+        patience = _PATIENCE_SECONDS if is_stateful(query.plan) else 0.0
+        is_lake = query.plan.lake_table is not None
+        self._gate = BatchGate(query.name, patience=patience, turns=None if is_lake else turns)
         self._recordings: list[RecordsCommits] = []
         self._remark = ""
         self._gaps: list[Gap] = []
@@ -85,6 +88,7 @@ class Start:
                     context=self._context,
                     client_id=self._client_id,
                     on_batch=self._on_batch,
+                    turns=self._turns or Turns(1),
                 )
                 handles.append(started.handle)
                 self._gate = started.gate

@@ -102,6 +102,7 @@ class StatementRunner:
         on_plan: PlanListener = lambda _: None,
         on_gone: Callable[[str], None] = lambda _: None,
         other_queries: frozenset[str] = frozenset(),
+        turns: Turns | None = None,
     ) -> None:
         """`other_queries` are those of the process that no statement made: what is kept of them stays."""
         self._spark = spark
@@ -122,7 +123,7 @@ class StatementRunner:
         self._known: dict[str, _Known] = {}
         # Queries that could not be planned, and with which catalogue.
         self._refused: dict[str, tuple[Asked, Catalogue]] = {}
-        self._turns = Turns(half_of_the_cores())
+        self._turns = turns or Turns(half_of_the_cores())
 
     @property
     def keepers(self) -> tuple[QueryKeeper, ...]:

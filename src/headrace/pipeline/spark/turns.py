@@ -5,6 +5,9 @@ times as long, those of the lake too, although they have slots of their own (`fa
 tasks, not cores. So a batch of a statement waits for its turn before it is written. Those of the lake and of
 real-time queries do not wait for anybody.
 
+If a batch of the lake took long, the machine is full: while the next one is written no turn begins. Between
+two of them, one begins at least.
+
 Invariants: turns are given in the order in which batches ask for them. A turn that lasts longer than
 `LONGEST_SECONDS` no longer counts: a batch that waits for the log, or that is huge, holds up nobody for
 longer than that. A batch whose query is stopped while it waits gives up at once.
@@ -15,11 +18,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 LONGEST_SECONDS: Final = 15.0
+# Of a batch of the lake.
+_LONG_SECONDS: Final = 1.0
 
 
 class Turns:
@@ -39,6 +44,9 @@ class Turns:
         self._waiting: deque[object] = deque()
         # When the turns began that somebody has at the moment.
         self._begun: dict[object, float] = {}
+        # When the batches began that nobody's turn may disturb.
+        self._undisturbed: dict[object, float] = {}
+        self._was_long = False
 
     @contextmanager
     def one(self, is_given_up: Callable[[], bool]) -> Iterator[None]:
@@ -52,6 +60,21 @@ class Turns:
         finally:
             with self._changed:
                 del self._begun[mine]
+                self._changed.notify_all()
+
+    @contextmanager
+    def ahead_of_all(self) -> Iterator[None]:
+        """For a batch of the lake, which does not wait: if the one before took long, nobody disturbs it."""
+        mine, began = object(), self._clock()
+        with self._changed:
+            if self._was_long:
+                self._undisturbed[mine] = began
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._undisturbed.pop(mine, None)
+                self._was_long = self._clock() - began > _LONG_SECONDS
                 self._changed.notify_all()
 
     def look_again(self) -> None:
@@ -69,14 +92,14 @@ class Turns:
             # The next one may have a turn, too.
             self._changed.notify_all()
 
-    def _counting(self) -> list[float]:
+    def _counting(self, begun: Mapping[object, float]) -> list[float]:
         now = self._clock()
-        return [began for began in self._begun.values() if now - began < self._longest]
+        return [began for began in begun.values() if now - began < self._longest]
 
     def _is_free(self) -> bool:
-        return len(self._counting()) < self._at_once
+        return len(self._counting(self._begun)) < self._at_once and not self._counting(self._undisturbed)
 
     def _seconds_to_wait(self) -> float | None:
         """Until the oldest turn no longer counts; None if only others can change anything."""
-        counting = self._counting()
+        counting = self._counting(self._begun) + self._counting(self._undisturbed)
         return max(self._longest - (self._clock() - min(counting)), 0.0) if counting else None

@@ -93,7 +93,7 @@ class AvroReader:
     def reason(self, raw: SparkColumn, parsed: SparkColumn) -> SparkColumn:
         side = self._side
         known = self._is_known(raw)
-        return (
+        reason = (
             F.when(raw.isNull(), F.lit(None).cast("string"))
             # Here as well: Spark may evaluate only the reason, and drop the record before parsing it.
             .when(~known & self._is_new(raw), _end_for_new_schema(raw))
@@ -118,11 +118,11 @@ class AvroReader:
                     F.lit("."),
                 ),
             )
-            .when(
-                ~parsed[_IN_RANGE],
-                F.lit(f"A date of the {side} lies outside the years 1 to 9999, or a time outside the day."),
-            )
         )
+        if not any(is_out_of_range(F.lit(None), column.type) is not None for column in self._columns):
+            return reason
+        text = f"A date of the {side} lies outside the years 1 to 9999, or a time outside the day."
+        return reason.when(~parsed[_IN_RANGE], F.lit(text))
 
     def _is_known(self, raw: SparkColumn) -> SparkColumn:
         known = F.lit(False)
