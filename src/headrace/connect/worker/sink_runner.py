@@ -127,6 +127,9 @@ class SinkRunner(TaskRunner):
         self._lost.clear()
         records = []
         for message in messages:
+            if self.is_abandoned:
+                # Not even dead letters.
+                return
             place = (message.topic() or "", message.partition() or 0)
             offset = message.offset() or 0
             ends[place] = offset + 1
