@@ -248,3 +248,9 @@ def test_no_file_stays_open_after_a_refusal(allowed: AllowedFolders, data_dir: P
             allowed.open_reading("a/b/c")
     if open_files:
         assert len([*Path("/proc/self/fd").iterdir()]) == open_files
+
+
+def test_a_file_with_another_name_elsewhere_is_refused(data_dir: Path, allowed: AllowedFolders) -> None:
+    os.link(data_dir / "broker" / "segment", data_dir / "files" / "innocent.txt")
+    refused_to_open(allowed, "innocent.txt")
+    assert (data_dir / "broker" / "segment").read_bytes() == SECRET

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from headrace.connect.allowed_folders import AllowedFolders
 from headrace.connect.connectors.file_sink import FileSinkTask
 from headrace.connect.connectors.file_source import FileSourceTask
 from headrace.connect.connectors.files import AnyFile
@@ -103,3 +104,52 @@ def test_the_sink_appends_lines(tmp_path: Path) -> None:
 def test_a_sink_into_a_folder_says_so(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="Couldn't find or create file"):
         FileSinkTask(AnyFile(tmp_path)).start({"file": "."}, Context())
+
+
+def test_a_file_that_is_shortened_is_read_again(tmp_path: Path) -> None:
+    append(tmp_path, b"one\ntwo\nthr")
+    task = source(tmp_path)
+    assert polled(task) == [("one", 4), ("two", 8)]
+    (tmp_path / "in.txt").write_bytes(b"new\n")
+    assert polled(task) == []
+    assert polled(task) == [("new", 4)]
+    # Also while no task ran.
+    task = source(tmp_path, {"position": 100})
+    assert polled(task) == []
+    assert polled(task) == [("new", 4)]
+
+
+def test_a_renamed_file_is_finished_before_the_one_in_its_place(tmp_path: Path) -> None:
+    append(tmp_path, b"one\n")
+    task = source(tmp_path)
+    assert polled(task) == [("one", 4)]
+    old = (tmp_path / "in.txt").rename(tmp_path / "in.txt.1")
+    assert polled(task) == []
+    with old.open("ab") as file:
+        file.write(b"two\nrest")
+    append(tmp_path, b"a\nb\nc\nlonger than the other\n")
+    assert polled(task) == [("two", 8)]
+    # The record without an end is the last of the former file: after it, the new one begins.
+    assert polled(task) == [("rest", 0)]
+    assert [value for value, _ in polled(task)] == ["a", "b", "c", "longer than the other"]
+    assert polled(task) == []
+
+
+def test_a_sink_begins_a_new_line_after_a_torn_one(tmp_path: Path) -> None:
+    (tmp_path / "out.txt").write_bytes(b'{"torn')
+    for value in ("one", "two"):
+        task = FileSinkTask(AnyFile(tmp_path))
+        task.start({"file": "out.txt"}, Context())
+        task.put([SinkRecord(topic="t", partition=0, offset=0, value=value)])
+        task.stop()
+    assert (tmp_path / "out.txt").read_bytes() == b'{"torn\none\ntwo\n'
+
+
+def test_the_folder_of_a_new_file_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
+    (tmp_path / "files").mkdir()
+    inside = AllowedFolders([tmp_path / "files"], data_dir=tmp_path)
+    for files, folder in ((AnyFile(tmp_path), tmp_path), (inside, tmp_path / "files")):
+        files.open_appending("out.txt").close()
+        assert synced.pop() == folder.stat().st_ino

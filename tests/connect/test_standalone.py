@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from headrace.assembly.standalone_connect import _connector
 from headrace.connect.properties import read_properties
 from headrace.testing import EmbeddedBroker
 from tests.connect_process import lines_of
@@ -139,3 +140,11 @@ def test_usage_and_missing_files(tmp_path: Path) -> None:
     with standalone(tmp_path, "nowhere.properties") as process:
         assert process.wait(SECONDS) == 3
     assert "nowhere.properties" in (tmp_path / "output").read_text(encoding="utf-8")
+
+
+def test_null_in_a_connector_s_file_is_no_setting(tmp_path: Path) -> None:
+    path = tmp_path / "connector.json"
+    path.write_text(
+        '{"name": "n", "config": {"topic": "t", "batch.size": null, "rate": 1}}', encoding="utf-8"
+    )
+    assert _connector(path) == {"name": "n", "topic": "t", "rate": "1"}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from headrace.connect.generator.source import PRESETS
+from headrace.connect.generator.source import PRESETS, GeneratorTask
 from headrace.connect.generator.templates import Template
+from headrace.connect.plugins import TaskContext
 
 ALL = {
     "id": "{{sequence 5}}",
@@ -65,3 +66,15 @@ def test_templates_that_cannot_be_used(text: str) -> None:
 def test_the_templates_that_come_with_it_work() -> None:
     for text in PRESETS.values():
         assert Template(text).record(7, 0)["Event_Type"]
+
+
+def test_large_records_come_in_small_numbers() -> None:
+    class Context:
+        def source_offset(self, _partition: Any) -> None:
+            return None
+
+    task = GeneratorTask()
+    task.start({"topic": "t", "template": '["{{text 100000}}"]', "rate": "0"}, cast(TaskContext, Context()))
+    assert [len(task.poll()) for _ in range(2)] == [80, 80]
+    with pytest.raises(ValueError, match="at most 1000000 characters"):
+        Template("{{text 100000}}" * 11, is_json=False)

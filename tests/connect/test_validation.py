@@ -10,11 +10,15 @@ import pytest
 from headrace.connect.allowed_folders import AllowedFolders
 from headrace.connect.connectors.builtin import builtin_plugins
 from headrace.connect.converters import STRING_CONVERTER
+from headrace.connect.overrides import overrides
 from headrace.connect.validation import validate
 
 DEFAULTS = {"key.converter": STRING_CONVERTER, "value.converter": STRING_CONVERTER}
 SINK = {"name": "n", "connector.class": "FileStreamSink", "topics": "t", "file": "f"}
 SOURCE = {"name": "n", "connector.class": "FileStreamSource", "topic": "t", "file": "f"}
+CONSUMER = "consumer.override."
+STRATEGY = f"{CONSUMER}partition.assignment.strategy"
+JAVA = "org.apache.kafka.clients.consumer."
 GENERATOR = {"name": "n", "connector.class": "Generator", "topic": "t"}
 
 
@@ -76,6 +80,21 @@ def test_what_is_right_has_no_errors(folders: AllowedFolders, config: dict[str, 
         ({**GENERATOR, "template": '"{{nothing}}"'}, "template", "no placeholder `nothing`"),
         ({**GENERATOR, "key": "{{integer 1}}"}, "key", "is not right"),
         ({**GENERATOR, "speed": "1"}, "speed", "has no setting speed"),
+        ({**SINK, "tasks.max": "1001"}, "tasks.max", "no more than 1000"),
+        ({**SOURCE, "batch.size": "0"}, "batch.size", "at least 1"),
+        ({**SOURCE, "batch.size": "1000000000"}, "batch.size", "no more than"),
+        (
+            {**GENERATOR, "template": '["{{text 99999}}"' + ', "{{text 99999}}"' * 99 + "]"},
+            "template",
+            "at most",
+        ),
+        ({**SINK, f"{CONSUMER}fetch.min.bytes": "-3"}, f"{CONSUMER}fetch.min.bytes", "outside allowed range"),
+        ({**SINK, f"{CONSUMER}auto.offset.reset": "none"}, f"{CONSUMER}auto.offset.reset", "Invalid value"),
+        ({**SINK, f"{CONSUMER}max.poll.records": "0"}, f"{CONSUMER}max.poll.records", "at least 1"),
+        ({**SINK, f"{CONSUMER}session.timeout.ms": "600000"}, f"{CONSUMER}session.timeout.ms", "must be >="),
+        ({**SINK, STRATEGY: "cooperative-sticky"}, STRATEGY, "all at once"),
+        ({**SINK, STRATEGY: f"{JAVA}RangeAssignor,{JAVA}CooperativeStickyAssignor"}, STRATEGY, "Only Range"),
+        ({**SOURCE, "producer.override.linger.ms": "x"}, "producer.override.linger.ms", "Invalid value"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -93,3 +112,15 @@ def test_a_link_out_of_the_folder_is_refused(folders: AllowedFolders, tmp_path: 
 
 def test_kafka_s_connectors_ignore_unknown_settings(folders: AllowedFolders) -> None:
     assert errors(folders, {**SINK, "unknown": "x", "consumer.override.max.poll.records": "5"}) == {}
+
+
+def test_overrides_in_java_s_words_are_those_of_the_client(folders: AllowedFolders) -> None:
+    config = {
+        **SINK,
+        STRATEGY: f"{JAVA}RangeAssignor, {JAVA}RoundRobinAssignor",
+        f"{CONSUMER}session.timeout.ms": "600000",
+        f"{CONSUMER}max.poll.interval.ms": "700000",
+    }
+    # One of them would be refused without the other.
+    assert errors(folders, config) == {}
+    assert overrides(config, "consumer")["partition.assignment.strategy"] == "range,roundrobin"

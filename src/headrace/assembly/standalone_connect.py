@@ -133,7 +133,7 @@ def _connector(path: Path) -> dict[str, str]:
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
         config = {"name": content["name"], **content["config"]} if "config" in content else content
-        return {str(name): str(value) for name, value in config.items()}
+        return {str(name): str(value) for name, value in config.items() if value is not None}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise HeadraceError(
             "invalid_setting", f"The file {path} holds no connector's configuration: {error}."

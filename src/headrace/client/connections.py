@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 _log = logging.getLogger(__name__)
@@ -105,6 +105,21 @@ def open_producer(
     if on_error is not None:
         configuration["error_cb"] = on_error
     return Producer(configuration | dict(more or {}), logger=logger)
+
+
+def refused_settings(client: str, more: Mapping[str, Any]) -> str:
+    """Why a `consumer` or `producer` with these settings cannot be opened; empty if it can.
+
+    Opens one that connects nowhere.
+    """
+    try:
+        if client == "consumer":
+            open_member("", "none", more=more).close()
+        else:
+            open_producer("", timeout_seconds=_SESSION_MS / 1000, more=more)
+    except KafkaException as error:
+        return str(error.args[0].str()).strip()
+    return ""
 
 
 def _common(bootstrap: str) -> dict[str, Any]:

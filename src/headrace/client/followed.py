@@ -51,6 +51,11 @@ class FollowedTopic:
     def is_followed(self) -> bool:
         return self._thread is not None and not self.is_stopping
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the reading thread runs: a fold that raises ends it."""
+        return self._thread is not None and self._thread.is_alive()
+
     def start(self) -> None:
         self._thread = threading.Thread(target=self._follow, name=f"reading {self.topic}", daemon=True)
         self._thread.start()

@@ -1,8 +1,10 @@
 """Reads topics as a member of a consumer group, for owners that commit what they have dealt with.
 
 Invariants: nothing is committed unless the owner says so; partitions that the group takes away are reported,
-inside `poll`, before they are gone, so that the owner can still commit. A topic that does not exist is waited
-for, never created. A reader belongs to one thread.
+inside `poll`, before they are gone, so that the owner can still commit; `poll` gives no records of partitions
+that were taken away inside it; what goes wrong inside a callback is raised by the call that it happened in,
+since librdkafka would turn it into something that is no exception. A topic that does not exist is waited for,
+never created. A reader belongs to one thread.
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ class GroupReader:
         self._on_lost = on_lost
         self._consumer: Consumer = open_member(bootstrap, group, more=more)
         self._paused = False
+        # Taken away since the last poll began to wait.
+        self._lost: set[Partition] = set()
+        self._failure: Exception | None = None
         # What the log says while it cannot be read; librdkafka goes on trying.
         self.trouble = ""
 
@@ -48,11 +53,21 @@ class GroupReader:
     def poll(self, most: int, timeout: float) -> list[Record]:
         """Records that have arrived, at most so many. Waits for the first one only."""
         first: Record | None = self._consumer.poll(timeout)
+        self._raise_failure()
         if first is None:
             return []
-        found = [first, *(self._consumer.consume(most - 1, 0) if most > 1 else [])]
+        self._lost.clear()
+        more: list[Record] = self._consumer.consume(most - 1, 0) if most > 1 else []
+        self._raise_failure()
+        if self._lost:
+            # The first came before the loss. librdkafka drops what else did, if it knows of it yet.
+            held = self.assignment()
+            first_of_all = [] if _place(first) in self._lost else [first]
+            more = [each for each in more if each.error() is not None or _place(each) in held]
+        else:
+            first_of_all = [first]
         records = []
-        for message in found:
+        for message in (*first_of_all, *more):
             error = message.error()
             if error is None:
                 self.trouble = ""
@@ -108,12 +123,32 @@ class GroupReader:
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
+        self._raise_failure()
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        consumer.assign(partitions)
-        if self._paused:
-            consumer.pause(partitions)
+        try:
+            consumer.assign(partitions)
+            if self._paused:
+                consumer.pause(partitions)
+        except Exception as error:
+            self._failure = error
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._on_lost([(each.topic, each.partition) for each in partitions])
-        consumer.unassign()
+        lost = [(each.topic, each.partition) for each in partitions]
+        self._lost |= set(lost)
+        try:
+            try:
+                self._on_lost(lost)
+            finally:
+                consumer.unassign()
+        except Exception as error:
+            self._failure = error
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+
+def _place(record: Record) -> Partition:
+    return record.topic() or "", record.partition() or 0

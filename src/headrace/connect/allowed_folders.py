@@ -5,10 +5,11 @@ A connector's configuration arrives over HTTP, so a path in it is somebody's wis
 exactly that place. They walk down from the allowed folder, one directory at a time and without following
 links, so a link that appears between the check and the opening is refused, not followed.
 
-Invariants: every file opened is a regular file below an allowed folder; the platform's own data is never
-opened, even if an allowed folder contains the data folder: of the data folder, connectors see only allowed
-folders inside it; opening never blocks (on a pipe, say). Never creates a folder outside the data folder: one
-that is missing may be a disk that is not mounted.
+Invariants: every file opened is a regular file below an allowed folder, and has no other name (a hard link
+may lead anywhere); one that is created is in its folder after a power failure, too; the platform's own data
+is never opened, even if an allowed folder contains the data folder: of the data folder, connectors see only
+allowed folders inside it; opening never blocks (on a pipe, say). Never creates a folder outside the data
+folder: one that is missing may be a disk that is not mounted.
 
 Spark opens files itself, so for its paths there is only `resolved`: whoever can create links in an allowed
 folder can still redirect Spark.
@@ -96,13 +97,18 @@ class AllowedFolders:
                 if folder is None:
                     raise _refused(path, f"{place} belongs to the platform's own data")
                 file = os.open(place.name, flags, _NEW_FILE_MODE, dir_fd=folder)
+                if flags & os.O_CREAT:
+                    os.fsync(folder)
         except OSError as error:
             if error.errno in _NOT_A_FILE:
                 raise _refused(path, f"{place} is not a regular file in plain folders") from error
             raise
         try:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode):
                 raise _refused(path, f"{place} is not a regular file")
+            if found.st_nlink > 1:
+                raise _refused(path, f"{place} has other names (hard links), which may be anywhere")
             os.set_blocking(file, True)
         except BaseException:
             os.close(file)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from headrace.connect.converters import HEADER_CONVERTERS, SIMPLE_HEADER_CONVERTER, full_name
-from headrace.connect.definitions import Definition, Validator, at_least, one_of, only
-from headrace.connect.plugins import Plugin
+from headrace.connect.definitions import Definition, Validator, at_least, between, one_of, only
+from headrace.connect.plugins import Config, Plugin
 
 COMMON: Final = "Common"
 _TRANSFORMS: Final = "Transforms"
@@ -20,6 +20,8 @@ _TOPIC_CREATION: Final = "Topic Creation"
 _EXACTLY_ONCE: Final = "Exactly Once Support"
 _OFFSETS_TOPIC: Final = "offsets.topic"
 _LONGEST_NAME: Final = 255
+# Each is a thread with clients of its own.
+_MOST_TASKS: Final = 1000
 _NO_TRANSFORMS: Final = "This connector does not support transformations here"
 
 # What a worker says where a connector names no converter: class and settings.
@@ -30,6 +32,11 @@ def settings_of(plugin: Plugin, defaults: Defaults) -> tuple[Definition, ...]:
     """All settings of a plugin's connectors. `defaults` are the converters of the worker."""
     specific = _SINK if plugin.kind == "sink" else _SOURCE
     return (*_common(plugin, {**defaults, **plugin.default_converters}), *specific, *plugin.settings)
+
+
+def most_tasks(config: Config) -> int:
+    """How many tasks a connector may have, also one whose configuration nobody has validated."""
+    return min(int(config.get("tasks.max", "1")), _MOST_TASKS)
 
 
 def _common(plugin: Plugin, defaults: Defaults) -> tuple[Definition, ...]:
@@ -69,7 +76,7 @@ def _common(plugin: Plugin, defaults: Defaults) -> tuple[Definition, ...]:
             order_in_group=4,
             width="SHORT",
             display_name="Tasks max",
-            validator=at_least(1),
+            validator=between(1, _MOST_TASKS),
         ),
         Definition(
             name="tasks.max.enforce",

@@ -139,6 +139,14 @@ def at_least(least: float) -> Validator:
     return check
 
 
+def between(least: float, most: float) -> Validator:
+    def check(value: Any) -> str:
+        wrong = at_least(least)(value)
+        return wrong or ("" if value <= most else f"Value must be no more than {most}")
+
+    return check
+
+
 def one_of(*choices: str) -> Validator:
     """Regardless of case, as Kafka's enumerations are."""
 

@@ -1,14 +1,18 @@
 """Shows and changes how far connectors have come: source offsets in the log, a sink's in its consumer group.
 
-Invariants: offsets change only while the connector is stopped; a change of several is checked as a whole
-before the first is written. Never touches the offsets of a connector whose plugin keeps them elsewhere.
+Invariants: offsets change only while the connector is stopped, and nobody can start it meanwhile; a change of
+several is checked as a whole before the first is written, and if the log refuses it nevertheless, a sink's
+group has the offsets of before. Never touches the offsets of a connector whose plugin keeps them elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
+from headrace.client.cluster import Cluster
 from headrace.client.group_offsets import GroupOffsets
 from headrace.client.topics import Partition
 from headrace.connect.plugins import Plugin
@@ -21,6 +25,9 @@ ALTERED: Final = "The offsets for this connector have been altered successfully"
 RESET: Final = "The offsets for this connector have been reset successfully"
 # What a client wants: partition and offset, either of which may be missing.
 Wanted = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+_MOST_PARTITIONS: Final = 2**31
+
+_log = logging.getLogger(__name__)
 
 
 class OffsetChanges:
@@ -29,6 +36,7 @@ class OffsetChanges:
     def __init__(self, service: ConnectService) -> None:
         self._service = service
         self._groups = GroupOffsets(service.parts.bootstrap)
+        self._cluster = Cluster(service.parts.bootstrap)
 
     def shown(self, name: str) -> list[dict[str, Any]]:
         wish = self._service.wish(name)
@@ -46,26 +54,28 @@ class OffsetChanges:
 
     def alter(self, name: str, wanted: Sequence[Wanted]) -> str:
         """Raises connector_invalid as well."""
-        wish, plugin = self._stopped(name)
-        if not wanted:
-            raise _invalid("Partitions / offsets need to be provided for an alter offsets request")
-        if plugin.kind == "source":
-            self._alter_source(name, plugin, wanted)
-        else:
-            self._alter_sink(wish, wanted)
+        with self._stopped(name) as (wish, plugin):
+            if not wanted:
+                raise _invalid("Partitions / offsets need to be provided for an alter offsets request")
+            if plugin.kind == "source":
+                self._alter_source(name, plugin, wanted)
+            else:
+                self._alter_sink(wish, wanted)
         return ALTERED
 
     def reset(self, name: str) -> str:
         """Back to the beginning."""
-        _, plugin = self._stopped(name)
-        if plugin.kind == "source":
-            for partition, _ in self._service.parts.offsets.offsets(name):
-                self._service.parts.offsets.put(name, partition, None)
-        else:
-            self._groups.delete(group_of(name))
+        with self._stopped(name) as (_, plugin):
+            if plugin.kind == "source":
+                for partition, _ in self._service.parts.offsets.offsets(name):
+                    self._service.parts.offsets.put(name, partition, None)
+            else:
+                self._groups.delete(group_of(name))
         return RESET
 
-    def _stopped(self, name: str) -> tuple[ConnectorWish, Plugin]:
+    @contextmanager
+    def _stopped(self, name: str) -> Iterator[tuple[ConnectorWish, Plugin]]:
+        """A connector that has stopped and stays so."""
         wish = self._service.wish(name)
         if wish.target != "STOPPED":
             raise _invalid(
@@ -82,7 +92,8 @@ class OffsetChanges:
             raise HeadraceError(
                 "connector_busy", f"The tasks of {name} have not stopped yet; try again in a moment."
             )
-        return wish, plugin
+        with self._service.unchanged(wish):
+            yield wish, plugin
 
     def _alter_source(self, name: str, plugin: Plugin, wanted: Sequence[Wanted]) -> None:
         for partition, offset in wanted:
@@ -97,14 +108,38 @@ class OffsetChanges:
         changes = dict(_group_offset(partition, offset) for partition, offset in wanted)
         group = group_of(wish.name)
         gone = {place for place, offset in changes.items() if offset is None}
-        kept = {place: offset for place, offset in changes.items() if offset is not None}
-        if gone:
-            # The client cannot remove single offsets, so the rest is written again.
-            before = self._groups.committed(group)
-            kept = {**{place: before[place] for place in before.keys() - gone}, **kept}
-            self._groups.delete(group)
-        if kept:
-            self._groups.set(group, kept)
+        new = {place: offset for place, offset in changes.items() if offset is not None}
+        before = self._groups.committed(group) if gone else {}
+        there = self._cluster.lookup({topic for topic, _ in (*new, *before)})
+        partitions = {name: topic.partitions for name, topic in there.items()}
+        for topic, number in new:
+            if number >= partitions.get(topic, 0):
+                # As the log would answer, but before anything is removed.
+                raise HeadraceError(
+                    "query_failed",
+                    f"The offsets of {wish.name} were not changed: there is no partition {number} of the "
+                    f"topic {topic!r}.",
+                )
+        if not gone:
+            self._groups.set(group, new)
+            return
+        # The client cannot remove single offsets, so the rest is written again.
+        before = {place: offset for place, offset in before.items() if place[1] < partitions.get(place[0], 0)}
+        kept = {**{place: before[place] for place in before.keys() - gone}, **new}
+        self._groups.delete(group)
+        try:
+            if kept:
+                self._groups.set(group, kept)
+        except BaseException:
+            self._put_back(group, before)
+            raise
+
+    def _put_back(self, group: str, before: Mapping[Partition, int]) -> None:
+        try:
+            if before:
+                self._groups.set(group, before)
+        except HeadraceError as error:
+            _log.error("the offsets of group %s are gone: %s; they were %s", group, error, dict(before))
 
 
 def _group_offset(
@@ -122,6 +157,8 @@ def _group_offset(
         "Failed to parse the following Kafka partition value in the provided offsets: '{}'. "
         "Partition values for sink connectors need to be integers.",
     )
+    if number >= _MOST_PARTITIONS:
+        raise _invalid(f"There is no Kafka partition {number}: Kafka counts them with 32 bits.")
     place = (str(partition["kafka_topic"]), number)
     if offset is None:
         return place, None

@@ -8,11 +8,12 @@ never runs it: that is `worker/`, or another process for plugins that run there.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from headrace.connect.common_settings import settings_of
+from headrace.connect.common_settings import most_tasks, settings_of
 from headrace.connect.definitions import Definition
 from headrace.connect.plugins import Plugin
 from headrace.connect.state.configs import ConnectorWish, Target
@@ -138,7 +139,7 @@ class ConnectService:
             return self._put(name, self._checked(name, config), None)
 
     def delete(self, name: str) -> None:
-        """Returns when its tasks have stopped, or had their time for it."""
+        """Returns when its tasks have stopped, or had their time for it and are abandoned."""
         with self._changing:
             self.wish(name)
             self.parts.configs.delete(name)
@@ -189,6 +190,32 @@ class ConnectService:
             return status is not None and status.state == "STOPPED"
         return self._worker.wait_done(wish, self.parts.graceful_seconds + _EXTRA_SECONDS)
 
+    @contextmanager
+    def unchanged(self, wish: ConnectorWish) -> Iterator[None]:
+        """No connector is changed inside. Raises connector_busy if somebody has changed this one meanwhile,
+        connector_not_found.
+        """
+        with self._changing:
+            now = self.wish(wish.name)
+            if (now.config_version, now.target) != (wish.config_version, wish.target):
+                raise HeadraceError(
+                    "connector_busy", f"The connector {wish.name} was changed meanwhile; try again."
+                )
+            yield
+
+    def trouble(self) -> str:
+        """Why changes are not noticed any more; empty if they are."""
+        parts = self.parts
+        are_alive = {
+            "configurations": parts.configs.is_alive,
+            "statuses": parts.statuses.is_alive,
+            "offsets": parts.offsets.is_alive,
+        }
+        dead = [name for name, is_alive in are_alive.items() if not is_alive]
+        if dead:
+            return f"The worker does not read the log of {' and '.join(dead)} any more."
+        return "" if self._worker.is_alive else "The worker does not look after connectors any more."
+
     def _checked(self, name: str, config: GivenConfig) -> dict[str, str]:
         """The configuration with its name, if nothing is wrong with it. Raises connector_invalid."""
         given = config.get("name")
@@ -222,7 +249,7 @@ class ConnectService:
         plugin = self.plugin_of(wish)
         if plugin is None or plugin.runs_in == "worker":
             return
-        most = int(wish.config.get("tasks.max", "1"))
+        most = most_tasks(wish.config)
         tasks = list(plugin.task_configs(wish.config, most)) if wish.target != "STOPPED" else []
         wanted = [{**config, "task.class": plugin.task_class} for config in tasks]
         if list(wish.tasks) != wanted:

@@ -1,7 +1,8 @@
 """A sink that appends each record's value to a file as one line: Kafka's FileStreamSink.
 
-Invariants: it only appends; what was flushed is on the disk before its offsets are committed. Without a file
-it writes to standard output, where the worker allows that.
+Invariants: it only appends, and each record is a line of its own, even if the file ends within a line (after
+a crash, say); what was flushed is on the disk before its offsets are committed. Without a file it writes to
+standard output, where the worker allows that.
 """
 
 from __future__ import annotations
@@ -57,6 +58,20 @@ class FileSinkTask:
         except OSError as error:
             raise OSError(f"Couldn't find or create file '{path}' for FileStreamSinkTask: {error}") from error
         self._is_own = bool(path)
+        if path and self._ends_within_a_line(path):
+            self._file.write(b"\n")
+            self._file.flush()
+
+    def _ends_within_a_line(self, path: str) -> bool:
+        try:
+            with self._files.open_reading(path) as file:
+                if not file.seek(0, os.SEEK_END):
+                    return False
+                file.seek(-1, os.SEEK_END)
+                return file.read(1) != b"\n"
+        except PermissionError:
+            # It may be written and not read.
+            return False
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         assert self._file is not None

@@ -2,8 +2,11 @@
 
 Its partition is `{"filename": <the setting>}`, its offset `{"position": <bytes>}`, behind the end of the last
 line that was read. Invariants: a line is given once its end is in the file, without it (`\\n`, `\\r\\n`,
-`\\r`); a file that is not there yet is waited for. Like Kafka's, it does not notice that a file was replaced
-or shortened. Unlike Kafka's, which counts characters, it counts bytes, so it finds its place in any text.
+`\\r`); a file that is not there yet is waited for. Unlike Kafka's, which counts characters, it counts bytes,
+so it finds its place in any text; and when there is nothing to read, it looks whether the file was shortened
+or another one is in its place, and begins at the beginning, with what is left of the former file first. It
+cannot notice that a file was shortened and has grown beyond the position between two looks, or was replaced
+by a longer one while no task ran.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ from typing import Any, BinaryIO, Final, cast
 
 from headrace.connect.connectors.files import Files
 from headrace.connect.data import STRING, SourceRecord
-from headrace.connect.definitions import Definition
+from headrace.connect.definitions import Definition, between
 from headrace.connect.plugins import Config, Errors, Plugin, TaskContext
 from headrace.core.errors import HeadraceError
 
 CLASS: Final = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 _BATCH: Final = 2000
+_LARGEST_BATCH: Final = 100_000
 _CHUNK_BYTES: Final = 65_536
 # No topic takes more, and memory is finite.
 _LONGEST_LINE: Final = 8 * 1024 * 1024
@@ -59,6 +63,7 @@ def file_source(files: Files, version: str, *, reads_standard_input: bool = Fals
                 default=_BATCH,
                 importance="LOW",
                 documentation="Most lines that are read at once.",
+                validator=between(1, _LARGEST_BATCH),
             ),
         ),
         new_task=lambda: FileSourceTask(files),
@@ -129,7 +134,7 @@ class FileSourceTask:
         file = self._opened()
         if file is None:
             return []
-        lines = self._lines(file)
+        lines = self._lines(file) or self._lines_of_another(file)
         if not lines:
             self._context.wait(_WAIT_SECONDS)
         return lines
@@ -176,6 +181,38 @@ class FileSourceTask:
             self._scanned = 0
             found.append(self._record(line))
         return found
+
+    def _lines_of_another(self, file: BinaryIO) -> list[SourceRecord]:
+        """Begin at the beginning, if the file was shortened or replaced; what is left of the former one."""
+        if not self._path:
+            return []
+        here = os.fstat(file.fileno())
+        if here.st_size < self._position + len(self._rest):
+            _log.warning("%s was shortened: it is read from its beginning", self._path)
+            self._begin()
+            file.seek(0)
+            return []
+        try:
+            there = self._files.resolved(self._path).stat()
+            if (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino):
+                return []
+            # Whoever writes may have written more before the other file was there.
+            left = self._lines(file)
+            if left:
+                return left
+            other = self._files.open_reading(self._path)
+        except FileNotFoundError:
+            return []
+        _log.warning("another file is at %s: it is read from its beginning", self._path)
+        rest = self._rest
+        self._begin()
+        file.close()
+        self._file = other
+        # Nobody will end this line any more.
+        return [self._record(rest.removesuffix(b"\r"))] if rest else []
+
+    def _begin(self) -> None:
+        self._rest, self._position, self._scanned = b"", 0, 0
 
     def _record(self, line: bytes) -> SourceRecord:
         return SourceRecord(

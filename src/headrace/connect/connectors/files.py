@@ -1,7 +1,8 @@
 """How file connectors open files: in the folders that the platform allows, or, standalone, wherever the user
 who started the worker may.
 
-Invariant: only regular files are opened, and opening never blocks.
+Invariants: only regular files are opened, and opening never blocks; a file that is new is in its folder after
+a power failure, too.
 """
 
 from __future__ import annotations
@@ -39,7 +40,16 @@ class AnyFile:
         return os.fdopen(self._opened(path, os.O_RDONLY), "rb")
 
     def open_appending(self, path: str) -> BinaryIO:
-        return os.fdopen(self._opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
+        file = self._opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        folder = os.open((self._folder / path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        except BaseException:
+            os.close(file)
+            raise
+        finally:
+            os.close(folder)
+        return os.fdopen(file, "ab")
 
     def _opened(self, path: str, flags: int) -> int:
         file = os.open(self._folder / path, flags | _FLAGS, _NEW_FILE_MODE)

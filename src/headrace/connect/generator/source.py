@@ -29,6 +29,8 @@ PRESETS: Final[Mapping[str, str]] = {
 _RATE: Final = 10.0
 _SEED: Final = 7
 _MOST_AT_ONCE: Final = 1000
+# Memory is finite; about so many characters.
+_MOST_CHARACTERS: Final = 8_000_000
 _WAIT_SECONDS: Final = 0.1
 
 
@@ -135,7 +137,12 @@ class GeneratorTask:
         if due <= 0:
             self._context.wait(_WAIT_SECONDS)
             return []
-        return [self._next() for _ in range(due)]
+        made: list[SourceRecord] = []
+        size = 0
+        while len(made) < due and size < _MOST_CHARACTERS:
+            made.append(self._next())
+            size += len(str(made[-1].value))
+        return made
 
     def commit(self) -> None:
         """Nothing to do: the offset says it all."""

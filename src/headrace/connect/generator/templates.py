@@ -27,6 +27,8 @@ from typing import Any, Final
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*(\w+)\s*([^{}]*?)\s*\}\}")
 _EPOCH: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _LONGEST_TEXT: Final = 100_000
+# Of all texts of a record: no topic takes more.
+_LONGEST_TEXTS: Final = 1_000_000
 _DEEPEST: Final = 50
 _WORD: Final = 10
 
@@ -45,6 +47,9 @@ class Template:
                 raise ValueError(f"the template is not JSON: {error}") from error
         else:
             content = text
+        lengths = (found[2] for found in _PLACEHOLDER.finditer(text) if found[1] == "text")
+        if sum(int(each) for each in lengths if each.isdecimal()) > _LONGEST_TEXTS:
+            raise ValueError(f"the texts of a record have at most {_LONGEST_TEXTS} characters")
         self._make = _compiled(content)
 
     def record(self, seed: int, number: int) -> Any:

@@ -79,6 +79,10 @@ class ConfigLog:
         """Read everything. Raises log_unavailable, invalid_setting."""
         self._log.start()
 
+    @property
+    def is_alive(self) -> bool:
+        return self._log.is_alive
+
     def stop(self) -> None:
         self._log.stop()
 
@@ -144,7 +148,8 @@ class ConfigLog:
             name = key.decode()
             content: Any = None if value is None else json.loads(value)
             self._apply(name, content, place + 1)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        # Whatever it is, such as JSON that is nested deeply: no record may end the thread that reads.
+        except Exception:
             _log.warning("ignoring a record of %s that nobody understands: %r", TOPIC, key[:200])
 
     def _apply(self, key: str, content: Any, version: int) -> None:

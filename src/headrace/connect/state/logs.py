@@ -31,6 +31,10 @@ class StateLog(Protocol):
     @property
     def progress(self) -> threading.Condition: ...
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether what is written is still folded."""
+
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
@@ -66,6 +70,7 @@ class MemoryLog:
 
     def __init__(self, _: str, fold: Fold) -> None:
         self.progress = threading.Condition(threading.RLock())
+        self.is_alive = True
         self._fold = fold
         self._end = 0
 
@@ -110,7 +115,7 @@ class FileLog(MemoryLog):
         try:
             kept: Any = json.loads(text) if text else {}
             records = [(base64.b64decode(key), base64.b64decode(value)) for key, value in kept.items()]
-        except (ValueError, AttributeError, TypeError) as error:
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
             raise self._unusable("it was written by another program") from error
         self._kept = kept
         for key, value in records:

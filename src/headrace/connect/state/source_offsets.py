@@ -36,6 +36,10 @@ class OffsetLog:
         """Read everything. Raises log_unavailable, invalid_setting."""
         self._log.start()
 
+    @property
+    def is_alive(self) -> bool:
+        return self._log.is_alive
+
     def stop(self) -> None:
         self._log.stop()
 
@@ -66,7 +70,8 @@ class OffsetLog:
                 known.pop(_text(partition), None)
             else:
                 known[_text(partition)] = (dict(partition), dict(offset))
-        except (ValueError, TypeError):
+        # Whatever it is, such as JSON that is nested deeply: no record may end the thread that reads.
+        except Exception:
             _log.warning("ignoring a record of %s that nobody understands: %r", TOPIC, key[:200])
 
 

@@ -64,6 +64,10 @@ class StatusLog:
         """Read everything. Raises log_unavailable, invalid_setting."""
         self._log.start()
 
+    @property
+    def is_alive(self) -> bool:
+        return self._log.is_alive
+
     def stop(self) -> None:
         self._log.stop()
 
@@ -117,7 +121,8 @@ class StatusLog:
     def _fold(self, key: bytes, value: bytes | None, _: int) -> None:
         try:
             self._apply(key.decode(), None if value is None else json.loads(value))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        # Whatever it is, such as JSON that is nested deeply: no record may end the thread that reads.
+        except Exception:
             _log.warning("ignoring a record of %s that nobody understands: %r", TOPIC, key[:200])
 
     def _apply(self, key: str, content: Any) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
+from headrace.connect.common_settings import most_tasks
 from headrace.connect.plugins import Plugin
 from headrace.connect.state.configs import ConnectorWish
 from headrace.connect.state.statuses import State, Status
@@ -208,7 +209,7 @@ class ConnectorKeeper:
                 f"Failed to find any class that implements Connector and which name matches "
                 f"{wish.config.get('connector.class')}",
             )
-        most = int(wish.config.get("tasks.max", "1"))
+        most = most_tasks(wish.config)
         made = list(self._plugin.task_configs(wish.config, most))
         if len(made) > most and wish.config.get("tasks.max.enforce", "true").strip().lower() == "true":
             raise HeadraceError(

@@ -3,8 +3,10 @@ them to the task, and commits what the task has flushed.
 
 Invariants: an offset is committed only after the task has flushed everything before it, so after a crash
 nothing is missing (at least once); a record that is skipped is a dead letter first, if the connector has a
-topic for them; partitions that the group takes away are flushed and committed before they go. A task that
-asks to be asked again (RetriableError) gets the same records again, while it stays a member of its group.
+topic for them; partitions that the group takes away are flushed and committed before they go, and never after
+that; once anything has failed, nothing is committed any more, since a second flush may succeed although the
+first has lost what was written. A task that asks to be asked again (RetriableError) gets the same records
+again, while it stays a member of its group.
 """
 
 from __future__ import annotations
@@ -53,7 +55,6 @@ class SinkRunner(TaskRunner):
         self._current: dict[tuple[str, int, int], Record] = {}
         # Records that arrived although the task was paused.
         self._early: list[Record] = []
-        self._failure: Exception | None = None
         self._lost: set[Partition] = set()
         self._most = int(self.config.get(f"consumer.override.{MAX_POLL_RECORDS}", _MOST_RECORDS))
         task = cast(SinkTask, self.plugin.new_task()) if self.plugin.new_task is not None else None
@@ -66,17 +67,23 @@ class SinkRunner(TaskRunner):
             self._reader = GroupReader(
                 self.parts.bootstrap, group_of(self.connector), on_lost=self._on_lost, more=more
             )
+            is_done = False
             try:
                 self.say("RUNNING")
                 self._work()
                 self._commit()
+                is_done = True
             finally:
+                if not is_done:
+                    self._positions.clear()
                 self._reader.close()
         finally:
             self._topics.close()
             task.stop()
 
     def report(self, record: SinkRecord, error: Exception) -> None:
+        if self.is_abandoned:
+            return
         original = self._current.get((record.topic, record.partition, record.offset))
         self.errors.tolerate(error, stage="TASK_PUT", class_name=self.plugin.task_class, record=original)
 
@@ -89,7 +96,7 @@ class SinkRunner(TaskRunner):
                 self._stay_paused()
                 continue
             early, self._early = self._early, []
-            self._put(early or self._poll(self._most, _POLL_SECONDS))
+            self._put(early or self._reader.poll(self._most, _POLL_SECONDS))
             if time.monotonic() >= next_commit:
                 self._commit()
                 next_commit = time.monotonic() + self.parts.offset_flush_seconds
@@ -100,26 +107,29 @@ class SinkRunner(TaskRunner):
         self.say("PAUSED")
         while self.wants_pause:
             # It stays a member of its group.
-            self._early += self._poll(1, 0)
+            self._poll_early()
             self.wait_while_paused(_POLL_SECONDS)
         if not self.must_stop:
             self._reader.resume()
             self.say("RUNNING")
 
-    def _poll(self, most: int, timeout: float) -> list[Record]:
-        messages = self._reader.poll(most, timeout)
-        if self._failure is not None:
-            raise self._failure
-        return messages
+    def _poll_early(self) -> None:
+        """Stay a member of the group while no records are wanted."""
+        # Polled first: partitions that are lost inside it take what came early from them along.
+        arrived = self._reader.poll(1, 0)
+        self._early += arrived
 
     def _put(self, messages: list[Record]) -> None:
-        if not messages:
+        if not messages or self.is_abandoned:
             return
         ends: dict[Partition, int] = {}
         self._current = {}
         self._lost.clear()
         records = []
         for message in messages:
+            if self.is_abandoned:
+                # Not even dead letters.
+                return
             place = (message.topic() or "", message.partition() or 0)
             offset = message.offset() or 0
             ends[place] = offset + 1
@@ -146,7 +156,7 @@ class SinkRunner(TaskRunner):
         try:
             if self.wait(RETRY_SECONDS):
                 return False
-            self._early += self._poll(1, 0)
+            self._poll_early()
         finally:
             self._reader.resume()
         return True
@@ -179,7 +189,10 @@ class SinkRunner(TaskRunner):
             headers=tuple(headers),
         )
 
-    def _commit(self) -> None:
+    def _commit(self, *, is_losing: bool = False) -> None:
+        if not is_losing and self._positions:
+            held = self._reader.assignment()
+            self._positions = {place: end for place, end in self._positions.items() if place in held}
         if self.is_abandoned or not self._positions:
             return
         self._task.flush()
@@ -189,13 +202,14 @@ class SinkRunner(TaskRunner):
     def _on_lost(self, places: list[Partition]) -> None:
         """Inside a poll: what goes wrong is raised after it."""
         self._lost |= set(places)
+        self._early = [each for each in self._early if (each.topic(), each.partition()) not in self._lost]
         try:
-            self._commit()
-        except Exception as error:
-            self._failure = error
+            self._commit(is_losing=True)
+        except BaseException:
+            self._positions.clear()
+            raise
         for place in places:
             self._positions.pop(place, None)
-        self._early = [each for each in self._early if (each.topic(), each.partition()) not in self._lost]
 
 
 class _Topics:

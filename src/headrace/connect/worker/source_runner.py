@@ -1,9 +1,10 @@
 """Runs a source task: polls it, writes its records to the log, and commits how far it has come.
 
 Invariants: an offset is committed only after the log has acknowledged its record and all records before it,
-so after a crash nothing is missing (at least once; what was written since the last commit comes again);
-records keep their order: if one is not acknowledged, it and all behind it are written again. While the log is
-away the task waits. Never commits anything of an abandoned task.
+so after a crash nothing is missing (at least once; what was written since the last commit comes again); if
+the task fails, what the log has acknowledged is still committed, but the task is not told so; records keep
+their order: if one is not acknowledged, it and all behind it are written again. While the log is away the
+task waits. Never commits anything of an abandoned task.
 """
 
 from __future__ import annotations
@@ -51,13 +52,18 @@ class SourceRunner(TaskRunner):
         )
         task = cast(SourceTask, self.plugin.new_task()) if self.plugin.new_task is not None else None
         assert task is not None
+        self._is_delivered = True
+        is_done = False
         try:
             task.start(self.config, self)
             self.say("RUNNING")
             self._work(task)
             self._commit(task)
+            is_done = True
         finally:
             try:
+                if not is_done:
+                    self._commit_offsets()
                 task.stop()
             finally:
                 self._writer.close()
@@ -83,23 +89,26 @@ class SourceRunner(TaskRunner):
                 self.wait(RETRY_SECONDS)
                 continue
             if records:
-                self._deliver(records)
+                self._is_delivered = False
+                self._is_delivered = self._deliver(records)
             else:
                 self.wait(_IDLE_SECONDS)
             if time.monotonic() >= next_commit:
                 self._commit(task)
                 next_commit = time.monotonic() + self.parts.offset_flush_seconds
 
-    def _deliver(self, records: Sequence[SourceRecord]) -> None:
+    def _deliver(self, records: Sequence[SourceRecord]) -> bool:
+        """False if the task had to stop before all were written."""
         for start in range(0, len(records), _CHUNK):
             chunk = records[start : start + _CHUNK]
             pending = [(record, converted) for record in chunk if (converted := self._converted(record))]
             if not self._write(pending):
-                return
+                return False
             for record in chunk:
                 if record.source_partition is not None:
                     partition = json.dumps(record.source_partition, sort_keys=True)
                     self._uncommitted[partition] = (record.source_partition, record.source_offset)
+        return True
 
     def _converted(self, record: SourceRecord) -> Outgoing | None:
         """None if the record may be skipped."""
@@ -132,8 +141,9 @@ class SourceRunner(TaskRunner):
                 return False
             try:
                 for topic in {outgoing.topic for _, outgoing in pending}:
-                    if self._topics.ensure(topic):
-                        self.parts.statuses.put_topic(self.connector, self.number, topic)
+                    self._topics.ensure(topic)
+                    # Each time: somebody may have reset what is known.
+                    self.parts.statuses.put_topic(self.connector, self.number, topic)
             except HeadraceError as error:
                 if error.code != "log_unavailable":
                     raise
@@ -177,13 +187,19 @@ class SourceRunner(TaskRunner):
 
     def _commit(self, task: SourceTask) -> None:
         """What cannot be written now is written with the next commit."""
-        if self.is_abandoned or not self._uncommitted:
-            return
+        if self._uncommitted and self._commit_offsets() and self._is_delivered:
+            task.commit()
+
+    def _commit_offsets(self) -> bool:
+        """Whether all are written."""
         try:
             for text, (partition, offset) in list(self._uncommitted.items()):
+                # Writing may take long, and the next task may have begun meanwhile.
+                if self.is_abandoned:
+                    return False
                 self.parts.offsets.put(self.connector, partition, offset)
                 del self._uncommitted[text]
         except HeadraceError as error:
             _log.warning("task %s-%d could not commit: %s", self.connector, self.number, error)
-            return
-        task.commit()
+            return False
+        return not self.is_abandoned

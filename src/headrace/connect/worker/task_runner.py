@@ -1,13 +1,15 @@
 """One task in its thread: started, paused, resumed, stopped, or failed with its trace.
 
 Invariants: the task belongs to the thread; whatever the task's code raises makes the task FAILED and nothing
-else; `stop` returns within its time, and a thread that is still busy then is abandoned: it reports nothing
-any more, and `is_abandoned` keeps it from writing. Never restarts by itself.
+else, whatever that is and even if nobody can print it; `stop` returns within its time, and a thread that is
+still busy then is abandoned: it reports nothing any more, and `is_abandoned` keeps it from writing. Never
+restarts by itself.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import traceback
 from abc import ABC, abstractmethod
@@ -125,13 +127,24 @@ class TaskRunner(ABC):
                 self.wait_while_paused()
             if not self.must_stop:
                 self.run_task()
-        # Plugins are other people's code: not even an exit of theirs may end more than the task.
-        except BaseException as error:
+        # Plugins are other people's code: not even an exit of theirs may end more than the task. And
+        # librdkafka's client can raise what is no BaseException.
+        except:  # noqa: E722
             self.has_failed = True
-            _log.exception("task %s-%d has failed", self.connector, self.number, exc_info=error)
-            self.say("FAILED", traceback.format_exc())
+            trace = _trace()
+            _log.error("task %s-%d has failed: %s", self.connector, self.number, trace)
+            self.say("FAILED", trace)
         finally:
             try:
                 self.errors.close()
             except Exception:
                 _log.exception("task %s-%d left dead letters behind", self.connector, self.number)
+
+
+def _trace() -> str:
+    """Of what is being handled."""
+    kind, error, _ = sys.exc_info()
+    try:
+        return traceback.format_exc()
+    except Exception:
+        return f"{kind}: {error!r}"

@@ -55,6 +55,13 @@ class Worker:
             if not keeper.wait_ended(deadline - time.monotonic()):
                 _log.warning("a connector does not stop and is abandoned")
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether connectors are looked after, all of them."""
+        with self._lock:
+            keepers = list(self._keepers.values())
+        return self._thread.is_alive() and all(keeper.is_running for keeper in keepers)
+
     def restart_task(self, name: str, number: int) -> None:
         with self._lock:
             keeper = self._keepers.get(name)

@@ -46,7 +46,7 @@ def create_connect_app(
     """The application; the caller starts the service before and stops it after."""
     return create_application(
         [
-            *_about(cluster_id),
+            *_about(service, cluster_id),
             *_connectors(service),
             *_configs(service),
             *_states(service),
@@ -61,7 +61,7 @@ def create_connect_app(
     )
 
 
-def _about(cluster_id: Callable[[], str]) -> Sequence[HTTPRouteHandler]:
+def _about(service: ConnectService, cluster_id: Callable[[], str]) -> Sequence[HTTPRouteHandler]:
     @get("/")
     async def root() -> Response[bytes]:
         found = await asyncio.to_thread(cluster_id)
@@ -74,6 +74,9 @@ def _about(cluster_id: Callable[[], str]) -> Sequence[HTTPRouteHandler]:
             await asyncio.to_thread(cluster_id)
         except HeadraceError as error:
             return answer({"status": "unhealthy", "message": str(error)}, 500)
+        trouble = service.trouble()
+        if trouble:
+            return answer({"status": "unhealthy", "message": trouble}, 500)
         message = "Worker has completed startup and is ready to handle requests."
         return answer({"status": "healthy", "message": message})
 
