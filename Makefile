@@ -22,7 +22,7 @@ help: ## Show this list
 
 setup: $(STAMP) ## Install the package in .venv, build the console's assets, download Spark's Java artifacts
 	@$(BIN)/python -m headrace.console.build_assets
-	@$(BIN)/headrace artifacts fetch spark
+	@$(BIN)/headrace artifacts fetch spark s3
 
 # Only for targets that start Apache Kafka or compare with it: the embedded log needs no Java.
 setup-kafka: setup

@@ -105,6 +105,7 @@ class Lake:
         settings = platform.settings
         Cluster(settings.bootstrap).create_topic(settings.events_topic, partitions=PARTITIONS)
         platform.run(marketplace.statements(settings.events_topic))
+        platform.connect(marketplace.connector(settings.events_topic))
         self.rows = Rows(settings.lake_dir / settings.events_topic)
         self.sender = Sender(settings)
 

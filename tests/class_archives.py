@@ -21,7 +21,6 @@ from headrace.core.settings import Settings
 from headrace.engines.apache_kafka import ApacheKafka
 from headrace.java.artifacts import Artifacts
 from headrace.java.runtime import JavaRuntime, find_java
-from headrace.pipeline import marketplace
 from headrace.pipeline.spark.warm_up import warm_up
 from headrace.testing import EmbeddedBroker
 from tests import jvm_flags
@@ -51,13 +50,7 @@ def run_spark(folder: Path, java: JavaRuntime, artifacts: Artifacts) -> None:
 def _fill_a_lake(spark: SparkSession, folder: Path) -> None:
     configured = dataclasses.replace(Settings(), data_dir=folder)
     rounds = iter((False, True))
-    warm_up(
-        spark,
-        marketplace.avro_plan(configured.events_topic),
-        marketplace.lake_plan(configured),
-        settings=configured,
-        stopping=lambda: next(rounds),
-    )
+    warm_up(spark, settings=configured, stopping=lambda: next(rounds))
 
 
 def run_kafka(folder: Path, java: JavaRuntime, artifacts: Artifacts) -> None:

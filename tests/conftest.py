@@ -20,7 +20,9 @@ from headrace.java.runtime import JavaRuntime, find_java
 from headrace.testing import EmbeddedBroker
 from tests import jvm_flags
 from tests.broker.broker_process import BrokerProcess
+from tests.faulty_s3 import FaultyS3, faulty_s3
 from tests.ports import free_port
+from tests.s3_server import S3Server, running_s3_server
 from tests.shared_work import SharedWork, in_order
 
 # How long an example takes says how busy the machine is, nothing about what is tested.
@@ -87,6 +89,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
     configs = {"log.retention.ms": "-1"}
     with EmbeddedBroker(folder, max_message_bytes=2 * 1024 * 1024, configs=configs) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory, java: JavaRuntime) -> Iterator[S3Server]:
+    """One S3 server for all tests of the run: keep apart by buckets."""
+    with running_s3_server(tmp_path_factory.mktemp("s3"), java) as running:
+        yield running
+
+
+@pytest.fixture
+def faulty(s3_server: S3Server) -> Iterator[FaultyS3]:
+    """The same server behind a proxy of one's own, which can fail."""
+    with faulty_s3(s3_server.endpoint) as proxy:
+        yield proxy
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from headrace.assembly.demo import make_pipeline
 from headrace.assembly.preparation import prepare
 from headrace.assembly.restarts import RestartPolicy
 from headrace.assembly.supervisor import Supervisor
+from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings, to_environment
 from headrace.query.sql import LakeQuery
 from tests.ports import free_ports
@@ -89,17 +90,33 @@ class Platform:
     def wait_in_lake(self, prefix: str, count: int) -> None:
         """Until so many different users with that prefix have a row."""
         question = f"SELECT count(DISTINCT USER_ID) FROM events WHERE USER_ID LIKE '{prefix}-%'"
+
+        def found() -> object:
+            try:
+                return self.sql(question)[0][0]
+            except HeadraceError as error:
+                # Before the first schema there is no table.
+                if "events" not in str(error):
+                    raise
+                return str(error)
+
         wait_for(
-            lambda: self.sql(question)[0][0] == count,
+            lambda: found() == count,
             f"{count} users {prefix}-* are in the lake",
             pause_seconds=LAKE_PAUSE_SECONDS,
-            explain=lambda: str(self.sql(question)),
+            explain=lambda: str(found()),
         )
 
     def rows(self, prefix: str) -> dict[str, int]:
         """How many rows each user with that prefix has."""
         statement = f"SELECT USER_ID, count(*) FROM events WHERE USER_ID LIKE '{prefix}-%' GROUP BY USER_ID"
-        return {str(user): int(str(rows)) for user, rows in self.sql(statement)}
+        try:
+            return {str(user): int(str(rows)) for user, rows in self.sql(statement)}
+        except HeadraceError as error:
+            # Before the first schema there is no table.
+            if "events" not in str(error):
+                raise
+            return {}
 
     def flow(self) -> dict[str, Any]:
         answer: dict[str, Any] = self.http.get(f"{self.console_url}/flow").json()
@@ -131,8 +148,8 @@ class Platform:
         assert answer.stderr == ""
         return answer.returncode, {finding["query"]: finding for finding in json.loads(answer.stdout)}
 
-    def takes_events_and_statements(self) -> bool:
-        return self._is_running("ingest") and self._is_running("gateway")
+    def takes_requests(self) -> bool:
+        return all(self._is_running(name) for name in ("ingest", "gateway", "connect"))
 
     def _is_running(self, process: str) -> bool:
         return any(state.name == process and state.state == "running" for state in self._supervisor.states())
@@ -169,8 +186,8 @@ def running_platform(
         with ThreadPoolExecutor(1) as pool:
             starting = pool.submit(supervisor.start)
             wait_for(
-                lambda: starting.done() or platform.takes_events_and_statements(),
-                "events and statements are taken",
+                lambda: starting.done() or platform.takes_requests(),
+                "events, statements and connectors are taken",
                 explain=lambda: str(supervisor.states()),
             )
             if starting.done():

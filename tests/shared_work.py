@@ -45,6 +45,10 @@ _KINDS: Final = {
         "tests/engines/",
         # Without.
         "tests/load/",
+        # With an S3 server.
+        "tests/lake/test_delta_log",
+        "tests/lake/test_repairing",
+        "tests/lake/test_s3_faults",
         "tests/assembly/",
         "tests/broker/test_",
         "tests/http/",

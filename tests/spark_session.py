@@ -19,7 +19,7 @@ from headrace.pipeline.spark.session import create_session
 def running_spark(folder: Path, java: JavaRuntime, artifacts: Artifacts) -> Iterator[SparkSession]:
     """Its JVM has ended with the block."""
     settings = dataclasses.replace(Settings(), data_dir=folder, spark_ui_port=0)
-    session = create_session(settings, java_home=java.home, jars=artifacts.jars("spark"))
+    session = create_session(settings, java_home=java.home, jars=artifacts.spark_jars())
     yield session
     gateway = session.sparkContext._gateway
     session.stop()

@@ -1,4 +1,5 @@
-"""A program: hand-written JSON to Avro on stock Spark Structured Streaming; and a class to drive it.
+"""A program: hand-written JSON to Avro, or Avro to Delta, on stock Spark Structured Streaming; and a class to
+drive it.
 
 It uses `from_json` with the events' schema, `SUBSTRING`, `to_avro` with Confluent's five-byte prefix, Kafka
 in and out, and Spark's defaults for everything not mentioned here: the trigger, the checkpoints, the consumer
@@ -8,7 +9,10 @@ Spark. Records that cannot be read become nulls: no dead letters, no coordinates
 Each command is a line of JSON in, each answer a line out:
 
     {"start": NAME, "source": TOPIC, "sink": TOPIC, "starting": "earliest", "only": ""}   {"started": NAME}
+    {"start": NAME, "source": TOPIC, "table": FOLDER}            {"started": NAME}
     {"stop": NAME}                                               {"progress": [...]}
+
+With a table, it is hand-written Avro to Delta: `from_avro` with the schema, partitioned by type and date.
 """
 
 from __future__ import annotations
@@ -59,10 +63,17 @@ class StockSpark:
         """`only`: the one event type to select."""
         self._ask({"start": name, "source": source, "sink": sink, "starting": starting, "only": only})
 
+    def start_table(self, name: str, *, source: str, table: Path) -> None:
+        """From an Avro topic into a Delta table."""
+        self._ask({"start": name, "source": source, "table": str(table)})
+
     def stop(self, name: str) -> list[dict[str, Any]]:
         """Stop a query; returns what Spark reports about its last batches."""
         progress: list[dict[str, Any]] = self._ask({"stop": name})["progress"]
         return progress
+
+    def pid(self) -> int:
+        return self._process.pid
 
     def cpu(self) -> CpuTime:
         return cpu_of_family(self._process.pid)
@@ -99,7 +110,7 @@ class StockSpark:
 def main(bootstrap: str, folder: str, memory: str) -> None:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only the program needs Spark
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
-    from pyspark.sql.avro.functions import to_avro  # noqa: PLC0415
+    from pyspark.sql.avro.functions import from_avro, to_avro  # noqa: PLC0415
 
     settings = Settings()
     os.environ["JAVA_HOME"] = str(find_java(settings.java_home).home)
@@ -112,6 +123,9 @@ def main(bootstrap: str, folder: str, memory: str) -> None:
         .config("spark.driver.extraClassPath", os.pathsep.join(str(jar) for jar in jars))
         .config("spark.local.dir", f"{folder}/scratch")
         .config("spark.ui.enabled", "false")
+        # Delta does not work without these.
+        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
         .getOrCreate()
     )
     schema = ", ".join(f"{name} STRING" for name in FIELDS)
@@ -143,6 +157,26 @@ def main(bootstrap: str, folder: str, memory: str) -> None:
         )
         return {"started": name}
 
+    def start_table(command: dict[str, Any]) -> dict[str, Any]:
+        records = (
+            spark.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", bootstrap)
+            .option("subscribe", command["source"])
+            .option("startingOffsets", "earliest")
+            .load()
+        )
+        event = from_avro(F.expr("substring(value, 6)"), AVRO_SCHEMA).alias("event")
+        name = command["start"]
+        queries[name] = (
+            records.select(event)
+            .select("event.*")
+            .writeStream.format("delta")
+            .partitionBy("EVENT_TYPE", "SERVER_DATE")
+            .option("checkpointLocation", f"{folder}/checkpoints/{name}")
+            .start(command["table"])
+        )
+        return {"started": name}
+
     def stop(command: dict[str, Any]) -> dict[str, Any]:
         # Without `processAllAvailable` first, which never returns while records keep arriving.
         query = queries.pop(command["stop"])
@@ -152,7 +186,10 @@ def main(bootstrap: str, folder: str, memory: str) -> None:
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         command = json.loads(line)
-        answer = start(command) if "start" in command else stop(command)
+        if "start" in command:
+            answer = start_table(command) if "table" in command else start(command)
+        else:
+            answer = stop(command)
         print(json.dumps(answer), flush=True)
     for query in queries.values():
         query.stop()

@@ -12,10 +12,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 
@@ -44,6 +44,18 @@ class UpPlatform:
             raise RuntimeError(f"{statements} failed: {answer.text}")
         query_id: str | None = answer.json()[-1].get("commandStatus", {}).get("queryId")
         return query_id
+
+    def connect(self, connector: Mapping[str, Any]) -> None:
+        """POST /connectors, if this version has such connectors; older ones fill the lake by themselves."""
+        url = f"http://{self.settings.host}:{self.settings.connect_port}"
+        with httpx.Client(timeout=60, trust_env=False) as client:
+            try:
+                plugins = client.get(f"{url}/connector-plugins").json()
+            except httpx.ConnectError:
+                return
+            if connector["config"]["connector.class"] not in {each["class"] for each in plugins}:
+                return
+            client.post(f"{url}/connectors", json=connector).raise_for_status()
 
     def cpu(self) -> CpuTime:
         """CPU time of all its processes."""

@@ -64,11 +64,14 @@ class Platform:
         with httpx.Client(timeout=60, trust_env=False) as client:
             return {query["query"]: query["state"] for query in client.get(url).json()["queries"]}
 
-    def cpu(self, process: str = PIPELINE) -> CpuTime:
-        """CPU time of one of the platform's processes and everything it started, such as Spark's JVM."""
+    def pid(self, process: str = PIPELINE) -> int:
         pid = next(state.pid for state in self._supervisor.states() if state.name == process)
         assert pid is not None, f"{process} is not running"
-        return cpu_of_family(pid)
+        return pid
+
+    def cpu(self, process: str = PIPELINE) -> CpuTime:
+        """CPU time of one of the platform's processes and everything it started, such as Spark's JVM."""
+        return cpu_of_family(self.pid(process))
 
     def close(self) -> None:
         self._client.close()

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import re
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -16,36 +12,14 @@ from confluent_kafka import DeserializingConsumer
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 
+from tests.acceptance.platform_up import PROGRAMS, SHELL, STATEMENTS, headrace_up
 from tests.running_platform import event, wait_for
-
-COMMANDS = (Path(__file__).parent / "commands.md").read_text(encoding="utf-8")
-SHELL = re.search(r"`(ksql [^`]+)`", COMMANDS)
-STATEMENTS = re.findall(r"`(CREATE STREAM [^`]+;)`", COMMANDS)
-PROGRAMS = Path(sys.executable).parent
 
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """`headrace up` with nothing but a data folder of its own."""
-    folder = tmp_path_factory.mktemp("acceptance")
-    said = folder / "said.log"
-    with said.open("wb") as output:
-        process = subprocess.Popen(
-            [PROGRAMS / "headrace", "up", "--data-dir", folder / "data"],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        wait_for(
-            lambda: "\nready:" in said.read_text() or process.poll() is not None,
-            "the platform is up",
-            explain=said.read_text,
-        )
-        assert process.poll() is None, said.read_text()
+    with headrace_up(tmp_path_factory.mktemp("acceptance")):
         yield
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(120)
 
 
 def values(topic: str, count: int) -> list[dict[str, str]]:

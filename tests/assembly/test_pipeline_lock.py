@@ -27,10 +27,10 @@ def test_a_pipeline_takes_its_lock_first(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(pipeline, "announce", lambda *_, **__: None)
     monkeypatch.setattr(pipeline, "find_java", lambda _: SimpleNamespace(home=tmp_path))
-    monkeypatch.setattr(pipeline, "Artifacts", lambda _: SimpleNamespace(jars=lambda _: []))
+    monkeypatch.setattr(pipeline, "Artifacts", lambda _: SimpleNamespace(spark_jars=list))
     monkeypatch.setattr(pipeline, "create_session", lambda *_, **__: session)
     monkeypatch.setattr(pipeline, "hold_writer_lock", hold)
-    for name in ("RegistryClient", "Cluster"):
+    for name in ("Registries", "Cluster"):
         monkeypatch.setattr(pipeline, name, too_early)
     with pytest.raises(HeadraceError, match="Another pipeline runs"):
         pipeline.run(Settings(data_dir=tmp_path))

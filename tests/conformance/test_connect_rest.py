@@ -29,7 +29,7 @@ TEXT = "org.apache.kafka.connect.storage.StringConverter"
 PATIENCE = 60.0
 # Different in every run, or of no importance.
 HIDDEN = {"worker_id", "version", "trace", "documentation", "commit", "kafka_cluster_id", "last_modified"}
-OURS_ALONE = "headrace."
+OURS_ALONE = ("headrace.", "io.confluent.")
 _OFTEN = 8
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.browser import browser, chromium_path  # noqa: F401 - fixtures
+from tests.lake_connectors import Connectors
 from tests.running_platform import Platform, running_platform
 
 
@@ -14,3 +15,13 @@ from tests.running_platform import Platform, running_platform
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     with running_platform(tmp_path_factory.mktemp("platform")) as running:
         yield running
+
+
+@pytest.fixture
+def connectors(platform: Platform) -> Iterator[Connectors]:
+    """Of one test; gone when it is over."""
+    created = Connectors(platform)
+    try:
+        yield created
+    finally:
+        created.close()

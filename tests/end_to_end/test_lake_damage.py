@@ -28,7 +28,7 @@ def _post(platform: Platform, prefix: str, *numbers: int) -> None:
 
 def _newest_commit(platform: Platform) -> Path:
     log = _log(platform)
-    return log.commit_file(log.newest_version())
+    return Path(log.commit_file(log.newest_version()))
 
 
 def _post_twice(platform: Platform) -> str:

@@ -15,7 +15,7 @@ from tests.running_platform import Platform, event, new_prefix, running_platform
 pytestmark = pytest.mark.long
 
 AVRO = "CSAS_EVENTS_AVRO_1"
-LAKE = "events-to-lake"
+LAKE = "events-lake.events_avro"
 
 
 @pytest.fixture(scope="module")

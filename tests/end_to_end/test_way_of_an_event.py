@@ -144,7 +144,7 @@ def test_everything_is_there_once(platform: Platform) -> None:
     platform.settled_flow()
     code, findings = platform.reconcile()
     assert code == 0, findings
-    for query, source in (("CSAS_EVENTS_AVRO_1", "events"), ("events-to-lake", "events_avro")):
+    for query, source in (("CSAS_EVENTS_AVRO_1", "events"), ("events-lake.events_avro", "events_avro")):
         finding = findings[query]
         assert (finding["source"], finding["missing"], finding["doubles"]) == (source, [], [])
         assert (finding["waiting"], finding["unchecked"]) == (0, "")

@@ -149,7 +149,7 @@ def test_an_unknown_group_is_an_error_that_names_the_groups(tmp_path: Path) -> N
     with pytest.raises(HeadraceError, match="`kafak`") as caught:
         Artifacts(tmp_path).jars("kafak")
     assert caught.value.code == "artifact_unknown_group"
-    assert caught.value.remedy == "The groups are `spark`, `kafka`."
+    assert caught.value.remedy == "The groups are `spark`, `s3`, `kafka`."
 
 
 FETCH_PROGRAM = """
@@ -213,7 +213,7 @@ def test_pinning_fills_in_sizes_and_hashes(repository: MavenRepository) -> None:
 
 def test_the_shipped_list_is_sound() -> None:
     pinned: PinnedList = read_pinned_list()
-    assert set(pinned) == {"spark", "kafka"}
+    assert set(pinned) == {"spark", "s3", "kafka"}
     for group in pinned.values():
         names = [artifact.file_name for artifact in group]
         assert len(names) == len(set(names))
@@ -225,6 +225,7 @@ def test_the_spark_connectors_do_not_repeat_what_pyspark_brings() -> None:
     assert spec is not None
     assert spec.origin is not None
     brought = {path.name for path in (Path(spec.origin).parent / "jars").glob("*.jar")}
-    fetched = {artifact.file_name for artifact in read_pinned_list()["spark"]}
+    pinned = read_pinned_list()
+    fetched = {artifact.file_name for group in ("spark", "s3") for artifact in pinned[group]}
     assert {"antlr4-runtime-4.13.1.jar", "scala-parallel-collections_2.13-1.2.0.jar"} <= brought
     assert not fetched & brought

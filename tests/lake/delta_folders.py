@@ -1,31 +1,12 @@
-"""Delta tables made by hand: commits of ours, of others, and damaged ones."""
+"""Commits of Delta tables made by hand, as `resuming` reads them: ours and others'."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from headrace.lake.delta_log import Commit, DeltaLog
+from headrace.lake.delta_log import Commit
 from headrace.lake.positions import Progress
-
-
-def add_action(table: Path, name: str, content: bytes = b"PAR1 rows PAR1") -> str:
-    """A data file, and the action that adds it."""
-    file = table / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(content)
-    return json.dumps({"add": {"path": name, "size": len(content), "dataChange": True}})
-
-
-def written_table(folder: Path, versions: int) -> DeltaLog:
-    """A table with so many commits, each with a data file."""
-    log = DeltaLog(folder)
-    log.folder.mkdir(parents=True)
-    for version in range(versions):
-        log.add_commit(version, {"operation": "WRITE"}, [add_action(folder, f"k=a/{version}.parquet")])
-    return log
 
 
 @dataclass

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headrace.lake.delta_log import Commit
 from headrace.lake.positions import Position, Progress, Reached, Source
-from headrace.lake.resuming import keeps_positions, resume
+from headrace.lake.resuming import history, keeps_positions, resume
 from headrace.lake.sent_letters import SentLetters
 from tests.lake.delta_folders import MadeCommits
 
@@ -125,6 +125,26 @@ def test_a_restored_table_goes_on_from_the_restored_version() -> None:
     assert _offsets(commits, _topic(9)) == ({0: 5}, False)
 
 
+def test_a_restore_that_carries_positions_hides_what_came_before_it() -> None:
+    commits = MadeCommits()
+    commits.add("WRITE", _progress(2))
+    restored = commits.add("WRITE", _progress(3))
+    commits.add("WRITE", _progress(7))
+    commits.add("RESTORE", _progress(3), version=restored)
+    assert _offsets(commits, _topic(9)) == ({0: 3}, False)
+    shorter = _topic(9)
+    # The record before the restored position is gone; that before the position of version 2 is not.
+    del shorter.partitions[0][2]
+    assert _offsets(commits, shorter) == ({0: 2}, True)
+
+
+def test_a_restore_of_itself_ends_the_history() -> None:
+    commits = MadeCommits()
+    commits.add("WRITE", _progress(2))
+    commits.add("RESTORE", version=1)
+    assert _offsets(commits, _topic(9)) == ({}, True)
+
+
 def test_rows_of_others_make_doubtful() -> None:
     commits = MadeCommits()
     commits.add("WRITE", _progress(3))
@@ -188,8 +208,13 @@ def test_a_new_partition_begins_at_0_wherever_the_topic_begins_by_now() -> None:
     assert _offsets(commits, _topic(9, 4)) == ({0: 3, 1: 0}, False)
 
 
+def _bounds(rows: Counter[int]) -> dict[Source, Position]:
+    source = Source(query="q", topic_id="s", partition=0)
+    return {source: Position(offset=max(rows), ordinal=0)} if rows else {}
+
+
 class Lake:
-    """A table, its topic and its dead letters in memory, written as `lake_writer.py` does it.
+    """A table, its topic and its dead letters in memory, written as `pipeline/spark/lake/writer.py` does it.
 
     A record is a number, which is its identity, too; every seventh is bad.
     """
@@ -246,14 +271,22 @@ class Lake:
         self.commits.add("RESTORE", version=version)
         self.start()
 
+    def restore_with_positions(self, version: int) -> None:
+        """As `restoring.py` does it."""
+        version %= len(self.rows)
+        said = next(history(self.commits, version), None)
+        if said is None:
+            return
+        progress = said.progress.bounded(_bounds(self.rows[version])) if said.is_doubtful else said.progress
+        self.rows.append(Counter(self.rows[version]))
+        self.commits.add("RESTORE", progress, version=version)
+        self.start()
+
     def start(self) -> None:
         found = resume(self.commits, topic=self.topic, dead_letters=self.letters)
         self.progress = found.progress
         if found.is_doubtful:
-            highest = max(self.rows[-1], default=None)
-            source = Source(query="q", topic_id="s", partition=0)
-            bounds = {} if highest is None else {source: Position(offset=highest, ordinal=0)}
-            self.progress = self.progress.bounded(bounds)
+            self.progress = self.progress.bounded(_bounds(self.rows[-1]))
         begin = self.progress.dead_letters_from.of("d").get(0, 0)
         places = {
             (partition, offset)
@@ -367,6 +400,7 @@ _ACTIONS = st.one_of(
     st.tuples(st.just("cut_letters"), st.integers(1, 3)),
     st.tuples(st.just("lose_commits"), st.integers(1, 3)),
     st.tuples(st.just("restore"), st.integers(0, 20)),
+    st.tuples(st.just("restore_with_positions"), st.integers(0, 20)),
     st.tuples(st.just("recreate"), st.integers(1, 3)),
 )
 

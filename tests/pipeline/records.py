@@ -26,6 +26,8 @@ class Record:
     partition: int = 0
     key: bytes | None = None
     headers: dict[str, bytes] = field(default_factory=dict)
+    # Before those, and possibly with the same names.
+    first_headers: tuple[tuple[str, bytes], ...] = ()
 
 
 def frame(spark: SparkSession, records: list[Record]) -> DataFrame:
@@ -41,7 +43,8 @@ def frame(spark: SparkSession, records: list[Record]) -> DataFrame:
 
 
 def _literals(record: Record) -> tuple[str, ...]:
-    headers = (f"named_struct('key', '{name}', 'value', {_binary(v)})" for name, v in record.headers.items())
+    pairs = (*record.first_headers, *record.headers.items())
+    headers = (f"named_struct('key', '{name}', 'value', {_binary(value)})" for name, value in pairs)
     texts = ", ".join(headers)
     return (
         _binary(record.key),

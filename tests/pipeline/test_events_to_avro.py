@@ -9,11 +9,11 @@ from pyspark.sql import Row, SparkSession
 
 from headrace.client.topics import TopicIdentity
 from headrace.lake.coordinates import SourceCoordinates, parse_source
-from headrace.pipeline import marketplace
 from headrace.pipeline.spark.stateless import projected, value_schema
+from tests.example_plans import avro_plan
 from tests.pipeline.records import POSTED, Record, decoded, frame
 
-PLAN = marketplace.avro_plan("events")
+PLAN = avro_plan("events")
 SCHEMA = value_schema(PLAN)
 SOURCE = TopicIdentity(name="events", topic_id="sourceid", partitions=4)
 SINK = TopicIdentity(name="events_avro", topic_id="sinkid", partitions=3)

@@ -63,6 +63,9 @@ class Query:
 
     def make_topics(self, cluster: Cluster) -> None: ...
 
+    def unready(self, topics: Mapping[str, TopicIdentity]) -> str:  # noqa: ARG002 - of the interface
+        return ""
+
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:  # noqa: ARG002 - of the interface
         if self.no_start is not None:
             raise self.no_start
@@ -242,3 +245,26 @@ def test_a_log_that_does_not_make_one_query_s_topics_ends_no_other() -> None:
     keeper = QueryKeeper(Making(), cluster=cluster, on_status=said.append, wall_clock_ms=lambda: 1)
     keeper.tick(TOPICS, 0.0)
     assert (said[-1].state, said[-1].message) == ("FAILED", "No answer about `out`.")
+
+
+def test_a_query_waits_until_it_is_ready() -> None:
+    class Unready(Query):
+        why = "no schema yet"
+
+        def unready(self, topics: Mapping[str, TopicIdentity]) -> str:
+            assert "in" in topics
+            return self.why
+
+    query = Unready()
+    said: list[QueryStatus] = []
+    nowhere: Any = None
+    keeper = QueryKeeper(query, cluster=nowhere, on_status=said.append, wall_clock_ms=lambda: 1)
+    topics = {"in": TopicIdentity(name="in", topic_id="id", partitions=1)}
+    keeper.tick(topics, 0.0)
+    assert [(status.state, status.message) for status in said] == [("WAITING", "no schema yet")]
+    query.why = ""
+    # It is not asked at each tick.
+    keeper.tick(topics, 0.5)
+    assert keeper.running is None
+    keeper.tick(topics, 1.0)
+    assert keeper.running is not None

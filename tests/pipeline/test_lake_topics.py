@@ -13,8 +13,8 @@ from headrace.lake.resuming import resume
 from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.runs.commits import Commit
-from headrace.pipeline.spark.lake_dead_letters import LetterTopic
-from headrace.pipeline.spark.lake_start import AskedTopic, gaps_before, starting_offsets
+from headrace.pipeline.spark.lake.dead_letters import LetterTopic
+from headrace.pipeline.spark.lake.table_start import AskedTopic, gaps_before, starting_offsets
 from headrace.pipeline.spark.stateless_run import RunContext, kept_gaps
 from headrace.testing import EmbeddedBroker
 from tests.lake.delta_folders import MadeCommits

@@ -24,10 +24,10 @@ from headrace.lake.coordinates import SourceCoordinates
 from headrace.lake.delta_log import DeltaLog
 from headrace.lake.positions import Reached
 from headrace.lake.repairing import carry_out, plan_repair
-from headrace.pipeline import marketplace
 from headrace.pipeline.spark.formats.avro_format import new_schema_id
 from headrace.pipeline.spark.stateless import value_schema
 from headrace.testing import EmbeddedBroker
+from tests.example_plans import avro_plan, lake_sink
 from tests.pipeline.lake_harness import SCHEMA_ID, Lake
 from tests.pipeline.plans.harness import SECONDS
 from tests.pipeline.records import Record, avro
@@ -45,9 +45,7 @@ def lake(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, topic_name
     settings = dataclasses.replace(
         Settings(), data_dir=tmp_path, engine="external", bootstrap_servers=broker.bootstrap
     )
-    return Events(
-        spark, settings, marketplace.lake_plan(settings), schema=_SCHEMA, dead_letter_topic=topic_name
-    )
+    return Events(spark, settings, lake_sink(settings), schema=_SCHEMA, dead_letter_topic=topic_name)
 
 
 def _event(
@@ -75,7 +73,7 @@ def _event(
     )
 
 
-_SCHEMA = value_schema(marketplace.avro_plan("events"))
+_SCHEMA = value_schema(avro_plan("events"))
 
 
 def json_names() -> list[str]:
@@ -117,7 +115,7 @@ def test_a_commit_that_was_lost_is_caught_up_with(lake: Events) -> None:
     lake.write(_event(0), _event(1))
     lake.write(_event(2), _event(3))
     log = DeltaLog(lake.table.path)
-    log.commit_file(log.newest_version()).unlink()
+    Path(log.commit_file(log.newest_version())).unlink()
     lake.restart()
     assert lake.writer.progress.positions.offsets == {0: 2}
     lake.write(_event(2), _event(3))
@@ -128,7 +126,7 @@ def test_a_torn_commit_stops_the_table_until_it_is_repaired(lake: Events) -> Non
     lake.write(_event(0), _event(1))
     lake.write(_event(2), _event(3))
     log = DeltaLog(lake.table.path)
-    torn = log.commit_file(log.newest_version())
+    torn = Path(log.commit_file(log.newest_version()))
     torn.write_bytes(torn.read_bytes()[:100])
     with pytest.raises(HeadraceError, match="headrace lake repair events") as error:
         lake.restart()
@@ -157,7 +155,7 @@ def test_a_torn_commit_that_has_a_checkpoint_doubles_nothing(
     lake.write(_event(2))
     log = DeltaLog(lake.table.path)
     assert {file.name for file in log.checkpoints()[2]} <= synced
-    log.commit_file(2).write_bytes(b"")
+    Path(log.commit_file(2)).write_bytes(b"")
     assert plan_repair("events", lake.table.path) is None, "everybody can read the table"
     lake.restart()
     assert lake.write(_event(0), _event(1), _event(2), _event(3)).repeated == 3
@@ -168,7 +166,7 @@ def test_a_table_repaired_under_its_writer_is_read_again_from_there(lake: Events
     lake.write(_event(0), _event(1))
     lake.write(_event(2), _event(3))
     log = DeltaLog(lake.table.path)
-    log.commit_file(log.newest_version()).write_bytes(b"")
+    Path(log.commit_file(log.newest_version())).write_bytes(b"")
     plan = plan_repair("events", lake.table.path)
     assert plan is not None
     carry_out(plan, lake.table.path)
@@ -298,6 +296,18 @@ def test_a_flood_of_new_partitions_becomes_dead_letters(lake: Events) -> None:
     assert {value for value, _ in letters} == {record.value for record in made_up[2:]}
 
 
+def test_a_new_table_looks_ahead_for_large_partitions_only(lake: Events) -> None:
+    lake.settings = dataclasses.replace(lake.settings, lake_new_partitions_per_hour=3)
+    room = derived_topic_config(lake.settings)
+    Cluster(lake.bootstrap).create_topic(lake.dead_letter_topic, partitions=1, config=room)
+    lake.restart(waiting=1_000_000)
+    made_up = [_event(number, type_=f"made up {number:03}") for number in range(1, 61)]
+    many = [_event(number, type_="Sold") for number in range(100, 130)]
+    written = lake.write(*made_up, *many)
+    assert (written.rows, written.dead_letters, written.repeated) == (3 + 30, 57, 0)
+    assert lake.writer.progress.positions.offsets == {0: 130}
+
+
 def test_values_that_cannot_name_a_folder_become_dead_letters(lake: Events) -> None:
     room = derived_topic_config(lake.settings)
     Cluster(lake.bootstrap).create_topic(lake.dead_letter_topic, partitions=1, config=room)
@@ -365,6 +375,20 @@ def test_records_of_other_writers_count_with_their_own_coordinates(lake: Events)
         for number, each in enumerate(odd)
     ]
     assert lake.write(*records).rows == len(odd)
+
+
+def test_of_headers_with_the_same_name_the_last_one_counts(lake: Events) -> None:
+    """A record that a query has derived may have had these headers before."""
+    event = _event(0)
+    former = (("headrace-source", b"other/t/3/99/0"), ("trace", b"a"), ("trace", b"b"))
+    assert lake.write(dataclasses.replace(event, first_headers=former)).rows == 1
+    (row,) = lake.spark.read.format("delta").load(lake.table.location.uri).collect()
+    query, _, partition, offset, _ = event.headers["headrace-source"].decode().split("/")
+    assert (row["_QUERY"], row["_SOURCE_PARTITION"], row["_SOURCE_OFFSET"]) == (
+        query,
+        int(partition),
+        int(offset),
+    )
 
 
 def test_an_unknown_schema_is_learned_and_evolved_fields_are_read(lake: Events) -> None:

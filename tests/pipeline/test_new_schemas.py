@@ -55,6 +55,9 @@ class Query:
 
     def make_topics(self, cluster: Cluster) -> None: ...
 
+    def unready(self, topics: Mapping[str, TopicIdentity]) -> str:  # noqa: ARG002 - of the interface
+        return ""
+
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:  # noqa: ARG002 - of the interface
         self.starts += 1
         handle: Any = Ended(self.errors.pop(0))

@@ -17,6 +17,9 @@ def test_local_files_have_no_checksums_beside_them(spark: SparkSession, tmp_path
     assert not [name for name in names if name.endswith(".crc")]
 
 
+_SECONDS = 150.0
+
+
 def test_a_state_store_makes_snapshots(spark: SparkSession, tmp_path: Path) -> None:
     """They are made in the background, where a failure is logged and otherwise unseen: then every start would
     have to go through all changes that there ever were.
@@ -42,12 +45,16 @@ def test_a_state_store_makes_snapshots(spark: SparkSession, tmp_path: Path) -> N
             .option("checkpointLocation", str(checkpoint))
             .start()
         )
+        deadline = time.monotonic() + _SECONDS
         try:
             while not list(checkpoint.glob("state/0/*/*.zip")):
                 if (error := query.exception()) is not None:
                     raise error
                 progress = query.lastProgress
-                assert progress is None or progress["batchId"] < 100, "a hundred batches and no snapshot"
+                # Another test may have begun the maintenance of this JVM, with Spark's minute between two.
+                is_late = time.monotonic() > deadline
+                few = progress is None or progress["batchId"] < 100
+                assert few or not is_late, "a hundred batches and no snapshot"
                 time.sleep(0.05)
         finally:
             query.stop()

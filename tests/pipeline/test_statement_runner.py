@@ -124,7 +124,7 @@ def running(tmp_path: Path) -> Set:
         on_status=said.append,
         wall_clock_ms=lambda: 1,
         on_gone=gone.append,
-        other_queries=frozenset({"events-to-lake"}),
+        other_queries=lambda: frozenset({"events-to-lake"}),
     )
     return Set(log, wishes, runner, said, gone, tmp_path / "pipeline" / "checkpoints", commits)
 

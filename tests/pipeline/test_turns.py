@@ -128,6 +128,23 @@ def test_a_batch_of_the_lake_after_a_long_one_is_not_disturbed() -> None:
             pass
 
 
+def test_a_batch_of_the_lake_that_takes_long_is_not_disturbed_any_more() -> None:
+    now = 100.0
+    turns = Turns(1, longest_seconds=15, clock=lambda: now)
+    with ExitStack() as lake:
+        lake.enter_context(turns.ahead_of_all())
+        now += 0.4
+        with turns.one(never):
+            pass
+        now += 0.1
+        batch = Batch(turns)
+        wait_until(lambda: _asked(turns) == 1, "it asks")
+        assert not batch.begun.wait(0.05)
+        lake.close()
+        assert batch.begun.wait(SECONDS)
+        batch.end()
+
+
 def test_a_batch_of_the_lake_that_hangs_holds_up_nobody() -> None:
     now = 100.0
     turns = Turns(1, longest_seconds=15, clock=lambda: now)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headrace.core.settings import Settings
-from headrace.pipeline import marketplace
 from headrace.pipeline.catalogue.catalogue import StartPositions
 from headrace.pipeline.spark.plan_query import PlanQuery
+from tests.example_plans import avro_plan
 
 
 class NoSparkError(Exception):
@@ -46,7 +46,7 @@ def start(data_dir: Path, commits: Any, statement: str) -> None:
     nothing: Any = None
     query = PlanQuery(
         spark,
-        marketplace.avro_plan("events"),
+        avro_plan("events"),
         Settings(data_dir=data_dir),
         nothing,
         query_id="X",

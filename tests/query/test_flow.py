@@ -37,14 +37,13 @@ Watch = Callable[[], FlowWatcher]
 
 
 @pytest.fixture
-def watch(broker: EmbeddedBroker, topic_name: str, tmp_path: Path) -> Iterator[Watch]:
+def watch(broker: EmbeddedBroker, topic_name: str) -> Iterator[Watch]:
     """Starts watchers of this test's own topics, and stops them in the end."""
     started: list[FlowWatcher] = []
 
     def start() -> FlowWatcher:
         watcher = FlowWatcher(
             broker.bootstrap,
-            tmp_path / "lake",
             topic_name,
             status_topic=f"{topic_name}_status",
             survey_seconds=0.1,
@@ -84,6 +83,13 @@ def status(query: str = "events-to-lake", **more: object) -> bytes:
     )
 
 
+def fills_table(broker: EmbeddedBroker, events: str, table: Path) -> None:
+    """A query says that it carries the Avro records to this table."""
+    create_topic(broker.bootstrap, f"{events}_status")
+    said = status(source=f"{events}_avro", table=str(table))
+    produce(broker.bootstrap, f"{events}_status", [{"key": "events-to-lake", "value": said}])
+
+
 def topic_id(broker: EmbeddedBroker, name: str) -> str:
     return Cluster(broker.bootstrap).lookup([name])[name].topic_id
 
@@ -92,7 +98,7 @@ def test_a_watcher_of_nothing_counts_nothing_and_creates_nothing(
     broker: EmbeddedBroker, watch: Watch, topic_name: str
 ) -> None:
     watcher = watch()
-    other = FlowWatcher(broker.bootstrap, Path("absent"), topic_name)
+    other = FlowWatcher(broker.bootstrap, topic_name)
     for snapshot in (watcher.snapshot(), other.snapshot()):
         assert (snapshot.accepted, snapshot.avro, snapshot.dead_letters, snapshot.lake) == (0, 0, 0, 0)
         assert snapshot.latency == Percentiles(p50=None, p90=None, p99=None, count=0)
@@ -116,7 +122,7 @@ def test_topics_that_come_later_are_counted(
     create_topic(broker.bootstrap, f"{topic_name}_dlq")
     produce(broker.bootstrap, f"{topic_name}_dlq", [{"value": b"bad"}, {"value": b"bad"}])
     write_events(tmp_path / "lake", [("Search", "2026-01-01", str(number)) for number in range(4)])
-    (tmp_path / "lake" / "events").rename(tmp_path / "lake" / topic_name)
+    fills_table(broker, topic_name, tmp_path / "lake" / "events")
 
     def counted() -> bool:
         snapshot = watcher.snapshot()
@@ -126,10 +132,10 @@ def test_topics_that_come_later_are_counted(
     wait_until(counted, "all counts are there")
 
 
-def test_watching_leaves_no_group_behind(kafka: ApacheKafka, topic_name: str, tmp_path: Path) -> None:
+def test_watching_leaves_no_group_behind(kafka: ApacheKafka, topic_name: str) -> None:
     create_topic(kafka.bootstrap, f"{topic_name}_avro")
     produce(kafka.bootstrap, f"{topic_name}_avro", derived([0, 1]))
-    watcher = FlowWatcher(kafka.bootstrap, tmp_path / "lake", topic_name, survey_seconds=0.1)
+    watcher = FlowWatcher(kafka.bootstrap, topic_name, survey_seconds=0.1)
     watcher.start()
     try:
         wait_until(lambda: watcher.snapshot().avro == 2, "the records are counted")
@@ -306,11 +312,13 @@ def test_the_queries_and_their_latency_come_from_the_status_topic(
     assert watcher.snapshot().latency == Percentiles(p50=1000.0, p90=1000.0, p99=1000.0, count=1000)
 
 
-def test_the_lake_is_counted_at_its_newest_version(watch: Watch, topic_name: str, tmp_path: Path) -> None:
+def test_the_lake_is_counted_at_its_newest_version(
+    broker: EmbeddedBroker, watch: Watch, topic_name: str, tmp_path: Path
+) -> None:
     watcher = watch()
     write_events(tmp_path / "lake", [("Search", "2026-01-01", "1"), ("Message", "2026-01-01", "2")])
-    table = tmp_path / "lake" / topic_name
-    (tmp_path / "lake" / "events").rename(table)
+    table = tmp_path / "lake" / "events"
+    fills_table(broker, topic_name, table)
     wait_until(lambda: watcher.snapshot().lake == 2, "the first version is counted")
     for file in table.rglob("*.parquet"):
         file.unlink()
@@ -323,7 +331,7 @@ def test_the_lake_is_counted_at_its_newest_version(watch: Watch, topic_name: str
 
 def test_a_broker_that_restarts_is_found_again(tmp_path: Path, topic_name: str) -> None:
     engine = EmbeddedBroker(tmp_path / "log", port=free_port())
-    watcher = FlowWatcher(engine.bootstrap, tmp_path / "lake", topic_name, survey_seconds=0.1)
+    watcher = FlowWatcher(engine.bootstrap, topic_name, survey_seconds=0.1)
     try:
         watcher.start()
         engine.start()

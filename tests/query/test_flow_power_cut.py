@@ -25,8 +25,8 @@ def machine(tmp_path: Path) -> Iterator[PowerCutBroker]:
     process.end()
 
 
-def watching(machine: PowerCutBroker, lake: Path) -> FlowWatcher:
-    watcher = FlowWatcher(machine.bootstrap, lake, EVENTS, survey_seconds=0.1)
+def watching(machine: PowerCutBroker) -> FlowWatcher:
+    watcher = FlowWatcher(machine.bootstrap, EVENTS, survey_seconds=0.1)
     watcher.start()
     return watcher
 
@@ -35,11 +35,11 @@ def counts_written(bootstrap: str) -> bool:
     return any(Cluster(bootstrap).end_offsets(COUNTS_TOPIC).values())
 
 
-def test_what_a_power_failure_took_is_not_counted(machine: PowerCutBroker, tmp_path: Path) -> None:
+def test_what_a_power_failure_took_is_not_counted(machine: PowerCutBroker) -> None:
     # The events are not synced, the counts are: they are ahead of the events after the failure.
     create_topic(machine.bootstrap, EVENTS)
     create_topic(machine.bootstrap, COUNTS_TOPIC, **{"cleanup.policy": "compact", "flush.messages": "1"})
-    watcher = watching(machine, tmp_path)
+    watcher = watching(machine)
     try:
         produce(machine.bootstrap, EVENTS, [{"value": b"{}"}] * 40)
         wait_until(lambda: watcher.snapshot().accepted == 40, "all events are counted")
@@ -55,7 +55,7 @@ def test_what_a_power_failure_took_is_not_counted(machine: PowerCutBroker, tmp_p
         wait_until(lambda: watcher.snapshot().accepted == there, "a watcher that saw it all counts again")
     finally:
         watcher.stop()
-    second = watching(machine, tmp_path)
+    second = watching(machine)
     try:
         wait_until(lambda: second.snapshot().accepted == there, "the next one goes on from the right counts")
     finally:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.settings import Settings
-from headrace.pipeline import marketplace
 from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.plan import QueryPlan
 from headrace.pipeline.rules.planning import plan_query, plan_source
+from headrace.pipeline.sink_tables import drops_of, query_id, table_name
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateAs, CreateSource
-from headrace.reconcile.hops import Relation, hop_of, lake_hop_of
+from headrace.reconcile.hops import Relation, hop_of
+from tests.example_plans import avro_plan, lake_sink
 
 SOURCES = """
 CREATE STREAM S (K VARCHAR KEY, A VARCHAR, L ARRAY<VARCHAR>) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');
@@ -55,8 +56,12 @@ def test_a_plan_says_what_becomes_of_a_source_record(text: str, relation: Relati
 
 
 def test_the_example_can_be_compared_from_the_event_to_the_row() -> None:
-    query = hop_of("Q_1", marketplace.avro_plan("events"))
-    lake = lake_hop_of(marketplace.lake_plan(Settings()))
+    query = hop_of("Q_1", avro_plan("events"))
+    sink = lake_sink(Settings())
     assert query.relation is Relation.ONE
-    assert (query.source, query.sink) == ("events", lake.source) == ("events", "events_avro")
-    assert (lake.query, lake.table) == ("events-to-lake", "events")
+    assert (query.source, (query.sink,)) == ("events", sink.topics)
+    assert (query_id(sink.name, query.sink), table_name(sink, query.sink)) == (
+        "events-lake.events_avro",
+        "events",
+    )
+    assert drops_of(sink) == ""

@@ -110,14 +110,24 @@ class Way:
         recorded = Recorded(
             points={QUERY: self.points},
             began={QUERY: {self.id(self.source): self.began}},
-            tables={"x": {self.id(self.sink): self.cluster.end_offsets(self.sink)}} if with_lake else {},
+            tables={LAKE: {self.id(self.sink): self.cluster.end_offsets(self.sink)}} if with_lake else {},
         )
         query = QueryHop(
             query=QUERY, source=self.source, sink=self.sink, relation=self.relation, reason="its WHERE drops"
         )
-        lakes = [LakeHop(query=LAKE, source=self.sink, table="x")] if with_lake else []
-        found = Reconciler(self.cluster, self.lake, recorded).run([query], lakes, is_full=is_full)
+        lakes = [self.hop] if with_lake else []
+        found = Reconciler(self.cluster, recorded).run([query], lakes, is_full=is_full)
         return {finding.query: finding for finding in found}
+
+    @property
+    def hop(self) -> LakeHop:
+        return LakeHop(
+            query=LAKE,
+            source=self.sink,
+            table="x",
+            folder=self.lake / "x",
+            dead_letters=f"{self.sink}_dlq",
+        )
 
     def _write_table(self) -> None:
         names = [name for name, _ in layout.COORDINATE_COLUMNS if name != layout.POSTED_AT]
@@ -319,10 +329,10 @@ def test_a_table_that_is_behind_is_compared_as_far_as_it_has_come(way: Way) -> N
     way.rows = rows
     way._write_table()
     first = way.points[0].sinks_to[way.id(way.sink)]
-    recorded = Recorded(points={QUERY: way.points}, began={}, tables={"x": {way.id(way.sink): first}})
+    recorded = Recorded(points={QUERY: way.points}, began={}, tables={LAKE: {way.id(way.sink): first}})
     hops = [QueryHop(query=QUERY, source=way.source, sink=way.sink, relation=Relation.ONE)]
-    lakes = [LakeHop(query=LAKE, source=way.sink, table="x")]
-    found = list(Reconciler(way.cluster, way.lake, recorded).run(hops, lakes, is_full=False))
+    lakes = [way.hop]
+    found = list(Reconciler(way.cluster, recorded).run(hops, lakes, is_full=False))
     assert all(each.is_clean for each in found)
     assert [(each.accepted, each.written, each.waiting) for each in found] == [(20, 20, 0), (10, 10, 10)]
 
@@ -337,10 +347,10 @@ def test_what_a_table_has_not_read_yet_is_compared_with_the_topic(way: Way) -> N
     way.derive([(0, offset) for offset in range(10, 20) if offset != 13])
     way.commit()
     way.accept(0, 4)
-    recorded = Recorded(points={QUERY: way.points}, began={}, tables={"x": {way.id(way.sink): first}})
+    recorded = Recorded(points={QUERY: way.points}, began={}, tables={LAKE: {way.id(way.sink): first}})
     hops = [QueryHop(query=QUERY, source=way.source, sink=way.sink, relation=Relation.ONE)]
-    lakes = [LakeHop(query=LAKE, source=way.sink, table="x")]
-    query, _ = Reconciler(way.cluster, way.lake, recorded).run(hops, lakes, is_full=False)
+    lakes = [way.hop]
+    query, _ = Reconciler(way.cluster, recorded).run(hops, lakes, is_full=False)
     assert query.missing == ((0, 13),)
     assert query.waiting == 4
 

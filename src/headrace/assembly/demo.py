@@ -70,7 +70,9 @@ FlowListener = Callable[[Flow], None]
 
 
 def make_pipeline(settings: Settings) -> None:
-    """Create the topic with its partitions and run the example's statements; whatever exists is kept."""
+    """Create the topic with its partitions, run the example's statements and create its connector; whatever
+    exists is kept.
+    """
     config = event_topic_config(settings.max_event_bytes)
     Cluster(settings.bootstrap).create_topic(settings.events_topic, partitions=PARTITIONS, config=config)
     answer = httpx.post(
@@ -81,6 +83,20 @@ def make_pipeline(settings: Settings) -> None:
     )
     if answer.status_code != httpx.codes.OK:
         raise HeadraceError("process_failed", f"The example's statements failed: {answer.text}")
+    make_connector(settings)
+
+
+def make_connector(settings: Settings) -> None:
+    """Create the example's connector, or change it to what it should be."""
+    connector = marketplace.connector(settings.events_topic)
+    answer = httpx.put(
+        f"http://{settings.host}:{settings.connect_port}/connectors/{connector['name']}/config",
+        json=connector["config"],
+        timeout=60,
+        trust_env=False,
+    )
+    if answer.status_code not in (httpx.codes.OK, httpx.codes.CREATED):
+        raise HeadraceError("process_failed", f"The example's connector was refused: {answer.text}")
 
 
 class Demo:

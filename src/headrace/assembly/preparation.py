@@ -7,7 +7,7 @@ Invariant: after `prepare` the processes have what they need without the network
 from __future__ import annotations
 
 from headrace.core.settings import Settings
-from headrace.java.artifacts import Artifacts
+from headrace.java.artifacts import SPARK_GROUPS, Artifacts
 from headrace.java.runtime import find_java
 
 
@@ -17,4 +17,5 @@ def prepare(settings: Settings, *, progress: bool = False) -> None:
     artifacts = Artifacts(settings.cache_dir)
     if settings.engine == "kafka":
         artifacts.jars("kafka", progress=progress)
-    artifacts.jars("spark", progress=progress)
+    for group in SPARK_GROUPS:
+        artifacts.jars(group, progress=progress)

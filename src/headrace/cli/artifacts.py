@@ -19,7 +19,9 @@ app = typer.Typer(help="The Java artifacts: print where they are, or download th
 
 
 @app.command()
-def classpath(group: Annotated[str, typer.Argument(help="`kafka` or `spark`.", show_default=False)]) -> None:
+def classpath(
+    group: Annotated[str, typer.Argument(help="`spark`, `s3` or `kafka`.", show_default=False)],
+) -> None:
     """Print the class path of a group, downloading what is missing."""
     # Not with rich, which would wrap this one long line.
     print(_artifacts().classpath(group, progress=True))

@@ -1,7 +1,7 @@
 """Generates `docs/compatibility.md` from the code: `python -m headrace.cli.compatibility_page FILE`.
 
-Invariant: the page is a pure function of the APIs, the config tables, the functions and the lists of
-differences; a test fails if the file in the repository differs from it.
+Invariant: the page is a pure function of the APIs, the config tables, the functions, the settings of the lake
+sink and the lists of differences; a test fails if the file in the repository differs from it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from headrace.broker.configs.broker_table import BROKER_CONFIGS
 from headrace.broker.configs.definition import Config
 from headrace.broker.configs.topic_table import TOPIC_CONFIGS
 from headrace.broker.differences import BEYOND_ANSWERS, DIFFERENCES, NOT_OFFERED
+from headrace.connect.connectors.lake_sink.checking import all_settings
+from headrace.connect.connectors.lake_sink.transformations import PREDICATES, SUPPORTED, Kind
+from headrace.connect.definitions import Definition, shown
 from headrace.pipeline import differences as statement_differences
 from headrace.pipeline.expressions.functions import differences as function_differences
 from headrace.pipeline.expressions.functions.function import FunctionKind
@@ -27,7 +30,8 @@ _INTRODUCTION = """# Compatibility
 
 <!-- Generated from the code: python -m headrace.cli.compatibility_page docs/compatibility.md -->
 
-[The embedded broker](#the-embedded-broker) and Apache Kafka; [streaming SQL](#streaming-sql) and ksqlDB.
+[The embedded broker](#the-embedded-broker) and Apache Kafka; [streaming SQL](#streaming-sql) and ksqlDB;
+[the lake sink](#the-lake-sink) and Confluent's S3 sink.
 
 # The embedded broker
 
@@ -58,6 +62,7 @@ def compatibility_page() -> str:
             ("name", "type", "default", "effect"), (_config_row(config) for config in BROKER_CONFIGS.values())
         ),
         *_streaming_sql(),
+        *_lake_sink(),
     ]
     return "\n".join(parts)
 
@@ -75,6 +80,57 @@ def _streaming_sql() -> list[str]:
         "Where they differ:\n",
         _table(("function", "how"), function_differences.DIFFERENCES.items()),
     ]
+
+
+def _lake_sink() -> list[str]:
+    ours = {each.name: each for each in all_settings(is_confluents=False)}
+    groups = dict.fromkeys(each.group or "" for each in ours.values())
+    confluents = all_settings(is_confluents=True)
+    parts = [
+        "# The lake sink\n",
+        "The settings of `io.confluent.connect.s3.S3SinkConnector` and `headrace.LakeSinkConnector`, beside "
+        "those of every sink. Names, types and defaults of the first are those of Confluent's version 12, "
+        "except the default of `report.null.values.to.dlq`. Where the second has another default, it "
+        "follows in brackets. [connect.md](connect.md#the-lake-sink) says how it works.\n",
+    ]
+    for group in groups:
+        rows = (_lake_row(each, ours[each.name]) for each in confluents if each.group == group)
+        parts += [f"## {group}\n", _table(("setting", "type", "default", "effect"), rows)]
+    return [
+        *parts,
+        "## Transformations and predicates\n",
+        _table(
+            ("class", "settings"),
+            (_transformation_row(name, kind) for name, kind in {**SUPPORTED, **PREDICATES}.items()),
+        ),
+    ]
+
+
+def _lake_row(confluents: Definition, ours: Definition) -> tuple[str, ...]:
+    default = _default(confluents)
+    if _default(ours) != default:
+        default += f" ({_default(ours)})"
+    return f"`{confluents.name}`", confluents.kind.lower(), default, confluents.documentation
+
+
+def _default(definition: Definition) -> str:
+    if definition.is_required:
+        return "required"
+    value = shown(definition.default)
+    return f"`{value}`" if value else "empty"
+
+
+def _transformation_row(name: str, kind: Kind) -> tuple[str, ...]:
+    settings = (
+        f"`{each.name}`" + (" (required)" if each.is_required else f" ({text})" if text else "")
+        for each, text in ((each, _default_text(each)) for each in kind.settings)
+    )
+    return f"`{name}$Key`, `{name}$Value`" if kind.has_sides else f"`{name}`", ", ".join(settings)
+
+
+def _default_text(definition: Definition) -> str:
+    value = None if definition.is_required else shown(definition.default)
+    return f"default `{value}`" if value else ""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -24,6 +24,7 @@ class _Required:
 
 
 REQUIRED: Final = _Required()
+HIDDEN: Final = "[hidden]"
 _LIMITS: Final = {"SHORT": 2**15, "INT": 2**31, "LONG": 2**63}
 
 
@@ -88,9 +89,15 @@ def read_setting(definition: Definition, config: Mapping[str, str | None]) -> Re
     wrong = definition.validator(value) if definition.validator is not None else ""
     if not wrong:
         return Reading(value=value)
-    text = f"Invalid value {'null' if value is None else shown(value)} for configuration {name}: {wrong}"
+    given_text = "null" if value is None else shown_of(definition, value)
+    text = f"Invalid value {given_text} for configuration {name}: {wrong}"
     # A class that does not exist is no value.
     return Reading(value=None if definition.kind == "CLASS" else value, errors=(text,))
+
+
+def shown_of(definition: Definition, value: Any) -> str | None:
+    """A value of this setting as Kafka shows it: passwords are hidden."""
+    return HIDDEN if definition.kind == "PASSWORD" and value else shown(value)
 
 
 def shown(value: Any) -> str | None:

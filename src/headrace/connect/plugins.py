@@ -37,8 +37,10 @@ there, UNASSIGNED until something does. Rules for that process:
 
 Settings: `refuses_unknown` makes validation refuse a setting that no definition names; Kafka's own connectors
 ignore such settings. `check` may add errors that need several settings or the outside world; it may block for
-a moment, and must not change anything. `dynamic_prefixes` are beginnings of settings that only `check` knows
-(`transforms.`). Without `takes_transforms`, `transforms` and `predicates` are refused rather than ignored.
+a moment, and must not change anything. It is asked about configurations whose settings are right one by one;
+with `checks_all` about all others, too, so that every error is in one answer. `dynamic_prefixes` are
+beginnings of settings that only `check` knows (`transforms.`). Without `takes_transforms`, `transforms` and
+`predicates` are refused rather than ignored.
 """
 
 from __future__ import annotations
@@ -127,6 +129,7 @@ class Plugin:
     task_configs: Callable[[Config, int], Sequence[Config]] = one_task
     task_class: str = ""
     check: Callable[[Config], Errors] = _nothing
+    checks_all: bool = False
     refuses_unknown: bool = False
     takes_transforms: bool = False
     dynamic_prefixes: tuple[str, ...] = ()
@@ -140,9 +143,14 @@ class Plugin:
 
     @property
     def names(self) -> frozenset[str]:
-        """All names that mean this plugin: of the class in full, without package, and without `Connector`."""
-        simple = self.class_name.rpartition(".")[2]
-        return frozenset({self.class_name, simple, simple.removesuffix("Connector"), *self.aliases})
+        """All names that mean this plugin."""
+        return names_of(self.class_name) | set(self.aliases)
+
+
+def names_of(class_name: str) -> frozenset[str]:
+    """The names of a class: in full, without package, and without `Connector`."""
+    simple = class_name.rpartition(".")[2]
+    return frozenset({class_name, simple, simple.removesuffix("Connector")})
 
 
 SHOWN_KINDS: Final = ("sink", "source")

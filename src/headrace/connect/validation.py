@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final
 
 import re2
 
 from headrace.connect.common_settings import Defaults, settings_of
-from headrace.connect.definitions import Definition, Reading, read_setting, shown
+from headrace.connect.definitions import Definition, Reading, read_setting, shown_of
 from headrace.connect.overrides import PREFIXES, refused_overrides
 from headrace.connect.plugins import Plugin
 from headrace.core.errors import HeadraceError
@@ -29,6 +30,8 @@ _DYNAMIC: Final = (
     "topic.creation.default.",
     *PREFIXES,
 )
+# So alike that it is a slip.
+_CLOSE: Final = 0.85
 _NULL: Final = "Null value can not be supplied as the configuration value."
 
 GivenConfig = Mapping[str, str | None]
@@ -100,14 +103,17 @@ def validate(plugin: Plugin, config: GivenConfig, defaults: Defaults) -> Validat
         errors.setdefault(name, []).append(reason)
     if plugin.refuses_unknown:
         for name in unknown_settings(plugin, config, definitions):
-            errors.setdefault(name, []).append(f"The connector has no setting {name}")
+            errors.setdefault(name, []).append(_unknown(name, [each.name for each in definitions]))
     given = {name: value for name, value in config.items() if value is not None}
-    if not any(errors.values()):
-        # Only of a configuration that can be read: otherwise the reasons would come twice.
+    if plugin.checks_all or not any(errors.values()):
         for name, more in plugin.check(given).items():
-            errors.setdefault(name, []).extend(more)
+            # A setting that cannot be read has its reason already.
+            if not errors.get(name):
+                errors.setdefault(name, []).extend(more)
     known = tuple(
-        ValidatedSetting(definition=each, value=shown(read[each.name].value), errors=tuple(errors[each.name]))
+        ValidatedSetting(
+            definition=each, value=shown_of(each, read[each.name].value), errors=tuple(errors[each.name])
+        )
         for each in definitions
     )
     others = tuple(
@@ -125,6 +131,12 @@ def unknown_settings(plugin: Plugin, config: Iterable[str], definitions: tuple[D
         for name in config
         if name not in known and not name.startswith((*_DYNAMIC, *plugin.dynamic_prefixes))
     ]
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    longer = [each for each in known if each.startswith(f"{name}.")]
+    close = longer or get_close_matches(name, known, n=1, cutoff=_CLOSE)
+    return f"The connector has no setting {name}" + (f". Did you mean {close[0]}?" if close else "")
 
 
 def _undefined(name: str) -> Definition:

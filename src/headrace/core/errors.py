@@ -19,6 +19,7 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "bad_statement": 400,
     "connector_busy": 409,
     "connector_exists": 409,
+    "connector_failed": 500,
     "connector_invalid": 400,
     "connector_not_found": 404,
     "data_dir_damaged": 500,

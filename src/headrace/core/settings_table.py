@@ -160,6 +160,39 @@ class Settings:
         "with new values of its partition columns become dead letters. 0 is no limit.",
         minimum=0,
     )
+    lake_maintenance: str = _setting(
+        "on",
+        "Whether the pipeline process merges small files of the lake's tables in the background, and removes "
+        "files that no recent version of a table needs.",
+        choices=("on", "off"),
+    )
+    lake_file_megabytes: int = _setting(
+        128,
+        "Size of the files that small files of the lake are merged to. Files of half that size stay as they "
+        "are.",
+        minimum=1,
+        maximum=4096,
+    )
+    lake_merge_files: int = _setting(
+        16,
+        "Number of small files in a partition of a table from which on they are merged. In a partition that "
+        "got nothing for ten minutes, two are enough.",
+        minimum=2,
+        maximum=1000,
+    )
+    lake_vacuum_hours: int = _setting(
+        168,
+        "Hours that files which a table no longer needs stay, for readers of its older versions and for a "
+        "return to one; also files that were never committed. At most a week: then Delta's log forgets them.",
+        minimum=1,
+        maximum=168,
+    )
+    lake_retention_days: int = _setting(
+        0,
+        "Days after which the lake's tables lose partitions by their date: those of connectors that "
+        "partition by time. 0 keeps everything.",
+        minimum=0,
+    )
     file_connector_folders: str = _setting(
         "files",
         "Folders in which file connectors may read and write, separated by commas; relative ones are in "

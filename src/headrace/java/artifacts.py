@@ -26,6 +26,8 @@ from headrace.java.pinned import PinnedArtifact, PinnedList, read_pinned_list
 
 DOWNLOAD_THREADS: Final = 8
 SCRATCH_PREFIX: Final = ".scratch-"
+# What the pipeline process has on its class path.
+SPARK_GROUPS: Final = ("spark", "s3")
 
 
 class Artifacts:
@@ -53,6 +55,10 @@ class Artifacts:
                 remedy="Free some space, or set cache_dir to a folder that you can write to.",
             ) from error
         return [folder / artifact.file_name for artifact in artifacts]
+
+    def spark_jars(self) -> list[Path]:
+        """The jars of the pipeline process."""
+        return [jar for group in SPARK_GROUPS for jar in self.jars(group)]
 
     def missing(self, group: str) -> int:
         """How many jars of the group are missing or damaged."""

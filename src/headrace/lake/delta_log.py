@@ -1,41 +1,42 @@
-"""The log of a Delta table on the local file system: reads its commits, checks that it is whole, and adds
-commits to it.
+"""The log of a Delta table: reads its commits, checks that it is whole, and adds commits to it.
 
 Format (Delta's protocol): `_delta_log/<version in 20 digits>.json` is one commit, a JSON object per line;
 `<version>.checkpoint….parquet` stands for all commits up to that version; `_last_checkpoint` names the newest
 checkpoint. Data files are relative to the table's folder, with the characters of a URL escaped.
 
-Adding a commit: the data files are synced first, then the commit is written under a name that nobody else
-uses, synced and linked to its own, which fails if there is such a commit already; then the folder is synced.
-So a commit is there whole or not at all, its data files are on disk before it, and of two writers of one
-version only one succeeds, even after a power failure. Delta's own writer syncs nothing. A commit only follows
-the version that its writer has seen: if that was put aside, restored or replaced meanwhile, adding fails. A
-crash may leave a file `.<version>.json.<id>.unfinished`, which nobody reads.
+Adding a commit: the data files are durable first, then the commit is added, which fails if there is one of
+that version already (`storage/` says how). So a commit is there whole or not at all, its data files are there
+before it, and of two writers of one version only one succeeds, even after a power failure. Delta's own writer
+syncs nothing. A commit only follows the version that its writer has seen: if that was put aside, restored or
+replaced meanwhile, adding fails. Each commit has an id of its own (`txnId`), so that its writer can tell it
+from another's if the answer to adding it was lost. If adding fails for another reason than those, the commit
+may be there or appear later: the writer must look at the table again before it goes on.
 
-Who may call: reading, everybody; `add_commit`, the one writer of the table (`pipeline/spark/writer_lock.py`).
+Who may call: reading, everybody; `add_commit`, the process that is the one writer of the table
+(`pipeline/spark/writer_lock.py`), from any thread.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import unquote
+
+from headrace.lake.commit_turn import commit_turn
+from headrace.lake.location import Location, located
+from headrace.lake.storage.opening import files_at
+from headrace.lake.storage.table_files import Identity, TableFiles
 
 LOG_FOLDER: Final = "_delta_log"
 LAST_CHECKPOINT: Final = "_last_checkpoint"
 
-_COMMIT: Final = re.compile(r"(\d{20})\.json")
+_VERSION: Final = re.compile(r"\d{20}")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(\..+)?\.parquet")
-_PARQUET: Final = b"PAR1"
-# File syncs that wait for the disk together.
-_SYNCS: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +56,13 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenVersion:
-    """A version of the table, and its commit's file as it was seen: inode, size, time of writing.
+    """A version of the table, and its commit's file as it was seen.
 
     `file` is None if there was no such file, because the log was cleaned up.
     """
 
     number: int
-    file: tuple[int, int, int] | None
+    file: Identity | None
 
 
 class VersionChangedError(Exception):
@@ -73,43 +74,45 @@ class Damage:
     """A file because of which the table cannot be read; `version` is the commit that it belongs to."""
 
     version: int
-    file: Path
+    file: Location
     reason: str
 
 
 class DeltaLog:
-    """The log of the table in `folder`."""
+    """The log of the table at a location. `opens` opens the storage that it is in."""
 
-    def __init__(self, folder: Path) -> None:
-        self._table = folder
-        self.folder = folder / LOG_FOLDER
+    # A table of plain files has the same log in other files (`plain_log.py`).
+    log_folder: ClassVar[str] = LOG_FOLDER
+    commit_ending: ClassVar[str] = ".json"
+
+    def __init__(self, table: Path | Location, *, opens: Callable[[Location], TableFiles] = files_at) -> None:
+        self.table = located(table)
+        self.files = opens(self.table)
+        self.folder = self.table / self.log_folder
 
     @property
     def exists(self) -> bool:
-        return self.folder.is_dir() and bool(self.versions() or self.checkpoints())
+        return self.newest_version() >= 0
 
     def versions(self) -> list[int]:
         """The versions that have a commit file, in order."""
-        return sorted(int(match[1]) for name in self._names() if (match := _COMMIT.fullmatch(name)))
+        return self._versions(self._names())
 
-    def checkpoints(self) -> dict[int, list[Path]]:
+    def checkpoints(self) -> dict[int, list[Location]]:
         """The files of the checkpoints, by version."""
-        found: dict[int, list[Path]] = {}
-        for name in self._names():
-            if match := _CHECKPOINT.fullmatch(name):
-                found.setdefault(int(match[1]), []).append(self.folder / name)
-        return found
+        return _checkpoints(self.folder, self._names())
 
     def newest_version(self) -> int:
         """-1 if there is none."""
-        return max([*self.versions(), *self.checkpoints()], default=-1)
+        names = self._names()
+        return max([*self._versions(names), *_checkpoints(self.folder, names)], default=-1)
 
     def seen(self, version: int) -> SeenVersion:
         """The version as it is now. To be asked before its commit is read."""
-        return SeenVersion(number=version, file=_identity(self.commit_file(version)))
+        return SeenVersion(number=version, file=self.files.identity(self._commit_name(version)))
 
-    def commit_file(self, version: int) -> Path:
-        return self.folder / f"{version:020d}.json"
+    def commit_file(self, version: int) -> Location:
+        return self.table / self._commit_name(version)
 
     def commit(self, version: int) -> Commit | None:
         """None if it was cleaned up, is torn behind a checkpoint, or has no information about itself."""
@@ -132,7 +135,7 @@ class DeltaLog:
 
     def actions(self, version: int) -> list[dict[str, Any]]:
         """Raises ValueError if the commit is torn."""
-        text = self.commit_file(version).read_bytes()
+        text = self.files.read(self._commit_name(version))
         if not text.strip():
             raise ValueError("the file is empty")
         actions: list[dict[str, Any]] = []
@@ -152,11 +155,12 @@ class DeltaLog:
         Looks at everything that a reader needs: the newest checkpoint, all commits after it, and their data
         files.
         """
-        versions = self.versions()
-        checkpoint = max(self.checkpoints(), default=-1)
-        for file in self.checkpoints().get(checkpoint, []):
-            if not _is_whole_parquet(file):
-                return Damage(version=checkpoint, file=file, reason="it is not a whole Parquet file")
+        names = self._names()
+        versions, checkpoints = self._versions(names), _checkpoints(self.folder, names)
+        checkpoint = max(checkpoints, default=-1)
+        of_checkpoint = {f"{self.log_folder}/{file.name}": None for file in checkpoints.get(checkpoint, [])}
+        for name, reason in self.files.flaws(of_checkpoint).items():
+            return Damage(version=checkpoint, file=self.table / name, reason=reason)
         needed = [version for version in versions if version > checkpoint]
         newest = max([*needed, checkpoint])
         added: dict[str, tuple[int, int]] = {}
@@ -170,106 +174,83 @@ class DeltaLog:
                 return Damage(version=version, file=file, reason=_reason(error))
             for action in actions:
                 if (add := action.get("add")) is not None:
-                    added[add["path"]] = (version, add["size"])
+                    added[unquote(add["path"])] = (version, add["size"])
                 if (remove := action.get("remove")) is not None:
-                    added.pop(remove["path"], None)
-        damaged = (found for path, what in added.items() if (found := self._damaged(path, *what)))
-        return min(damaged, key=lambda each: each.version, default=None)
+                    added.pop(unquote(remove["path"]), None)
+        flaws = self.files.flaws({name: size for name, (_, size) in added.items()})
+        damages = (
+            Damage(version=added[name][0], file=self.table / name, reason=reason)
+            for name, reason in flaws.items()
+        )
+        return min(damages, key=lambda each: each.version, default=None)
 
     def add_commit(
-        self, version: int, info: Mapping[str, Any], adds: Sequence[str], *, after: SeenVersion | None = None
+        self,
+        version: int,
+        info: Mapping[str, Any],
+        actions: Sequence[str],
+        *,
+        after: SeenVersion | None = None,
     ) -> SeenVersion:
-        """Commit these `add` actions, given as JSON.
+        """Commit these actions, `add` and `remove`, given as JSON.
 
         Raises FileExistsError if the version exists already, VersionChangedError if the version before it is
         not what it was when the writer saw it.
         """
-        self._sync_files(json.loads(text)["add"]["path"] for text in adds)
-        lines = [json.dumps({"commitInfo": info}, separators=(",", ":")), *adds]
-        unfinished = self.folder / f".{version:020d}.json.{uuid.uuid4().hex}.unfinished"
-        try:
-            with unfinished.open("xb") as file:
-                file.write("".join(f"{line}\n" for line in lines).encode())
-                file.flush()
-                os.fsync(file.fileno())
+        self._sync_files(_added_paths(map(json.loads, actions)))
+        return self._add_synced(version, info, actions, after=after)
+
+    def _add_synced(
+        self, version: int, info: Mapping[str, Any], actions: Sequence[str], *, after: SeenVersion | None
+    ) -> SeenVersion:
+        info = {"txnId": str(uuid.uuid4()), **info}
+        lines = [json.dumps({"commitInfo": info}, separators=(",", ":")), *actions]
+
+        def check() -> None:
             if after is not None and self.seen(after.number) != after:
                 raise VersionChangedError(f"version {after.number}")
-            committed = SeenVersion(number=version, file=_identity(unfinished))
-            self.commit_file(version).hardlink_to(unfinished)
-        finally:
-            unfinished.unlink(missing_ok=True)
-        _sync(self.folder)
-        return committed
+
+        content = "".join(f"{line}\n" for line in lines).encode()
+        with commit_turn(self.table):
+            file = self.files.add(self._commit_name(version), content, check=check)
+        return SeenVersion(number=version, file=file)
 
     def sync_commit(self, version: int) -> None:
-        """Sync a commit that Delta wrote, its data files, and the folders above them."""
-        self._sync_files(action["add"]["path"] for action in self.actions(version) if "add" in action)
-        for path in (self.commit_file(version), self.folder, self._table, self._table.parent):
-            _sync(path)
+        """Make durable a commit that Delta wrote, its data files, and the folders above them."""
+        self._sync_files(_added_paths(self.actions(version)))
+        self.files.sync_log([self.commit_file(version).name], self.log_folder)
+        self.files.sync_table()
 
     def sync_checkpoint(self, version: int) -> None:
-        """Sync a checkpoint that Delta wrote: a torn one would stop the table until it is repaired."""
-        last = self.folder / LAST_CHECKPOINT
-        for path in (*self.checkpoints().get(version, ()), *([last] if last.exists() else []), self.folder):
-            _sync(path)
+        """Make durable a checkpoint that Delta wrote: a torn one would stop the table until its repair."""
+        names = self._names()
+        files = [file.name for file in _checkpoints(self.folder, names).get(version, ())]
+        self.files.sync_log([*files, *({LAST_CHECKPOINT} & set(names))], self.log_folder)
 
     def _sync_files(self, paths: Iterable[str]) -> None:
-        files = [self._local(path) for path in paths]
-        folders = {folder for file in files for folder in file.parents if folder.is_relative_to(self._table)}
-        _sync_all(files)
-        _sync_all(folders)
-
-    def _damaged(self, path: str, version: int, size: int) -> Damage | None:
-        file = self._local(path)
-        try:
-            found = file.stat().st_size
-        except OSError as error:
-            return Damage(version=version, file=file, reason=_reason(error))
-        if found != size:
-            return Damage(version=version, file=file, reason=f"it has {found} bytes instead of {size}")
-        if not _is_whole_parquet(file):
-            return Damage(version=version, file=file, reason="it is not a whole Parquet file")
-        return None
-
-    def _local(self, path: str) -> Path:
-        return self._table / unquote(path)
+        self.files.sync(unquote(path) for path in paths)
 
     def _names(self) -> list[str]:
-        try:
-            return os.listdir(self.folder)  # noqa: PTH208 - twice as fast with thousands of commits
-        except FileNotFoundError:
-            return []
+        return self.files.names(self.log_folder)
+
+    def _commit_name(self, version: int) -> str:
+        return f"{self.log_folder}/{version:020d}{self.commit_ending}"
+
+    def _versions(self, names: Iterable[str]) -> list[int]:
+        stems = (name.removesuffix(self.commit_ending) for name in names if name.endswith(self.commit_ending))
+        return sorted(int(stem) for stem in stems if _VERSION.fullmatch(stem))
 
 
-def _identity(file: Path) -> tuple[int, int, int] | None:
-    try:
-        found = file.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+def _added_paths(actions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    return (action["add"]["path"] for action in actions if "add" in action)
 
 
-def _sync_all(paths: Iterable[Path]) -> None:
-    with ThreadPoolExecutor(_SYNCS) as together:
-        list(together.map(_sync, paths))
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _is_whole_parquet(file: Path) -> bool:
-    try:
-        with file.open("rb") as content:
-            first = content.read(len(_PARQUET))
-            content.seek(-len(_PARQUET), os.SEEK_END)
-            return first == _PARQUET and content.read() == _PARQUET
-    except OSError:
-        return False
+def _checkpoints(folder: Location, names: Iterable[str]) -> dict[int, list[Location]]:
+    found: dict[int, list[Location]] = {}
+    for name in names:
+        if match := _CHECKPOINT.fullmatch(name):
+            found.setdefault(int(match[1]), []).append(folder / name)
+    return found
 
 
 def _reason(error: Exception) -> str:

@@ -1,8 +1,9 @@
 """The layout of a lake table: its folder, its columns, and how it is partitioned.
 
-A table is a Delta table in `<lake folder>/<table>/`, whose data files are plain Parquet in the folders
-`EVENT_TYPE=…/SERVER_DATE=…/`. The event's own columns are followed by those that say where the row comes
-from; their names begin with an underscore so that they never clash with a column of an event.
+A table is a Delta table in `<lake folder>/<table>/` or below a prefix of a bucket, whose data files are plain
+Parquet in the folders `EVENT_TYPE=…/SERVER_DATE=…/`. The event's own columns are followed by those that say
+where the row comes from; their names begin with an underscore so that they never clash with a column of an
+event.
 
 Never reads or writes a file: `pipeline/spark/` writes tables, `query/` reads them.
 """
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from headrace.lake.location import Location
+
 QUERY: Final = "_QUERY"
 SOURCE_TOPIC_ID: Final = "_SOURCE_TOPIC_ID"
 SOURCE_PARTITION: Final = "_SOURCE_PARTITION"
@@ -21,6 +24,8 @@ SOURCE_ORDINAL: Final = "_SOURCE_ORDINAL"
 TOPIC_PARTITION: Final = "_TOPIC_PARTITION"
 TOPIC_OFFSET: Final = "_TOPIC_OFFSET"
 POSTED_AT: Final = "_POSTED_AT"
+# Columns whose values hardly ever repeat.
+ALL_DIFFERENT: Final = (SOURCE_OFFSET, TOPIC_OFFSET, POSTED_AT)
 
 
 class TableColumn(NamedTuple):
@@ -50,10 +55,15 @@ class TableLayout:
     """
 
     name: str
-    path: Path
+    location: Location
     value_columns: tuple[TableColumn, ...]
     partition_columns: tuple[str, ...]
     date_columns: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The folder of a table on this machine. Raises lake_unsupported if it is in a bucket."""
+        return self.location.path
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
@@ -70,7 +80,7 @@ class TableLayout:
         partitions = f"PARTITIONED BY ({names}) " if names else ""
         properties = ", ".join(f"'{key}' = '{value}'" for key, value in _TABLE_PROPERTIES.items())
         return (
-            f"CREATE TABLE IF NOT EXISTS delta.`{self.path}` ({', '.join(columns)}) USING delta "
+            f"CREATE TABLE IF NOT EXISTS delta.`{self.location.uri}` ({', '.join(columns)}) USING delta "
             f"{partitions}TBLPROPERTIES ({properties})"
         )
 

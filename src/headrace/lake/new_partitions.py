@@ -11,12 +11,15 @@ thread. Never makes a folder.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
+
+from headrace.lake.location import Location, located
+from headrace.lake.storage.opening import files_at
+from headrace.lake.storage.table_files import TableFiles
 
 # The value of a column in its folder's name if the column is null or empty.
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -46,6 +49,10 @@ class NewPartitions:
     def per_hour(self) -> int:
         return self._per_hour
 
+    def admit_large(self, found: Sequence[tuple[Partition, int]]) -> None:
+        """Know those of the given partitions, with their rows, that are worth a folder in any case."""
+        self._known.update(partition for partition, rows in found if rows >= _MANY_ROWS)
+
     def refused(self, found: Sequence[tuple[Partition, int]], now: float) -> set[Partition]:
         """Those of the given partitions, with their rows, that the table must not get; it has the others from
         now on.
@@ -67,21 +74,17 @@ class NewPartitions:
         return refused
 
 
-def partitions_in(folder: Path, columns: Sequence[str]) -> Iterator[Partition]:
+def partitions_in(table: Path | Location, columns: Sequence[str]) -> Iterator[Partition]:
     """The partitions that have a folder."""
-    yield from _below(str(folder), tuple(columns))
+    yield from _below(files_at(located(table)), "", tuple(columns))
 
 
-def _below(folder: str, columns: tuple[str, ...]) -> Iterator[Partition]:
+def _below(files: TableFiles, folder: str, columns: tuple[str, ...]) -> Iterator[Partition]:
     if not columns:
         yield ()
         return
     prefix = f"{columns[0]}="
-    try:
-        with os.scandir(folder) as entries:
-            found = [entry for entry in entries if entry.name.startswith(prefix) and entry.is_dir()]
-    except FileNotFoundError:
-        return
-    for entry in found:
-        for rest in _below(entry.path, columns[1:]):
-            yield (unquote(entry.name.removeprefix(prefix)), *rest)
+    for name in files.folders(folder):
+        if name.startswith(prefix):
+            for rest in _below(files, f"{folder}/{name}".strip("/"), columns[1:]):
+                yield (unquote(name.removeprefix(prefix)), *rest)

@@ -3,8 +3,8 @@ before.
 
 The rows of a commit that is put aside are not lost: positions and rows are one commit, so the table goes on
 from the positions of the last whole one, and reads the records again. Files are moved to `_set_aside/` in the
-table's folder, never deleted. A damaged checkpoint is not needed if the commits that it stands for are all
-there.
+table's folder, never deleted. In a bucket they are copied there first. A damaged checkpoint is not needed if
+the commits that it stands for are all there.
 
 Crash behaviour: the damaged file is moved last. If the repair is interrupted, the log still cannot be read,
 and the repair can be repeated. Never changes a log that can be read. A pipeline may run meanwhile: its writer
@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Final
 
 from headrace.core.errors import HeadraceError
-from headrace.lake.delta_log import LAST_CHECKPOINT, Damage, DeltaLog
+from headrace.lake.delta_log import LAST_CHECKPOINT, LOG_FOLDER, Damage, DeltaLog
+from headrace.lake.location import Location, located
 
 SET_ASIDE: Final = "_set_aside"
 
@@ -34,7 +35,7 @@ class Repair:
     """The damage, and the files to put aside, in this order. `version` is what remains of the table."""
 
     damage: Damage
-    files: tuple[Path, ...]
+    files: tuple[Location, ...]
     version: int
 
 
@@ -47,7 +48,7 @@ def unreadable(name: str, damage: Damage, *, data_dir: Path) -> HeadraceError:
     )
 
 
-def plan_repair(name: str, folder: Path) -> Repair | None:
+def plan_repair(name: str, folder: Path | Location) -> Repair | None:
     """None if the table can be read. Raises no_such_table, lake_damaged if it cannot be repaired."""
     log = DeltaLog(folder)
     if not log.exists:
@@ -73,14 +74,13 @@ def plan_repair(name: str, folder: Path) -> Repair | None:
     return Repair(damage=damage, files=_to_put_aside(log, damage, kept), version=kept)
 
 
-def carry_out(repair: Repair, folder: Path) -> None:
-    target = folder / SET_ASIDE
-    target.mkdir(exist_ok=True)
+def carry_out(repair: Repair, folder: Path | Location) -> None:
+    files = DeltaLog(located(folder)).files
     for file in repair.files:
-        file.rename(_free(target / file.name))
+        files.move(f"{LOG_FOLDER}/{file.name}", SET_ASIDE)
 
 
-def carry_out_all(repair: Repair, name: str, folder: Path) -> None:
+def carry_out_all(repair: Repair, name: str, folder: Path | Location) -> None:
     """Carry out the repair, and then those of what was committed since it was planned."""
     planned: Repair | None = repair
     while planned is not None:
@@ -88,37 +88,31 @@ def carry_out_all(repair: Repair, name: str, folder: Path) -> None:
         planned = plan_repair(name, folder)
 
 
-def _to_put_aside(log: DeltaLog, damage: Damage, kept: int) -> tuple[Path, ...]:
-    newer: list[tuple[int, Path]] = []
-    for file in log.folder.iterdir():
-        match = _VERSION.match(file.name)
+def _to_put_aside(log: DeltaLog, damage: Damage, kept: int) -> tuple[Location, ...]:
+    newer: list[tuple[int, str]] = []
+    names = log.files.names(LOG_FOLDER)
+    for name in names:
+        match = _VERSION.match(name)
         if match is None:
             continue
         version = int(match[1])
-        is_checkpoint = ".checkpoint." in file.name
+        is_checkpoint = ".checkpoint." in name
         if version > kept or (is_checkpoint and version >= damage.version):
-            newer.append((version, file))
-    files = [file for _, file in sorted(newer, reverse=True) if file != damage.file]
-    last_checkpoint = log.folder / LAST_CHECKPOINT
-    if last_checkpoint.exists() and not _is_older(last_checkpoint, damage.version):
-        files.insert(0, last_checkpoint)
+            newer.append((version, name))
     # A damaged data file stays where it is: without its commit it is not part of the table.
-    reason = damage.file if damage.file.parent == log.folder else log.commit_file(damage.version)
-    files = [file for file in files if file != reason]
-    return (*files, reason) if reason.exists() else tuple(files)
+    is_in_log = damage.file.parent == log.folder
+    reason = damage.file.name if is_in_log else log.commit_file(damage.version).name
+    files = [name for _, name in sorted(newer, reverse=True) if name != reason]
+    if LAST_CHECKPOINT in names and not _is_older(log, damage.version):
+        files.insert(0, LAST_CHECKPOINT)
+    if reason in names:
+        files.append(reason)
+    return tuple(log.folder / name for name in files)
 
 
-def _is_older(last_checkpoint: Path, version: int) -> bool:
+def _is_older(log: DeltaLog, version: int) -> bool:
+    """Whether the newest checkpoint that the log names is older."""
     try:
-        return int(json.loads(last_checkpoint.read_bytes())["version"]) < version
+        return int(json.loads(log.files.read(f"{LOG_FOLDER}/{LAST_CHECKPOINT}"))["version"]) < version
     except (ValueError, KeyError, TypeError):
         return False
-
-
-def _free(path: Path) -> Path:
-    number = 0
-    free = path
-    while free.exists():
-        number += 1
-        free = path.with_name(f"{path.name}.{number}")
-    return free

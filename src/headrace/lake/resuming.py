@@ -5,7 +5,8 @@ The newest commit of ours tells the positions. Commits of others since then:
 
 - those that only move rows between files or change the table's columns or settings, and deletions and
   updates, leave the positions as they are: deleted rows must not come back;
-- a RESTORE goes on with what the commits up to the restored version say: what came later is read again;
+- a RESTORE goes on with what the commits up to the restored version say: what came later is read again. One
+  of ours (`restoring.py`) says it itself, since the log forgets old commits;
 - somebody else's rows leave the positions, but make them *doubtful*: the rows may be records that the table
   has yet to read;
 - anything else (an overwritten or replaced table, a cleaned-up log) leaves nothing that can be relied on: the
@@ -30,18 +31,21 @@ from typing import Final, Protocol
 from headrace.lake.delta_log import Commit
 from headrace.lake.positions import Offsets, Progress, Reached, progress_from_metadata
 
+# Our commit of a partition that was read again from the topic: the same rows.
+REBUILD: Final = "REBUILD"
+RESTORE: Final = "RESTORE"
+
 # Commits that move rows between files, or remove or change rows.
 _KEEPS_POSITIONS: Final = frozenset(
     {
         *("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "CLUSTER BY", "COMPUTE STATS"),
-        *("DELETE", "UPDATE", "TRUNCATE"),
+        *("DELETE", "UPDATE", "TRUNCATE", REBUILD),
     }
 )
 # How the names of commits begin that make the table another one, even if it has no rows to lose.
 _BEGINS_ANEW: Final = ("CREATE", "REPLACE TABLE", "CLONE", "CONVERT", "WRITE")
 _ADDS_ROWS: Final = frozenset({"WRITE", "STREAMING UPDATE", "MERGE", "COPY INTO"})
 _MAKES_EMPTY: Final = "CREATE TABLE"
-_RESTORE: Final = "RESTORE"
 
 
 class Commits(Protocol):
@@ -104,14 +108,14 @@ def resume(commits: Commits, *, topic: TopicNow, dead_letters: TopicNow) -> Resu
             break
         is_doubtful = is_doubtful or said.is_doubtful
         if resumed is None:
-            if _shorter(dead_letters, progress.dead_letters_to.of(dead_letters.topic_id)):
+            if shorter_partitions(dead_letters, progress.dead_letters_to.of(dead_letters.topic_id)):
                 is_doubtful = True
                 continue
             resumed = progress
             pending = set(progress.positions.offsets)
         # A partition that had not been read at this commit is read from its beginning.
         known = {number: at for number, at in progress.positions.offsets.items() if number in pending}
-        shorter = _shorter(topic, known)
+        shorter = shorter_partitions(topic, known)
         offsets |= {number: at for number, at in known.items() if number not in shorter}
         is_doubtful = is_doubtful or bool(shorter)
         pending = set(shorter)
@@ -133,10 +137,12 @@ def resume(commits: Commits, *, topic: TopicNow, dead_letters: TopicNow) -> Resu
     )
 
 
-def history(commits: Commits) -> Iterator[Said]:
-    """What our commits say, the newest first, as far back as they can be relied on."""
+def history(commits: Commits, version: int | None = None) -> Iterator[Said]:
+    """What our commits up to this version, or all, say: the newest first, as far back as they can be relied
+    on.
+    """
     is_doubtful = False
-    version = commits.newest_version()
+    version = commits.newest_version() if version is None else version
     while version >= 0:
         commit = commits.commit(version)
         if commit is None:
@@ -147,16 +153,18 @@ def history(commits: Commits) -> Iterator[Said]:
         elif commit.operation == _MAKES_EMPTY:
             yield Said(progress=Progress(), is_doubtful=is_doubtful)
             return
-        elif commit.operation == _RESTORE:
+        if commit.operation == RESTORE:
+            # What is between the two versions is not in the table.
             restored = commit.parameters.get("version")
-            if restored is None or not str(restored).isdecimal():
+            if restored is None or not str(restored).isdecimal() or int(restored) >= version:
                 return
             version = int(restored)
             continue
-        elif commit.operation in _ADDS_ROWS and commit.parameters.get("mode", "Append") == "Append":
-            is_doubtful = True
-        elif commit.operation not in _KEEPS_POSITIONS and not _only_changes_definition(commit):
-            return
+        if progress is None:
+            if commit.operation in _ADDS_ROWS and commit.parameters.get("mode", "Append") == "Append":
+                is_doubtful = True
+            elif commit.operation not in _KEEPS_POSITIONS and not _only_changes_definition(commit):
+                return
         version -= 1
 
 
@@ -173,7 +181,7 @@ def _only_changes_definition(commit: Commit) -> bool:
     return is_only and not commit.operation.startswith(_BEGINS_ANEW)
 
 
-def _shorter(topic: TopicNow, positions: Offsets) -> AbstractSet[int]:
+def shorter_partitions(topic: TopicNow, positions: Offsets) -> AbstractSet[int]:
     """The partitions that no longer have the last record before their position, although it cannot have
     expired.
     """

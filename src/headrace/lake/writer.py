@@ -1,4 +1,4 @@
-"""What the lake requires of its writer, `pipeline/spark/lake_writer.py`, and what that reports.
+"""What the lake requires of its writer, `pipeline/spark/lake/writer.py`, and what that reports.
 
 Contract: rows and positions are committed together or not at all; a commit is the very next version of the
 table that the writer knows, so of two writers at most one commits; a row that the table has, or that is

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from headrace.lake.layout import TableLayout
 from headrace.pipeline.catalogue.catalogue import Source
 from headrace.pipeline.expressions.computed import Computed
 from headrace.pipeline.statements.position import Position
@@ -186,8 +185,6 @@ class QueryPlan:
     inserts: bool = False
     # The id from INSERT … WITH (QUERY_ID=…).
     query_id: str | None = None
-    # The table of the lake that gets the rows instead of the sink's topic.
-    lake_table: TableLayout | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:

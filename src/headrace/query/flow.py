@@ -11,7 +11,9 @@ What is counted are records, never differences of offsets, which have gaps:
   as a watcher has seen them.
 - `avro`, `dead_letters`: the records of `<events>_avro` and `<events>_dlq`. Each is there once. A derived
   topic that is deleted and recreated starts over; one that does not exist counts as 0.
-- `lake`: the rows of the table's newest Delta version, by the statistics in its log; no file is read.
+- `lake`: the rows of the table that gets the Avro records, at its newest Delta version, by the statistics in
+  its log; no file is read. The statuses of the queries tell which table that is; 0 if there is none, or if it
+  is not on this machine.
 - `avro_latency`: from POST until readable in the Avro topic, for records read live, that is, after the reader
   had reached the end of the partition. What was there before is not included.
 - `latency`: from POST until read by the sink (row P9), from the quantiles that the pipeline writes with each
@@ -77,7 +79,6 @@ class FlowWatcher:
     def __init__(
         self,
         bootstrap: str,
-        lake_dir: Path,
         events_topic: str,
         *,
         status_topic: str = STATUS_TOPIC,
@@ -89,7 +90,8 @@ class FlowWatcher:
         self._status_topic = status_topic
         self._survey_seconds = survey_seconds
         self._cluster = Cluster(bootstrap, timeout_seconds=_PATIENCE_SECONDS)
-        self._table = FollowedTable(lake_dir.absolute() / events_topic)
+        self._table: FollowedTable | None = None
+        self._table_folder = ""
         self._reader = FlowReader(bootstrap, avro=self.names.avro, status=status_topic)
         self._counter = RecordCounter(self._cluster, key=events_topic, with_earlier=[events_topic])
         self._stopping = threading.Event()
@@ -166,7 +168,8 @@ class FlowWatcher:
 
     def _survey_lake(self) -> None:
         try:
-            rows = self._table.delta.count() if self._table.refresh() else 0
+            table = self._followed_table()
+            rows = table.delta.count() if table is not None and table.refresh() else 0
             problem = ""
         except Exception as error:
             # As above: the table may be readable again by the next survey.
@@ -174,6 +177,15 @@ class FlowWatcher:
             rows, problem = self._lake_rows, f"The lake could not be surveyed: {error}."
         with self._lock:
             self._lake_rows, self._lake_problem = rows, problem
+
+    def _followed_table(self) -> FollowedTable | None:
+        queries = self._reader.reading().queries
+        folder = next((each.table for each in queries if each.source == self.names.avro), "")
+        if folder != self._table_folder:
+            self._table_folder = folder
+            is_local = folder and "://" not in folder
+            self._table = FollowedTable(Path(folder)) if is_local else None
+        return self._table
 
     def _note_log_problem(self, problem: str) -> None:
         with self._lock:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from headrace.lake.dead_letter_headers import dead_letter_topic
 from headrace.pipeline.plan import (
@@ -54,15 +55,17 @@ class QueryHop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeHop:
-    """From a topic to a table: each record becomes one row or one dead letter."""
+    """From a topic to a table in a folder of this machine: each record becomes one row or one dead letter.
+
+    `drops` says why some records become neither; empty if all do.
+    """
 
     query: str
     source: str
     table: str
-
-    @property
-    def dead_letters(self) -> str:
-        return dead_letter_topic(self.source)
+    folder: Path
+    dead_letters: str
+    drops: str = ""
 
 
 def hop_of(query: str, plan: QueryPlan) -> QueryHop:
@@ -72,13 +75,6 @@ def hop_of(query: str, plan: QueryPlan) -> QueryHop:
     return QueryHop(
         query=query, source=first.source.topic, sink=plan.sink.topic, relation=relation, reason=reason
     )
-
-
-def lake_hop_of(plan: QueryPlan) -> LakeHop:
-    assert plan.lake_table is not None
-    assert plan.query_id is not None
-    (read,) = reads_of(plan.root)
-    return LakeHop(query=plan.query_id, source=read.source.topic, table=plan.lake_table.name)
 
 
 def _relation(plan: QueryPlan) -> tuple[Relation, str]:

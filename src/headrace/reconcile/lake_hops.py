@@ -63,6 +63,8 @@ class LakeComparison:
         self._dead = dead
 
     def run(self, *, is_full: bool) -> Finding:
+        if self._hop.drops:
+            return self._doubles_only(is_full=is_full)
         records = fingerprints(self._cluster, self._topic, self._within)
         rows = self._rows.by_place(self._within)
         dead = ((range_of(*place), of_offset(place[1])) for place in self._dead)
@@ -103,6 +105,22 @@ class LakeComparison:
             missing=tuple(missing),
             doubles=tuple(doubles),
             waiting=count_records(self._cluster, self._topic, self._since),
+        )
+
+    def _doubles_only(self, *, is_full: bool) -> Finding:
+        reason = f"{self._hop.drops}: what is missing cannot be told from what it drops"
+        doubles = [
+            Double(id=id_.as_header().decode(), times=times)
+            for id_, times in (self._rows.doubles() if is_full else {}).items()
+        ]
+        return Finding(
+            query=self._hop.query,
+            source=self._hop.source,
+            sink=self._hop.table,
+            basis=Basis.IDENTITIES if is_full else Basis.NOTHING,
+            doubles=tuple(doubles),
+            waiting=count_records(self._cluster, self._topic, self._since),
+            unchecked=f"{reason}." if is_full else f"{reason}; --full looks for doubles.",
         )
 
     def _one_by_one(self, key: RangeKey) -> tuple[list[tuple[int, int]], dict[SourceCoordinates, int]]:

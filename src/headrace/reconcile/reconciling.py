@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
@@ -23,7 +22,9 @@ from headrace.reconcile.tables import TableRows, snapshot_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What was recorded: by query its points, newest last, and where it began; by table its positions."""
+    """What was recorded: by query its points, newest last, and where it began; by query into the lake the
+    positions of its table.
+    """
 
     points: Mapping[str, Sequence[Point]]
     began: Mapping[str, Offsets]
@@ -33,9 +34,8 @@ class Recorded:
 class Reconciler:
     """Compares hops. `recorded` must be older than this object."""
 
-    def __init__(self, cluster: Cluster, lake_dir: Path, recorded: Recorded) -> None:
+    def __init__(self, cluster: Cluster, recorded: Recorded) -> None:
         self._cluster = cluster
-        self._lake_dir = lake_dir
         self._recorded = recorded
 
     def run(
@@ -48,14 +48,22 @@ class Reconciler:
         with ExitStack() as stack:
             rows: dict[str, TableRows] = {}
             for lake_hop in tables:
-                snapshot = snapshot_of(self._lake_dir, lake_hop.table)
+                snapshot = snapshot_of(lake_hop.folder)
                 if snapshot is not None:
-                    rows[lake_hop.source] = stack.enter_context(TableRows(self._lake_dir, snapshot))
-            readers = {hop.source: hop.table for hop in tables if hop.source in rows}
+                    rows[lake_hop.query] = stack.enter_context(TableRows(lake_hop.folder.parent, snapshot))
+            # A table that has all records of a topic says by its statistics what is in the topic.
+            readers = {hop.source: hop for hop in tables if hop.query in rows and not hop.drops}
             for hop in queries:
-                yield self._query(hop, topics, rows.get(hop.sink), readers.get(hop.sink), is_full=is_full)
+                reader = readers.get(hop.sink)
+                yield self._query(
+                    hop,
+                    topics,
+                    None if reader is None else rows[reader.query],
+                    None if reader is None else reader.query,
+                    is_full=is_full,
+                )
             for lake_hop in tables:
-                yield self._lake(lake_hop, topics, rows.get(lake_hop.source), is_full=is_full)
+                yield self._lake(lake_hop, topics, rows.get(lake_hop.query), is_full=is_full)
 
     def _query(
         self,
@@ -115,7 +123,7 @@ class Reconciler:
         topic = topics.get(hop.source)
         if topic is None:
             return unchecked(f"The topic {hop.source} does not exist.")
-        positions = self._recorded.tables.get(hop.table, {}).get(topic.topic_id)
+        positions = self._recorded.tables.get(hop.query, {}).get(topic.topic_id)
         if rows is None or positions is None:
             return unchecked(f"The table does not say how far it has read the topic {hop.source}.")
         return LakeComparison(

@@ -135,9 +135,9 @@ class TableRows:
         return self._connection.execute(statement, parameters).fetchall()
 
 
-def snapshot_of(lake_dir: Path, table: str) -> TableSnapshot | None:
-    """The newest version of a table; None if there is no such table."""
-    return LakeTables(lake_dir).current().get(table)
+def snapshot_of(folder: Path) -> TableSnapshot | None:
+    """The newest version of the table in this folder; None if there is none."""
+    return LakeTables(folder.parent).current().get(folder.name)
 
 
 def _equal(columns: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ Where Avro's specification leaves room, this requires what all readers can do, n
 - A field of the writer feeds one field of the reader: the one with its name, or else one that has it as an
   alias. Two fields that feed the same one are a fault (Java's reader rejects them).
 - In a reader's union, the first matching branch must fit, and so must the branch with the same full name:
-  readers differ in which of them they select.
+  readers differ in which of them they select. A schema always reads itself: no reader resolves it then.
 - Decimals keep their scale, and their precision does not shrink, since the digits would mean another number.
   Other logical types are ignored, as in Avro.
 Pure.
@@ -53,6 +53,8 @@ class Fault:
 
 def faults(reader: Node, writer: Node) -> list[Fault]:
     """Why data written with `writer` cannot be read with `reader`; empty if it can."""
+    if _are_same(reader, writer):
+        return []
     walk = _Walk()
     walk.run(reader, writer)
     return walk.found
@@ -159,6 +161,28 @@ class _Walk:
 
     def _fault(self, kind: str, place: _Place, reason: str) -> None:
         self.found.append(Fault(kind=kind, location=place.location or "/", reason=reason, field=place.field))
+
+
+def _are_same(one: Node, other: Node) -> bool:
+    """Whether both describe the same types in the same places."""
+    seen: set[tuple[Node, Node]] = set()
+    ahead = [(one, other)]
+    while ahead:
+        pair = ahead.pop()
+        if pair in seen:
+            continue
+        seen.add(pair)
+        if _own(pair[0]) != _own(pair[1]):
+            return False
+        ahead += zip(pair[0].inner, pair[1].inner, strict=True)
+        ahead += ((a.type, b.type) for a, b in zip(pair[0].fields, pair[1].fields, strict=True))
+    return True
+
+
+def _own(node: Node) -> tuple[object, ...]:
+    """What a type says itself, without the types in it."""
+    names = tuple(field.name for field in node.fields)
+    return (node.kind, node.name, node.symbols, node.size, node.decimal, len(node.inner), names)
 
 
 def _sources(reader: Node, writer: Node) -> dict[str, list[Field]]:

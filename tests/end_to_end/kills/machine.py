@@ -65,8 +65,8 @@ class Machine(Platform):
         # Its `start` returns when all processes are ready, or have ended.
         threading.Thread(target=supervisor.start, name="start", daemon=True).start()
         wait_for(
-            self.takes_events_and_statements,
-            "events and statements are taken",
+            self.takes_requests,
+            "events, statements and connectors are taken",
             explain=lambda: str(supervisor.states()),
         )
 

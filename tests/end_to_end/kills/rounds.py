@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from headrace.assembly.demo import make_connector
 from headrace.assembly.reconciliation import Reconciliation
 from headrace.client.cluster import Cluster
 from headrace.client.reading import TopicReader
@@ -76,6 +77,7 @@ class Rounds:
         door = Door(machine)
         for statement in (*SOURCES, *EVENTS):
             door.execute(statement)
+        make_connector(machine.settings)
         self._feed.start()
         for output in self._outputs:
             for statement in QUERIES[output.name]:

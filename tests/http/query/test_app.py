@@ -38,7 +38,7 @@ def no_schema(schema_id: int) -> str:
 @pytest.fixture
 def services(broker: EmbeddedBroker, topic_name: str, tmp_path: Path) -> Iterator[QueryServices]:
     """The services of this test's own topics; the watcher is started where a test needs it."""
-    flow = FlowWatcher(broker.bootstrap, tmp_path / "lake", topic_name, survey_seconds=0.1)
+    flow = FlowWatcher(broker.bootstrap, topic_name, survey_seconds=0.1)
     sql = LakeQuery(tmp_path / "lake")
     yield QueryServices(sql=sql, topics=TopicBrowser(broker.bootstrap, no_schema), flow=flow)
     flow.stop()
@@ -185,7 +185,7 @@ def test_health_is_bad_while_the_log_does_not_answer(
     assert (found["status"], found["problem"], found["problems"]) == ("ok", "", [])
     assert client.get("/health/live").json() == {"status": "ok"}
     lost = f"127.0.0.1:{free_port()}"
-    flow = FlowWatcher(lost, tmp_path, "events", survey_seconds=0.1)
+    flow = FlowWatcher(lost, "events", survey_seconds=0.1)
     flow.start()
     topics = TopicBrowser(lost, no_schema, time_limit_seconds=0.5)
     lost_services = QueryServices(sql=LakeQuery(tmp_path), topics=topics, flow=flow)

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,15 @@ class Plans:
         while query.handle.lastProgress is None:
             assert query.handle.isActive, query.handle.exception()
             assert time.monotonic() < deadline, "no batch"
+            time.sleep(_PAUSE_SECONDS)
+
+    def wait_for_watermark(self, query: RunningQuery, milliseconds: int) -> None:
+        """Wait for a batch with this watermark: the one after it drops what comes too late for it."""
+        wanted = datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        deadline = time.monotonic() + SECONDS
+        while (query.handle.lastProgress or {}).get("eventTime", {}).get("watermark", "") < wanted:
+            assert query.handle.isActive, query.handle.exception()
+            assert time.monotonic() < deadline, f"no batch after {wanted}"
             time.sleep(_PAUSE_SECONDS)
 
     def read(self, topic: str, count: int, query: RunningQuery | None = None) -> list[Out]:

@@ -171,6 +171,7 @@ def test_tumbling_windows(plans: Plans) -> None:
         plans.produce(topic, _click("cart", 1, 15_000))
         expected |= {("cart", 10_000, 20_000): (1, 1)}
         plans.until(the_plan.sink.topic, lambda found: _windowed(list(found)) == expected, query)
+        plans.wait_for_watermark(query, 10_000)
         plans.produce(topic, _click("home", 32, 9_999))
         plans.produce(topic, _click("home", 64, 16_000))
         expected |= {("home", 10_000, 20_000): (3, 84)}

@@ -10,11 +10,13 @@ from collections.abc import Callable
 
 from headrace.client.cluster import Cluster
 from headrace.lake.writer import WrittenBatch
-from headrace.pipeline import marketplace
 from headrace.pipeline.catalogue.status import QueryStatus
 from headrace.pipeline.spark.keeper import QueryKeeper
-from headrace.pipeline.spark.plan_query import PlanQuery
+from headrace.pipeline.spark.lake.table_query import TableQuery
+from headrace.pipeline.spark.lake.topic_values import TopicValues
 from headrace.pipeline.spark.stateless import value_schema
+from headrace.pipeline.spark.turns import Turns
+from tests.example_plans import avro_plan, lake_sink
 from tests.pipeline.plans.harness import SECONDS, Plans
 from tests.pipeline.records import avro
 
@@ -22,28 +24,27 @@ from tests.pipeline.records import avro
 def test_rows_of_known_new_and_absent_schemas(plans: Plans) -> None:
     events = f"e{uuid.uuid4().hex[:8]}"
     settings = dataclasses.replace(plans.settings, events_topic=events, lake_interval_ms=50)
-    plan = marketplace.lake_plan(settings)
-    assert plan.lake_table is not None
-    assert plan.query_id == f"{events}-to-lake"
     topic = f"{events}_avro"
     plans.cluster.create_topic(topic, partitions=1)
-    known = value_schema(marketplace.avro_plan(events))
+    known = value_schema(avro_plan(events))
     written: list[WrittenBatch] = []
     statuses: list[QueryStatus] = []
-    query = PlanQuery(
+    sink = lake_sink(settings)
+    query = TableQuery(
         plans.spark,
-        plan,
+        sink,
+        topic,
         settings,
-        plans.registry,
-        query_id=plan.query_id,
         commits=plans.commits,
-        on_batch=lambda _, batch: written.append(batch),
+        turns=Turns(1),
+        values=TopicValues(sink, topic, cluster=plans.cluster, registry_at=lambda _: plans.registry),
+        on_batch=lambda _query, _number, batch: written.append(batch),
     )
+    assert query.name == f"events-lake.{topic}"
     keeper = QueryKeeper(query, cluster=plans.cluster, on_status=statuses.append, wall_clock_ms=lambda: 1)
 
     def users() -> list[str]:
-        assert plan.lake_table is not None
-        rows = plans.spark.read.format("delta").load(str(plan.lake_table.path)).collect()
+        rows = plans.spark.read.format("delta").load(query.location.uri).collect()
         return sorted(row["USER_ID"] for row in rows)
 
     try:
@@ -72,8 +73,48 @@ def test_rows_of_known_new_and_absent_schemas(plans: Plans) -> None:
         keeper.stop()
     (letter,) = plans.read(f"{topic}_dlq", 1)
     assert letter.headers["headrace-error"] == "The registry has no schema with id 99."
-    checkpoints = settings.data_dir / "pipeline" / "checkpoints" / plan.query_id
+    checkpoints = settings.data_dir / "pipeline" / "checkpoints" / query.name
     assert len([each for each in checkpoints.iterdir() if each.is_dir()]) == 1, "each run has its own"
+
+
+def test_a_table_may_begin_at_the_end_of_its_topic(plans: Plans) -> None:
+    events = f"e{uuid.uuid4().hex[:8]}"
+    settings = dataclasses.replace(plans.settings, events_topic=events, lake_interval_ms=50)
+    topic = f"{events}_avro"
+    plans.cluster.create_topic(topic, partitions=1)
+    schema = value_schema(avro_plan(events))
+    schema_id = plans.registry.register(f"{topic}-value", schema)
+    sink = dataclasses.replace(lake_sink(settings), starts_at_latest=True)
+
+    def users() -> list[str]:
+        rows = plans.spark.read.format("delta").load(query().location.uri).collect()
+        return sorted(row["USER_ID"] for row in rows)
+
+    def query() -> TableQuery:
+        return TableQuery(
+            plans.spark,
+            sink,
+            topic,
+            settings,
+            commits=plans.commits,
+            turns=Turns(1),
+            values=TopicValues(sink, topic, cluster=plans.cluster, registry_at=lambda _: plans.registry),
+        )
+
+    def run(is_done: Callable[[QueryKeeper], bool]) -> None:
+        keeper = QueryKeeper(
+            query(), cluster=plans.cluster, on_status=lambda _: None, wall_clock_ms=lambda: 1
+        )
+        try:
+            _kept_until(keeper, plans.cluster, lambda: is_done(keeper))
+        finally:
+            keeper.stop()
+
+    plans.produce(topic, ("k", avro(schema, _row("before"), schema_id=schema_id)))
+    run(lambda keeper: keeper.state == "RUNNING")
+    # Nothing was read until the run ended: what comes between two runs is not forgotten.
+    plans.produce(topic, ("k", avro(schema, _row("between"), schema_id=schema_id)))
+    run(lambda _: users() == ["between"])
 
 
 def _row(user: str) -> dict[str, str | None]:

@@ -20,10 +20,13 @@ from headrace.pipeline.catalogue.catalogue import Catalogue, PersistentQuery, Qu
 from headrace.pipeline.catalogue.repairs import Repair
 from headrace.pipeline.rules.planning import plan_source
 from headrace.pipeline.runs.commits import Commit, History
-from headrace.pipeline.spark.lake_start import make_table
+from headrace.pipeline.spark.lake.table_query import TableQuery
+from headrace.pipeline.spark.lake.topic_values import TopicValues
 from headrace.pipeline.spark.repairing import Repairs
+from headrace.pipeline.spark.turns import Turns
 from headrace.pipeline.statements.parser import parse
 from headrace.pipeline.statements.tree import CreateSource
+from tests.example_plans import avro_plan, lake_sink
 from tests.pipeline.plans.harness import Plans
 
 QUERY = "CSAS_EVENTS_AVRO_1"
@@ -36,7 +39,7 @@ def example(events: str) -> Catalogue:
     (made,) = (each for each in texts if isinstance(each.statement, CreateSource))
     assert isinstance(made.statement, CreateSource)
     source = plan_source(made.statement, Catalogue(), text=made.text)
-    sink = marketplace.avro_plan(events).sink
+    sink = avro_plan(events).sink
     query = PersistentQuery(
         id=QUERY,
         kind=QueryKind.CREATE_STREAM,
@@ -69,7 +72,16 @@ class Way:
         for name in (self.avro, self.letters, self.lake_letters):
             plans.cluster.create_topic(name, partitions=1)
         self.settings = dataclasses.replace(plans.settings, events_topic=self.events)
-        self.lake = marketplace.lake_plan(self.settings)
+        sink = lake_sink(self.settings)
+        self.lake = TableQuery(
+            plans.spark,
+            sink,
+            self.avro,
+            self.settings,
+            commits=plans.commits,
+            turns=Turns(1),
+            values=TopicValues(sink, self.avro, cluster=plans.cluster, registry_at=lambda _: plans.registry),
+        )
         self.paused = 0
         catalogue = example(self.events)
         self.repairs = Repairs(
@@ -79,12 +91,14 @@ class Way:
             commits=plans.commits,
             registry=plans.registry,
             catalogue=lambda: catalogue,
-            lake=self.lake,
-            pause_lake=self._pause,
+            stopped_table=self._stopped,
         )
 
-    def _pause(self) -> None:
+    def _stopped(self, query: str) -> TableQuery | None:
+        if query != self.lake.name:
+            return None
         self.paused += 1
+        return self.lake
 
     def id(self, topic: str) -> str:
         return self.plans.cluster.lookup([topic])[topic].topic_id
@@ -101,16 +115,15 @@ class Way:
 
     def table_passed(self, position: int) -> None:
         """The table says that it has read the Avro topic up to there."""
-        assert self.lake.lake_table is not None
-        make_table(self.plans.spark, self.lake.lake_table, data_dir=self.settings.data_dir)
-        log = DeltaLog(self.lake.lake_table.path)
+        # Which makes the table.
+        self.lake.repair(self.plans.cluster.lookup([self.avro, self.lake_letters]))
+        log = DeltaLog(self.lake.location)
         progress = Progress(positions=Reached(topic_id=self.id(self.avro), offsets={0: position}))
         info = {"operation": "WRITE", "operationParameters": {"mode": "Append"}}
         log.add_commit(log.newest_version() + 1, {**info, "userMetadata": progress.as_metadata()}, [])
 
     def table_position(self) -> int:
-        assert self.lake.lake_table is not None
-        return next(history(DeltaLog(self.lake.lake_table.path))).progress.positions.offsets[0]
+        return next(history(DeltaLog(self.lake.location))).progress.positions.offsets[0]
 
     def missing(self, *stretches: tuple[int, int, int]) -> Repair:
         """A wish for records that the query is to derive."""
@@ -127,7 +140,7 @@ class Way:
         """A wish for rows of the table."""
         return Repair(
             id="2",
-            query=self.lake.query_id or "",
+            query=self.lake.name,
             topic_id=self.id(self.avro),
             stretches=stretches,
             sinks_from={self.id(self.lake_letters): self.plans.cluster.end_offsets(self.lake_letters)},
@@ -147,8 +160,7 @@ class Way:
 
     def rows(self) -> Counter[int]:
         """The rows of the table by their offset in its topic."""
-        assert self.lake.lake_table is not None
-        rows = self.plans.spark.read.format("delta").load(str(self.lake.lake_table.path))
+        rows = self.plans.spark.read.format("delta").load(self.lake.location.uri)
         return Counter(row["_TOPIC_OFFSET"] for row in rows.select("_TOPIC_OFFSET").collect())
 
 
@@ -223,7 +235,7 @@ def test_rows_are_written_once_and_the_table_stays_where_it_is(way: Way) -> None
     rows = way.rows()
     assert rows[4] + rows[6] == 1, "the same record"
     assert (rows[1], rows.total()) == (1, 2)
-    letter = f"{way.lake.query_id}/{way.id(way.avro)}/0/7/0"
+    letter = f"{way.lake.name}/{way.id(way.avro)}/0/7/0"
     assert way.identities(way.lake_letters) == {letter: 1}
     assert way.table_position() == 8
     # As after a crash between the dead letter and the commit, or the commit and the answer.
@@ -231,8 +243,7 @@ def test_rows_are_written_once_and_the_table_stays_where_it_is(way: Way) -> None
     assert (way.rows(), way.identities(way.lake_letters)) == (rows, {letter: 1})
     assert way.paused == 2
 
-    assert way.lake.lake_table is not None
-    path = str(way.lake.lake_table.path)
+    path = way.lake.location.uri
     table = way.plans.spark.read.format("delta").load(path)
     table.filter("_TOPIC_OFFSET = 1").write.format("delta").mode("append").save(path)
     row = table.filter("_TOPIC_OFFSET = 1").collect()[0]

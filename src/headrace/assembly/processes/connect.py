@@ -17,13 +17,14 @@ from headrace.assembly.connect_parts import running_connect
 from headrace.assembly.process_logging import configure_logging
 from headrace.assembly.processes.serving import Door, begin, serve_all
 from headrace.assembly.signs_of_life import SignOfLife
+from headrace.assembly.sinks import worker_id
 from headrace.connect.allowed_folders import AllowedFolders
 from headrace.connect.connectors.builtin import builtin_plugins
+from headrace.connect.connectors.lake_sink.parsing import folders_of
 from headrace.connect.converters import STRING_CONVERTER
 from headrace.connect.state import configs, source_offsets, statuses
 from headrace.connect.state.logs import compacted_log
 from headrace.connect.worker.parts import WorkerParts
-from headrace.core.addresses import bracketed, reachable_host
 from headrace.core.settings import Settings
 from headrace.http.admission import Admission
 from headrace.http.connect.answers import CONNECT_RULES
@@ -71,12 +72,11 @@ async def _run(settings: Settings) -> None:
 
 def worker_parts(settings: Settings) -> WorkerParts:
     """The worker of a platform with these settings: its state in the log, files in allowed folders."""
-    host = reachable_host(settings.host, settings.advertised_host)
     log = settings.bootstrap
     return WorkerParts(
         bootstrap=log,
-        worker_id=f"{bracketed(host)}:{settings.connect_port}",
-        plugins=builtin_plugins(AllowedFolders.of(settings)),
+        worker_id=worker_id(settings),
+        plugins=builtin_plugins(AllowedFolders.of(settings), lake_folders=folders_of(settings)),
         configs=configs.ConfigLog(compacted_log(log, configs.TOPIC)),
         statuses=statuses.StatusLog(compacted_log(log, statuses.TOPIC)),
         offsets=source_offsets.OffsetLog(compacted_log(log, source_offsets.TOPIC)),

@@ -120,7 +120,7 @@ async def _run(settings: Settings) -> None:
 async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, StatementService, QueryServices]]:
     """Start the services behind the doors; stop them in reverse order."""
     registry = Registry(settings.bootstrap)
-    flow = FlowWatcher(settings.bootstrap, settings.lake_dir, settings.events_topic)
+    flow = FlowWatcher(settings.bootstrap, settings.events_topic)
     log = StatementLog(settings.bootstrap)
     async with contextlib.AsyncExitStack() as stack:
         for part in (registry, flow, log):

@@ -71,6 +71,11 @@ class StatusLog:
     def stop(self) -> None:
         self._log.stop()
 
+    def names(self) -> list[str]:
+        """The connectors that have a status."""
+        with self.progress:
+            return sorted(self._connectors)
+
     def connector(self, name: str) -> Status | None:
         with self.progress:
             return self._connectors.get(name)

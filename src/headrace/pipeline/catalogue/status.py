@@ -62,7 +62,7 @@ class QueryProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStatus:
-    """The status of one query; for the lake query, also its newest batch."""
+    """The status of one query; for a query into the lake, also its newest batch."""
 
     query: str
     state: QueryState
@@ -83,6 +83,9 @@ class QueryStatus:
     # Its newest gaps, the newest last.
     gaps: tuple[Gap, ...] = ()
     progress: QueryProgress | None = None
+    # Of a query into the lake: the topic that it reads, and where its table is.
+    source: str = ""
+    table: str = ""
 
     @property
     def is_failing(self) -> bool:

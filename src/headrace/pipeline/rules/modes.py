@@ -42,8 +42,6 @@ def output_mode(plan: QueryPlan) -> str:
 
 def mode_of(plan: QueryPlan, *, partitions: int, free_slots: int, settings: Settings) -> Mode:
     """`partitions` are those of the source; `free_slots` those that no real-time query holds."""
-    if plan.lake_table is not None:
-        return Mode(name=MICRO_BATCH, reason="a batch is one commit of the lake")
     obstacle = next((why for step in steps_of(plan.root) if (why := _obstacle(step))), None)
     if obstacle is not None:
         return Mode(name=MICRO_BATCH, reason=obstacle)

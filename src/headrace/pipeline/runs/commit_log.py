@@ -45,7 +45,9 @@ def part_key(query: str, number: int) -> str:
 
 
 class CommitLog:
-    """Belongs to one thread, except that `history` may be called from any."""
+    """Safe for several threads, each with queries of its own: the commits of one query belong to one thread
+    at a time.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         """Raises log_unavailable, and invalid_setting if there is such a topic that cannot keep commits."""
@@ -135,7 +137,7 @@ class CommitLog:
 
     def forget_all_but(self, queries: Iterable[str]) -> set[str]:
         """The queries that were forgotten."""
-        forgotten = {_query_of(key) for key in self._histories} - set(queries)
+        forgotten = {_query_of(key) for key in list(self._histories)} - set(queries)
         for query in forgotten:
             self.forget(query)
         return forgotten
@@ -144,7 +146,8 @@ class CommitLog:
         self._writer.close()
 
     def _keys_of(self, query: str) -> list[str]:
-        return [key for key in self._histories if _query_of(key) == query]
+        # A copy, made in one step: other threads add the histories of their queries.
+        return [key for key in list(self._histories) if _query_of(key) == query]
 
 
 def _record(key: str, history: History) -> Outgoing:

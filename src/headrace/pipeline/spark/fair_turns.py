@@ -4,7 +4,7 @@ All queries share the task slots of one Spark. By default Spark runs jobs in the
 each of the several jobs that a batch of the lake needs waits behind the jobs of every statement. Here each
 kind has its own pool. A free slot goes first to the lake if none of its tasks runs, then to real-time
 queries, which hold their slots permanently and need them back immediately after each batch, then to the
-statements in turn.
+statements and to the maintenance of tables in turn.
 
 A job belongs to the pool of the thread that runs it, and the thread of a query inherits the pool from the one
 that starts the query.
@@ -27,12 +27,12 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from headrace.pipeline.plan import QueryPlan
 from headrace.pipeline.rules.modes import REAL_TIME
 
 LAKE_POOL: Final = "lake"
 REAL_TIME_POOL: Final = "real-time"
 STATEMENTS_POOL: Final = "statements"
+MAINTENANCE_POOL: Final = "maintenance"
 _PROPERTY: Final = "spark.scheduler.pool"
 _PACE: Final = "spark.headrace.pace"
 # Slots besides those that real-time queries and statements may hold, so that the lake finds one at once.
@@ -64,10 +64,8 @@ class _Pool(NamedTuple):
     share: int
 
 
-def pool_of(plan: QueryPlan, mode: str) -> str:
-    """The pool of a query that runs in this mode."""
-    if plan.lake_table is not None:
-        return LAKE_POOL
+def pool_of(mode: str) -> str:
+    """The pool of a statement's query that runs in this mode."""
     return REAL_TIME_POOL if mode == REAL_TIME else STATEMENTS_POOL
 
 
@@ -89,7 +87,7 @@ def pace_ms(queries: int, cores: int | None = None) -> int:
 
     In steps of two, so that it rarely changes. 0, as fast as possible, while each has a core.
     """
-    usable = cores or _usable_cores()
+    usable = cores or usable_cores()
     if queries <= usable:
         return 0
     return -(-(_CORE_MS << (queries - 1).bit_length()) // usable)
@@ -97,10 +95,10 @@ def pace_ms(queries: int, cores: int | None = None) -> int:
 
 def half_of_the_cores() -> int:
     """How many batches of statements are written at the same time, each by one task."""
-    return max(1, _usable_cores() // 2)
+    return max(1, usable_cores() // 2)
 
 
-def _usable_cores() -> int:
+def usable_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
@@ -140,6 +138,8 @@ def pools_file(*, slots: int) -> str:
         # Never has its share, so it comes before all that have none.
         _Pool(REAL_TIME_POOL, weight=4, share=10 * slots),
         _Pool(STATEMENTS_POOL, weight=1, share=0),
+        # Merges files with one task, between the others.
+        _Pool(MAINTENANCE_POOL, weight=1, share=0),
     )
     entries = "".join(
         f"<pool name='{pool.name}'><schedulingMode>FAIR</schedulingMode>"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -25,6 +25,7 @@ from headrace.pipeline.runs.commits import Offsets
 from headrace.pipeline.runs.identities import Written
 from headrace.pipeline.spark.formats.choosing import can_fail
 from headrace.pipeline.spark.incarnations import TakenRow, taken_under_former_ids, written_of
+from headrace.pipeline.spark.kafka_source import all_records, stream_of
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.query_schemas import QuerySchemas
 from headrace.pipeline.spark.refreshing import Refreshing
@@ -38,10 +39,6 @@ from headrace.pipeline.statements.tree import SourceKind
 logger = logging.getLogger(__name__)
 
 _LARGEST_BATCH: Final = 200_000
-# A consumer that has read a batch to its end leaves a fetch waiting at the broker, and a task of the next
-# batch first asks for offsets on the same connection: with Kafka's 500 ms it would hold its slot that long,
-# doing nothing.
-_MICRO_BATCH_READER: Final = {"kafka.fetch.max.wait.ms": "20"}
 
 
 class TopicInputs:
@@ -83,8 +80,7 @@ class TopicInputs:
     def standing(self, read: Read, *, is_global: bool) -> Rows:
         topic = self.topics[read.source.topic]
         if not is_global:
-            reader = self.session.read.format("kafka").option("subscribe", topic.name)
-            records = reader.options(**self._options()).option("endingOffsets", "latest").load()
+            records = all_records(self.session, self._query.settings.bootstrap, topic)
             return latest_rows(read, self.rows(read, records))
         folder = self.checkpoint.with_name(f"{self.checkpoint.name}-copy-{topic.topic_id}")
         copy = self.copy(read, folder)
@@ -123,45 +119,35 @@ class TopicInputs:
         )
 
     def records(self, topic: TopicIdentity, starting_offsets: str) -> DataFrame:
-        reader = self.session.readStream.format("kafka").option("subscribe", topic.name)
-        reader = reader.options(**self._options()).option("startingOffsets", starting_offsets)
-        if self.mode.name != REAL_TIME and self.largest_batch is not None:
-            reader = reader.option("maxOffsetsPerTrigger", str(self.largest_batch))
-        return self._in_few_tasks(reader.load())
+        records = stream_of(
+            self.session,
+            self._query.settings.bootstrap,
+            topic,
+            starting_offsets,
+            largest_batch=self.largest_batch,
+            is_real_time=self.mode.name == REAL_TIME,
+        )
+        return self._in_few_tasks(records)
 
     def _in_few_tasks(self, records: DataFrame) -> DataFrame:
         """Partitions one after the other: a task is not interrupted, so others wait until all have ended."""
         return records if self.most_tasks is None else records.coalesce(self.most_tasks)
 
-    def _options(self) -> dict[str, Any]:
-        return {
-            "kafka.bootstrap.servers": self._query.settings.bootstrap,
-            "kafka.isolation.level": "read_committed",
-            # A reader must not recreate a deleted topic.
-            "kafka.allow.auto.create.topics": "false",
-            "startingOffsets": EARLIEST,
-            # If data expires before it is read, the query fails instead of skipping it silently.
-            "failOnDataLoss": "true",
-            "includeHeaders": "true",
-            **({} if self.mode.name == REAL_TIME else _MICRO_BATCH_READER),
-        }
-
     def _keep_refreshed(self, copy: TableCopy, topic: TopicIdentity, folder: Path) -> None:
         part = f"-refresh-{len(self.refreshers)}"
         refreshing = Refreshing(copy, topic, folder=folder, checkpoint=Path(f"{self.checkpoint}{part}"))
 
-        def stream(starting_offsets: str) -> DataFrame:
-            reader = self.session.readStream.format("kafka").option("subscribe", topic.name)
-            return reader.options(**self._options()).option("startingOffsets", starting_offsets).load()
+        bootstrap = self._query.settings.bootstrap
 
-        cluster = Cluster(self._query.settings.bootstrap)
+        def stream(starting_offsets: str) -> DataFrame:
+            return stream_of(self.session, bootstrap, topic, starting_offsets)
+
+        cluster = Cluster(bootstrap)
         self.refreshers.append(refreshing.start(stream, name=self._query.name + part, cluster=cluster))
 
     def _taken_before(self, committed: Offsets) -> tuple[TakenRow, ...]:
         """Rows that were processed under a former id of the source; determined once per incarnation."""
         query = self._query
-        if query.plan.lake_table is not None:
-            return ()  # the lake looks them up
         if is_stateful(query.plan):
             return ()  # their results have no source coordinates
 

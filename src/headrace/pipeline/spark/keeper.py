@@ -4,6 +4,10 @@ topics change.
 `tick` is called repeatedly with the current topics; it never sleeps. A query is stopped at once when the id
 of one of its topics changes, because records of a new incarnation must not be mistaken for those of the old
 one. Spark plans a query when it has records, so the plan is reported some time after the start.
+
+Starts and stops are given to the query's lane (`background.py`), which may take its time; the lane carries
+them out in order, so that a run begins when the one before it has ended. A query that has failed stays FAILED
+while its next start is under way.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.status import LONGEST_PLAN, Gap, QueryState, QueryStatus, SparkPlan
-from headrace.pipeline.spark.formats.avro_format import new_schema_id
+from headrace.pipeline.spark.background import Inline, Job, Lane
+from headrace.pipeline.spark.restarts import restart_reason
 from headrace.pipeline.spark.running_query import RunningQuery
 from headrace.pipeline.spark.short_errors import first_line
 
@@ -27,6 +32,8 @@ _LONGEST_PAUSE: Final = 15.0
 _HEALTHY_AFTER: Final = 60.0
 # How often to ask a query without records for Spark's plan.
 _PLAN_PAUSE: Final = 1.0
+# How often to ask a query that waits for more than topics.
+_READY_PAUSE: Final = 1.0
 # How often to ask a running query whether it is outdated.
 _OUTDATED_PAUSE: Final = 5.0
 
@@ -50,6 +57,10 @@ class Query(Protocol):
         """Create the topics that it writes."""
         ...
 
+    def unready(self, topics: Mapping[str, TopicIdentity]) -> str:
+        """Why it cannot start yet although its topics exist; empty if it can."""
+        ...
+
     def start(self, topics: Mapping[str, TopicIdentity]) -> RunningQuery:
         """Start it with the current topics."""
         ...
@@ -66,13 +77,18 @@ class QueryKeeper:
         on_status: StatusListener,
         wall_clock_ms: Callable[[], int],
         on_plan: PlanListener = lambda _: None,
+        lane: Lane | None = None,
     ) -> None:
+        """Without a lane, starts and stops are done when `tick` and `stop` return."""
         self._query = query
+        self._lane = lane or Inline()
         self._cluster = cluster
         self._on_status = on_status
         self._on_plan = on_plan
         self._wall_clock_ms = wall_clock_ms
         self._running: RunningQuery | None = None
+        self._starting: Job[RunningQuery] | None = None
+        # Of its run, or of the start that is under way.
         self._topics: Mapping[str, TopicIdentity] = {}
         self._mode = ""
         self._mode_reason = ""
@@ -140,6 +156,9 @@ class QueryKeeper:
                 self._look_for_plan(self._running, now)
                 self._start_anew_if_outdated(self._running, now)
             return
+        if self._starting is not None:
+            self._take_up(self._starting, mine, now)
+            return
         if now < self._not_before:
             return
         missing = [name for name in self._query.source_topics if name not in mine]
@@ -151,8 +170,8 @@ class QueryKeeper:
             self._start(mine, now)
 
     def stop(self) -> None:
-        if self._running is not None:
-            self._halt()
+        """The lane may still be at it when this returns."""
+        self._halt()
         self._say("STOPPED", "")
 
     def _make_topics(self, now: float) -> None:
@@ -164,17 +183,31 @@ class QueryKeeper:
 
     def _start(self, topics: Mapping[str, TopicIdentity], now: float) -> None:
         try:
-            self._running = self._query.start(topics)
-        except HeadraceError as error:
-            self._failed(str(error), now)
-            return
+            if unready := self._query.unready(topics):
+                self._not_before = now + _READY_PAUSE
+                self._say("WAITING", unready)
+                return
         except Exception as error:
-            # What one query meets when it starts, such as a folder it cannot use, must not end the others.
-            logger.exception("Query %s cannot be started.", self._query.name)
-            self._failed(f"It cannot be started: {error!r}", now)
+            self._cannot_start(error, now)
+            return
+        self._topics = topics
+        self._starting = self._lane.start(lambda: self._query.start(topics))
+        self._take_up(self._starting, topics, now)
+
+    def _take_up(self, job: Job[RunningQuery], topics: Mapping[str, TopicIdentity], now: float) -> None:
+        """Have what was started, if it is by now."""
+        if topics != self._topics:
+            self._halt()
+            return
+        if not job.is_done:
+            return
+        self._starting = None
+        try:
+            self._running = job.result()
+        except Exception as error:
+            self._cannot_start(error, now)
             return
         self._mode, self._mode_reason = self._running.mode, self._running.mode_reason
-        self._topics = topics
         self._started_at = now
         self._gaps = self._running.gaps
         self._commit_problem = ""
@@ -182,6 +215,14 @@ class QueryKeeper:
         # The plan of an earlier start is obsolete.
         self._tell_plan("")
         self._plan_due = now
+
+    def _cannot_start(self, error: Exception, now: float) -> None:
+        if isinstance(error, HeadraceError):
+            self._failed(str(error), now)
+            return
+        # What one query meets when it starts, such as a folder it cannot use, must not end the others.
+        logger.error("Query %s cannot be started.", self._query.name, exc_info=error)
+        self._failed(f"It cannot be started: {error!r}", now)
 
     def _record(self, running: RunningQuery, now: float) -> None:
         """Commit what has finished. If the log does not answer, the query runs on and is asked again."""
@@ -229,13 +270,13 @@ class QueryKeeper:
         self._on_plan(SparkPlan(query=self._query.name, text=text[:LONGEST_PLAN], at=self._wall_clock_ms()))
 
     def _ended(self, reason: str, now: float) -> None:
-        schema_id = new_schema_id(reason)
-        if schema_id is None:
+        restart = restart_reason(reason)
+        if not restart:
             self._failed(reason, now)
             return
-        # Not a failure: the next start knows the schema, and continues where this one stopped.
+        # Not a failure: the next start knows what this one did not, and continues where it stopped.
         self._running = None
-        self._say("WAITING", f"restarts to read records of schema {schema_id}, which is new")
+        self._say("WAITING", restart)
 
     def _failed(self, reason: str, now: float) -> None:
         self._running = None
@@ -247,9 +288,12 @@ class QueryKeeper:
         self._say("FAILED", self._last_failure, repeat=True)
 
     def _halt(self) -> None:
+        if self._starting is not None:
+            self._starting.give_up(RunningQuery.stop)
+            self._starting = None
         if self._running is not None:
-            self._running.stop()
-            self._running = None
+            running, self._running = self._running, None
+            self._lane.later(running.stop)
 
     def _say(self, state: QueryState, message: str, *, repeat: bool = False) -> None:
         if state == self._state and not repeat:

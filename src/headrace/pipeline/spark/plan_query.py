@@ -4,8 +4,7 @@ For every plan: the checkpoint belongs to the incarnations of its topics, whose 
 records that cannot be read become dead letters, unchanged, with the reason and their coordinates; records
 without a key stay in the lane of their source. A plan without state does all that with one sink. A plan with
 state loses track of single records, so a second query on the same source finds its dead letters, and its
-results carry the batch that they come from (`stateful/`). A plan into the lake puts the coordinates into
-the rows, and goes on where the table had got to.
+results carry the batch that they come from (`stateful/`).
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from headrace.pipeline.runs.commits import Commit
 from headrace.pipeline.runs.synced_topics import keep_synced
 from headrace.pipeline.spark.fair_turns import in_pool, interpret_expressions, is_far_off, pool_of, set_pace
 from headrace.pipeline.spark.inputs import TopicInputs
-from headrace.pipeline.spark.lake_query import BatchListener
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.producers import silence
 from headrace.pipeline.spark.query_schemas import QuerySchemas, SchemaRegistry
@@ -66,10 +64,9 @@ _STATE_SETTINGS: Final = {
 
 
 class PlanQuery:
-    """One query. `free_slots` returns the number of task slots that no other query holds permanently;
-    `on_batch` is called after each batch of the lake; `pace` returns the milliseconds between two
-    micro-batches, which take `turns` unless it is 0; `synced_topics` are those of its topics that must not
-    lose a record in a power failure.
+    """One query. `free_slots` returns the number of task slots that no other query holds permanently; `pace`
+    returns the milliseconds between two micro-batches, which take `turns` unless it is 0; `synced_topics` are
+    those of its topics that must not lose a record in a power failure.
     """
 
     def __init__(
@@ -84,7 +81,6 @@ class PlanQuery:
         free_slots: Callable[[], int] | None = None,
         starting_offsets: str = EARLIEST,
         start: StartPositions | None = None,
-        on_batch: BatchListener = lambda _batch, _written: None,
         pace: Callable[[], int] = lambda: 0,
         turns: Turns | None = None,
         synced_topics: frozenset[str] = frozenset(),
@@ -100,7 +96,6 @@ class PlanQuery:
         self._settings = settings
         self._schemas = QuerySchemas(registry)
         self._free_slots = free_slots or (lambda: settings.pipeline_slots)
-        self._on_batch = on_batch
         self._pace = pace
         self._turns = turns
         self._synced_topics = synced_topics
@@ -124,6 +119,9 @@ class PlanQuery:
             cluster.create_topic(topic, partitions=sink.partitions, config=size | sink.topic_config)
         for topic in self.query.dead_letter_topics.values():
             cluster.create_topic(topic, partitions=self._settings.default_partitions, config=size)
+
+    def unready(self, topics: Mapping[str, TopicIdentity]) -> str:  # noqa: ARG002 - of the interface
+        return ""
 
     def fall_silent(self) -> None:
         """Wait until what its stopped run has derived is in the log, so that nothing of it follows."""
@@ -179,20 +177,18 @@ class PlanQuery:
                 starting_offsets=lambda topic: first_offsets(context, topic),
                 committed=self._commits.history(self.name).read_until(_wall_clock_ms() - _READ_ON_MS),
             )
-            is_lake = self.query.plan.lake_table is not None
             in_turns = pace > 0 and mode.name != REAL_TIME
             if in_turns:
                 inputs.most_tasks = 1
                 interpret_expressions(session)
-            with in_pool(session, pool_of(self.query.plan, mode.name)):
+            with in_pool(session, pool_of(mode.name)):
                 running = Start(
                     self.query,
                     self._schemas,
                     inputs,
                     context,
-                    on_batch=self._on_batch,
                     # With a core for each query nobody has to wait.
-                    turns=self._turns if in_turns or is_lake else None,
+                    turns=self._turns if in_turns else None,
                 ).run()
         except (PySparkException, Py4JError) as error:
             first_line = next(iter(str(error).splitlines()), type(error).__name__)
@@ -238,8 +234,6 @@ class PlanQuery:
     def _start_positions(self, topics: Mapping[str, TopicIdentity]) -> Commit:
         """Where the query begins: with its statement, or if that does not say, at its first start."""
         start, history = self.query.start, self._commits.history(self.name)
-        if self.query.plan.lake_table is not None:
-            return Commit(at=0, positions={}, sinks_from={}, sinks_to={})
         if start is not None:
             return Commit(at=0, positions=start.sources, sinks_from=start.sinks, sinks_to={})
         if history.start is not None:

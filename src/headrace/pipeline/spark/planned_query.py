@@ -50,8 +50,7 @@ class PlannedQuery:
 
     @property
     def result_topics(self) -> tuple[str, ...]:
-        """Empty for the lake."""
-        return (self.plan.sink.topic,) if self.plan.lake_table is None else ()
+        return (self.plan.sink.topic,)
 
     @property
     def written_topics(self) -> tuple[str, ...]:

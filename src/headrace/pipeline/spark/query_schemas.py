@@ -6,6 +6,7 @@ A record with a schema that was unknown at the start ends the query; the next st
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from headrace.core.errors import HeadraceError
@@ -55,11 +56,21 @@ class QuerySchemas:
         encoding = source.key_encoding if side == "key" else source.value_encoding
         if encoding.format is not Format.AVRO:
             return WriterSchemas()
-        known = dict(self._registry.schemas_of(f"{source.topic}-{side}"))
         if encoding.schema_id is not None:
-            schema = self._registry.schema_by_id(encoding.schema_id)
-            known |= {encoding.schema_id: schema} if schema is not None else {}
+            self.know([encoding.schema_id])
+        return self.of_subject(f"{source.topic}-{side}")
+
+    def of_subject(self, subject: str) -> WriterSchemas:
+        """Those of the subject, and all that were learned."""
+        known = self._registry.schemas_of(subject) if subject else {}
         return writer_schemas(known | self._learned, absent=self._absent)
+
+    def know(self, ids: Iterable[int]) -> None:
+        """Look up schemas that are read whatever their subject."""
+        for schema_id in ids:
+            schema = self._registry.schema_by_id(schema_id)
+            if schema is not None:
+                self._learned[schema_id] = schema
 
     def writer(self, sink: Source, side: str) -> BytesWriter:
         """Registers the schema that it writes with, if the format has schemas."""

@@ -65,6 +65,20 @@ class RegistryClient:
         return response.json()
 
 
+class Registries:
+    """The registries that queries ask, each with one client."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, RegistryClient] = {}
+
+    def at(self, url: str) -> RegistryClient:
+        return self._clients.setdefault(url, RegistryClient(url))
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+
 def _message(response: httpx.Response) -> str:
     try:
         return str(response.json()["message"])

@@ -1,8 +1,8 @@
 """Carries out repairs (`catalogue/repairs.py`): a query reads exactly the given records of its source again.
 
 For a query that keeps no state: one batch of its own plan over these records, whose results have the same
-identities as if they had been derived in time. For the lake: its query is stopped meanwhile, because there is
-only one writer of a table; every row is looked up in the table before it is written.
+identities as if they had been derived in time. For a table of the lake: its query is stopped meanwhile,
+because there is only one writer of a table; every row is looked up in the table before it is written.
 
 Left out, so that nothing is written twice, whatever has happened since the wish:
 
@@ -37,17 +37,15 @@ from headrace.pipeline.plan import QueryPlan, is_stateful, reads_of
 from headrace.pipeline.rules.modes import MICRO_BATCH, Mode
 from headrace.pipeline.rules.planning import plan_again
 from headrace.pipeline.runs.commit_log import CommitLog
-from headrace.pipeline.runs.commits import Commit
 from headrace.pipeline.runs.reading_back import read_back
 from headrace.pipeline.runs.stretches import Stretch, joined, number_of, places_of, within
 from headrace.pipeline.spark.given_records import GivenRecords
 from headrace.pipeline.spark.inputs import TopicInputs
-from headrace.pipeline.spark.lake_repairing import LakeRepair
+from headrace.pipeline.spark.lake.table_query import TableQuery
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.producers import new_client_id, silence
 from headrace.pipeline.spark.query_schemas import QuerySchemas, SchemaRegistry
 from headrace.pipeline.spark.sink_limits import limits_of
-from headrace.pipeline.spark.stateless_run import RunContext
 from headrace.pipeline.spark.steps.building import built
 from headrace.pipeline.spark.steps.sink import PRODUCER, sink_records
 from headrace.pipeline.statements.tree import SourceKind
@@ -71,7 +69,9 @@ class Left:
 
 
 class Repairs:
-    """Carries out repairs. `pause_lake` stops the query `lake` into the lake until its next tick."""
+    """Carries out repairs. `stopped_table` gives the query of that id into a table of the lake, whose run it
+    stops until its next tick; None if there is no such query.
+    """
 
     def __init__(
         self,
@@ -82,8 +82,7 @@ class Repairs:
         commits: CommitLog,
         registry: SchemaRegistry,
         catalogue: Callable[[], Catalogue],
-        lake: QueryPlan,
-        pause_lake: Callable[[], None],
+        stopped_table: Callable[[str], TableQuery | None],
     ) -> None:
         self._spark = spark
         self._settings = settings
@@ -91,8 +90,7 @@ class Repairs:
         self._commits = commits
         self._registry = registry
         self._catalogue = catalogue
-        self._lake = lake
-        self._pause_lake = pause_lake
+        self._stopped_table = stopped_table
 
     def carry_out(self, repair: Repair) -> Repair:
         """The answer."""
@@ -103,9 +101,8 @@ class Repairs:
             len(repair.doubles),
         )
         try:
-            if repair.query == self._lake.query_id:
-                return self._into_lake(repair)
-            return self._into_topics(repair)
+            table = self._stopped_table(repair.query)
+            return self._into_topics(repair) if table is None else self._into_table(table, repair)
         except Exception as error:
             # What one repair meets must not end the queries.
             logger.exception("The repair of %s failed.", repair.query)
@@ -120,10 +117,12 @@ class Repairs:
         plan = plan_again(asked.statement, asked.id, known)
         _refuse_what_cannot_be_repeated(repair.query, plan)
         query = PlannedQuery(name=asked.id, plan=plan, settings=self._settings)
-        topics = self._topics(query, repair)
+        topics = self._topics(query.name, query.source_topics, query.written_topics, repair)
         session = self._spark.newSession()
         time.sleep(self._unsettled_seconds(session, query.name, _PART))
-        left = self._left(query, topics, repair, self._passed(asked, topics[plan.sink.topic], repair))
+        passed = self._passed(asked, topics[plan.sink.topic], repair)
+        sinks = [topics[name] for name in query.written_topics]
+        left = self._left(query.name, topics[query.source_topics[0]], sinks, repair, passed)
         if left.stretches:
             schemas = QuerySchemas(self._registry)
             inputs = TopicInputs(query, schemas, session, topics, _MODE)
@@ -165,48 +164,36 @@ class Repairs:
         }
         records.write.format("kafka").options(**options).save()
 
-    def _into_lake(self, repair: Repair) -> Repair:
-        self._pause_lake()
-        query = PlannedQuery(name=repair.query, plan=self._lake, settings=self._settings)
-        topics = self._topics(query, repair)
-        session = self._spark.newSession()
-        inputs = TopicInputs(query, QuerySchemas(self._registry), session, topics, _MODE)
-        context = RunContext(
-            query=query.name,
-            cluster=self._cluster,
-            commits=self._commits,
-            start=Commit(at=0, positions={}, sinks_from={}, sinks_to={}),
-            on_gap=self._settings.pipeline_on_gap,
-            settle_seconds=self._unsettled_seconds(session, query.name),
-        )
-        table = LakeRepair(query, inputs, context, client_id=new_client_id(query.name, _PART))
+    def _into_table(self, query: TableQuery, repair: Repair) -> Repair:
+        topics = self._topics(query.name, query.source_topics, query.written_topics, repair)
+        table = query.repair(topics)
         if repair.doubles:
             return repair.answered("DONE", changed=table.without_doubles(repair.doubles))
-        left = self._left(query, topics, repair, table.positions)
-        changed = 0
-        if left.stretches:
-            given = GivenRecords(inputs, left.stretches, self._settings.bootstrap)
-            changed = table.write(built(self._lake.root, given))
+        sinks = [topics[name] for name in query.written_topics]
+        left = self._left(query.name, topics[query.source_topics[0]], sinks, repair, table.positions)
+        changed = table.write(left.stretches) if left.stretches else 0
         return repair.answered("DONE", changed=changed, message=left.remark)
 
-    def _topics(self, query: PlannedQuery, repair: Repair) -> Mapping[str, TopicIdentity]:
-        names = (*query.source_topics, *query.written_topics)
+    def _topics(
+        self, query: str, sources: Sequence[str], written: Sequence[str], repair: Repair
+    ) -> Mapping[str, TopicIdentity]:
+        names = (*sources, *written)
         topics = self._cluster.lookup(names)
         gone = [name for name in names if name not in topics]
         if gone:
             raise HeadraceError(
-                "query_failed", f"Topic {gone[0]} of query {query.name} was deleted.", remedy=_ASK_AGAIN
+                "query_failed", f"Topic {gone[0]} of query {query} was deleted.", remedy=_ASK_AGAIN
             )
-        source = topics[query.source_topics[0]]
+        source = topics[sources[0]]
         if source.topic_id != repair.topic_id:
             raise HeadraceError(
                 "query_failed",
-                f"Topic {source.name} of query {query.name} was recreated: its records are others now.",
+                f"Topic {source.name} of query {query} was recreated: its records are others now.",
                 remedy=_ASK_AGAIN,
             )
         return topics
 
-    def _unsettled_seconds(self, session: SparkSession, query: str, part: str = "") -> float:
+    def _unsettled_seconds(self, session: SparkSession, query: str, part: str) -> float:
         """How long records of former repairs, or of a run that was stopped, may still be on their way."""
         if silence(session, query, part):
             self._commits.cut_off(query)
@@ -214,19 +201,18 @@ class Repairs:
 
     def _left(
         self,
-        query: PlannedQuery,
-        topics: Mapping[str, TopicIdentity],
+        query: str,
+        source: TopicIdentity,
+        sinks: Sequence[TopicIdentity],
         repair: Repair,
         passed: Mapping[int, int],
     ) -> Left:
         """`passed` is how far the query has got in its source."""
-        source = topics[query.source_topics[0]]
         there = within(repair.stretches, self._cluster.stretches([source]).get(source.name, {}))
         missing = within(there, {partition: (0, end) for partition, end in passed.items()})
-        sinks = [topics[name] for name in query.written_topics]
         written = read_back(
             self._settings.bootstrap,
-            query=query.name,
+            query=query,
             sinks=sinks,
             sinks_from=repair.sinks_from,
             ends=self._cluster.latest(sinks),

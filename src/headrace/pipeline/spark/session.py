@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from headrace.core.settings import Settings
+from headrace.lake import layout
 from headrace.pipeline.spark.fair_turns import all_slots, pools_file
 
 _SQL_SETTINGS: Final[Mapping[str, str]] = {
@@ -46,6 +47,8 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.autoCompact.enabled": "false",
+    # Offsets are all different: a dictionary of them is made in vain.
+    **{f"spark.hadoop.parquet.enable.dictionary#{name}": "false" for name in layout.ALL_DIFFERENT},
     "spark.sql.ui.retainedExecutions": "20",
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
@@ -74,11 +77,14 @@ _JAVA_OPTIONS: Final = (
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=50",
     "-XX:+ExitOnOutOfMemoryError",
+    # Otherwise Java never compiles a method of more than 8,000 bytes. Spark generates one for a table with a
+    # dozen columns: each row would be interpreted.
+    "-XX:-DontCompileHugeMethods",
 )
 
 
 def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path]) -> SparkSession:
-    """Start the JVM and return its session. `jars` are the connectors of the `spark` artifact group."""
+    """Start the JVM and return its session. `jars` are those of `Artifacts.spark_jars`."""
     os.environ["JAVA_HOME"] = str(java_home)
     # Spark Connect or another Spark in the environment would take over this session.
     for variable in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_SUBMIT_ARGS"):
@@ -106,6 +112,8 @@ def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path])
             .config("spark.driver.extraJavaOptions", " ".join(options))
             .config("spark.scheduler.allocation.file", pools.absolute().as_uri())
             .config("spark.local.dir", str(folder / "scratch"))
+            # Where files for a bucket are until they are whole.
+            .config("spark.hadoop.fs.s3a.buffer.dir", str(folder / "scratch" / "s3"))
             .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
             .config("spark.ui.enabled", str(settings.spark_ui_port > 0).lower())
             .config("spark.ui.port", str(settings.spark_ui_port))

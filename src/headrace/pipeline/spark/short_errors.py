@@ -7,7 +7,7 @@ that overflows the stack if the text is long; the query would end without tellin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -22,6 +22,7 @@ _FROM_PYTHON: Final = "An exception was raised by the Python Proxy"
 _OF_PY4J: Final = "An error occurred while calling"
 # The last line of a trace, such as `RuntimeError: `.
 _RAISED: Final = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")
+_CAUSED: Final = "Caused by: "
 
 
 @contextmanager
@@ -34,19 +35,32 @@ def shortened_errors() -> Iterator[None]:
 
 
 def first_line(reason: str) -> str:
-    """What an error says first, also one that came out of a function for batches, behind Python's trace."""
+    """What an error says first, also one that came out of a function for batches, behind Python's trace; with
+    the cause of all causes, if it is an error of Java: Spark itself only says that a task has failed.
+    """
     lines = reason.splitlines() or [""]
     raised = [number for number, line in enumerate(lines) if _RAISED.match(line)]
     if _FROM_PYTHON not in lines[0] or not raised:
         return lines[0]
     said = _RAISED.sub("", lines[raised[-1]])
     behind = lines[raised[-1] + 1 : raised[-1] + 2]
+    if not behind or not said.startswith(_OF_PY4J):
+        return said
     # Py4J names its own call first, and the error of Java in the next line.
-    return behind[0].lstrip(": ") if behind and said.startswith(_OF_PY4J) else said
+    causes = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
+    return with_cause(behind[0].lstrip(": "), causes)
+
+
+def with_cause(said: str, causes: Sequence[str]) -> str:
+    """An error with the last of its causes, unless it says that already."""
+    last = causes[-1] if causes else ""
+    return said if last in said else f"{said} Cause: {last}"
 
 
 def shortened(text: str) -> str:
     """The messages of an error and its causes, which name schemas and states, without stack traces."""
     lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if line and not line.startswith(("at ", "... "))]
-    return "\n".join(line[:_LONGEST_LINE] for line in said[:_MOST_LINES])
+    # The last ones name the cause of all others.
+    kept = said if len(said) <= _MOST_LINES else [*said[: _MOST_LINES // 2], *said[-_MOST_LINES // 2 :]]
+    return "\n".join(line[:_LONGEST_LINE] for line in kept)

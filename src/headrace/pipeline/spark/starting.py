@@ -1,6 +1,6 @@
 """One start of a query: starts Spark queries for its plan and its inputs.
 
-Rows go to the sink's topic, continuously or in batches, or to a table of the lake.
+Rows go to the sink's topic, continuously or in batches.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from headrace.pipeline.runs.commits import Offsets
 from headrace.pipeline.spark.batch_gate import BatchGate
 from headrace.pipeline.spark.fair_turns import pace_of
 from headrace.pipeline.spark.inputs import ResumedInputs, TableBatch, TopicInputs, has_bad_records
-from headrace.pipeline.spark.lake_query import BatchListener, start_into_lake
 from headrace.pipeline.spark.planned_query import PlannedQuery
 from headrace.pipeline.spark.producers import new_client_id
 from headrace.pipeline.spark.query_schemas import QuerySchemas
@@ -52,23 +51,20 @@ class Start:
         inputs: TopicInputs,
         context: RunContext,
         *,
-        on_batch: BatchListener,
         turns: Turns | None,
     ) -> None:
-        """With `turns`, micro-batches wait for theirs; those of the lake come first."""
+        """With `turns`, micro-batches wait for theirs."""
         self._query = query
         self._context = context
         self._plan = query.plan
         self._settings = query.settings
         self._schemas = schemas
         self._inputs = inputs
-        self._on_batch = on_batch
         self._limits = limits_of(query)
         self._turns = turns
         # Without state, it does not matter where a batch is interrupted.
         patience = _PATIENCE_SECONDS if is_stateful(query.plan) else 0.0
-        is_lake = query.plan.lake_table is not None
-        self._gate = BatchGate(query.name, patience=patience, turns=None if is_lake else turns)
+        self._gate = BatchGate(query.name, patience=patience, turns=turns)
         self._recordings: list[RecordsCommits] = []
         self._remark = ""
         self._gaps: list[Gap] = []
@@ -79,23 +75,7 @@ class Start:
     def run(self) -> RunningQuery:
         handles: list[StreamingQuery] = []
         try:
-            table = self._plan.lake_table
-            if table is not None:
-                started = start_into_lake(
-                    self._query,
-                    self._inputs,
-                    table,
-                    context=self._context,
-                    client_id=self._client_id,
-                    on_batch=self._on_batch,
-                    turns=self._turns or Turns(1),
-                )
-                handles.append(started.handle)
-                self._gate = started.gate
-                self._gaps += started.gaps
-                self._began = started.began
-            else:
-                self._into_topics(handles)
+            self._into_topics(handles)
         except BaseException:
             self._gate.close()
             for handle in (*handles, *self._inputs.refreshers):

@@ -101,7 +101,7 @@ class StatementRunner:
         wall_clock_ms: Callable[[], int],
         on_plan: PlanListener = lambda _: None,
         on_gone: Callable[[str], None] = lambda _: None,
-        other_queries: frozenset[str] = frozenset(),
+        other_queries: Callable[[], frozenset[str]] = frozenset,
         turns: Turns | None = None,
     ) -> None:
         """`other_queries` are those of the process that no statement made: what is kept of them stays."""
@@ -135,7 +135,7 @@ class StatementRunner:
         asked = {each.id: each for each in self._asked(catalogue)}
         if not self._has_reconciled:
             # Of queries that were removed while no pipeline was running.
-            kept = {*catalogue.queries, *asked, *self._other_queries}
+            kept = {*catalogue.queries, *asked, *self._other_queries()}
             for query_id in self._commits.forget_all_but(kept):
                 self._on_gone(query_id)
             self._has_reconciled = True

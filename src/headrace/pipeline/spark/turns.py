@@ -5,8 +5,9 @@ times as long, those of the lake too, although they have slots of their own (`fa
 tasks, not cores. So a batch of a statement waits for its turn before it is written. Those of the lake and of
 real-time queries do not wait for anybody.
 
-If a batch of the lake took long, the machine is full: while the next one is written no turn begins. Between
-two of them, one begins at least.
+If a batch of the lake takes long, the machine is full: no turn begins until it is written, nor while the
+next one is. Between two of them, one begins at least. The maintenance of tables has no turn: it waits for a
+moment in which nobody is late, but not for ever.
 
 Invariants: turns are given in the order in which batches ask for them. A turn that lasts longer than
 `LONGEST_SECONDS` no longer counts: a batch that waits for the log, or that is huge, holds up nobody for
@@ -23,8 +24,10 @@ from contextlib import contextmanager
 from typing import Final
 
 LONGEST_SECONDS: Final = 15.0
-# Of a batch of the lake.
+# Of a batch of the lake: the next one is not disturbed.
 _LONG_SECONDS: Final = 1.0
+# Of a batch of the lake that is being written: it is not disturbed any more.
+_PATIENT_SECONDS: Final = 0.5
 
 
 class Turns:
@@ -44,7 +47,7 @@ class Turns:
         self._waiting: deque[object] = deque()
         # When the turns began that somebody has at the moment.
         self._begun: dict[object, float] = {}
-        # When the batches began that nobody's turn may disturb.
+        # From when on nobody's turn may disturb the batches of the lake that are being written.
         self._undisturbed: dict[object, float] = {}
         self._was_long = False
 
@@ -64,18 +67,31 @@ class Turns:
 
     @contextmanager
     def ahead_of_all(self) -> Iterator[None]:
-        """For a batch of the lake, which does not wait: if the one before took long, nobody disturbs it."""
+        """For a batch of the lake, which does not wait: nobody disturbs it if the one before took long, or
+        once it takes long itself.
+        """
         mine, began = object(), self._clock()
         with self._changed:
-            if self._was_long:
-                self._undisturbed[mine] = began
+            self._undisturbed[mine] = began if self._was_long else began + _PATIENT_SECONDS
         try:
             yield
         finally:
             with self._changed:
-                self._undisturbed.pop(mine, None)
+                del self._undisturbed[mine]
                 self._was_long = self._clock() - began > _LONG_SECONDS
                 self._changed.notify_all()
+
+    def wait_for_calm(self, seconds: float, is_given_up: Callable[[], bool]) -> None:
+        """Until no batch of the lake is late and nobody waits for a turn, or for so long: for work that is
+        never urgent, but must be done some time.
+        """
+        deadline = self._clock() + seconds
+        with self._changed:
+            while not is_given_up() and (self._waiting or self._counting(self._undisturbed)):
+                left = deadline - self._clock()
+                if left <= 0:
+                    return
+                self._changed.wait(left)
 
     def look_again(self) -> None:
         """Somebody who waits may have given up."""
@@ -94,7 +110,7 @@ class Turns:
 
     def _counting(self, begun: Mapping[object, float]) -> list[float]:
         now = self._clock()
-        return [began for began in begun.values() if now - began < self._longest]
+        return [began for began in begun.values() if 0 <= now - began < self._longest]
 
     def _is_free(self) -> bool:
         return len(self._counting(self._begun)) < self._at_once and not self._counting(self._undisturbed)

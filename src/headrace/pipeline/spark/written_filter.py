@@ -16,7 +16,7 @@ from itertools import accumulate
 from operator import and_, or_
 from typing import Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.pipeline.runs.identities import Stretch, Written
@@ -39,6 +39,16 @@ def only_of(rows: Rows, wanted: Mapping[int, Written]) -> Rows:
     """Only the rows of these records. `wanted` is by source partition."""
     is_wanted = _is_in_any(wanted)
     return replace(rows, frame=rows.frame.filter(F.lit(False) if is_wanted is None else is_wanted))
+
+
+def only_records(records: DataFrame, wanted: Mapping[int, Written]) -> DataFrame:
+    """The same for records with the columns of Spark's Kafka source."""
+    placed = records.withColumns(
+        {PARTITION: records["partition"], OFFSET: records["offset"], ORDINAL: F.lit(0)}
+    )
+    is_wanted = _is_in_any(wanted)
+    kept = placed.filter(F.lit(False) if is_wanted is None else is_wanted)
+    return kept.drop(PARTITION, OFFSET, ORDINAL)
 
 
 def _is_in_any(written: Mapping[int, Written]) -> Column | None:

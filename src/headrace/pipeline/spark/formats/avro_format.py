@@ -85,7 +85,7 @@ class AvroReader:
         if not self._schemas.by_id:
             # A CASE with only errors and nulls has no type.
             parsed = parsed.when(F.lit(False), self._nothing())
-        return parsed.when(self._is_new(raw), _end_for_new_schema(raw))
+        return parsed.when(self._is_new(raw), end_for_new_schema(raw))
 
     def value(self, parsed: SparkColumn, column: Column) -> SparkColumn:
         return parsed[column.name]
@@ -96,9 +96,9 @@ class AvroReader:
         reason = (
             F.when(raw.isNull(), F.lit(None).cast("string"))
             # Here as well: Spark may evaluate only the reason, and drop the record before parsing it.
-            .when(~known & self._is_new(raw), _end_for_new_schema(raw))
+            .when(~known & self._is_new(raw), end_for_new_schema(raw))
             .when(
-                ~_is_framed(raw),
+                ~is_framed(raw),
                 F.lit(
                     f"The {side} is not in Confluent's wire format: "
                     "it has no zero byte and schema id in front."
@@ -107,14 +107,14 @@ class AvroReader:
             .when(
                 ~known,
                 F.concat(
-                    F.lit("The registry has no schema with id "), _schema_id(raw).cast("string"), F.lit(".")
+                    F.lit("The registry has no schema with id "), schema_id_of(raw).cast("string"), F.lit(".")
                 ),
             )
             .when(
                 F.coalesce(~parsed[DECODED], F.lit(True)),
                 F.concat(
                     F.lit(f"The {side} cannot be read with the schema of its id "),
-                    _schema_id(raw).cast("string"),
+                    schema_id_of(raw).cast("string"),
                     F.lit("."),
                 ),
             )
@@ -132,11 +132,11 @@ class AvroReader:
 
     def _is_new(self, raw: SparkColumn) -> SparkColumn:
         """Whether the registry may have the schema of a record with an unknown id."""
-        is_new = _is_framed(raw)
+        is_new = is_framed(raw)
         if self._schemas.absent:
-            is_new = is_new & ~_schema_id(raw).isin(*sorted(self._schemas.absent))
+            is_new = is_new & ~schema_id_of(raw).isin(*sorted(self._schemas.absent))
         if self._schemas.absent_from is not None:
-            is_new = is_new & (_schema_id(raw) < self._schemas.absent_from)
+            is_new = is_new & (schema_id_of(raw) < self._schemas.absent_from)
         return is_new
 
     def _decoded(self, raw: SparkColumn, writer: str) -> SparkColumn:
@@ -226,8 +226,8 @@ def _has_entries(schema: Any, kind: DataType) -> bool:
             return False
 
 
-def _end_for_new_schema(raw: SparkColumn) -> SparkColumn:
-    return F.raise_error(F.concat(F.lit(f"{_NEW_SCHEMA} "), _schema_id(raw).cast("string")))
+def end_for_new_schema(raw: SparkColumn) -> SparkColumn:
+    return F.raise_error(F.concat(F.lit(f"{_NEW_SCHEMA} "), schema_id_of(raw).cast("string")))
 
 
 def prefix(schema_id: int) -> SparkColumn:
@@ -235,9 +235,9 @@ def prefix(schema_id: int) -> SparkColumn:
     return F.unhex(F.lit(f"00{schema_id:08x}"))
 
 
-def _is_framed(raw: SparkColumn) -> SparkColumn:
+def is_framed(raw: SparkColumn) -> SparkColumn:
     return (F.octet_length(raw) >= 5) & (F.substring(raw, 1, 1) == F.unhex(F.lit("00")))
 
 
-def _schema_id(raw: SparkColumn) -> SparkColumn:
+def schema_id_of(raw: SparkColumn) -> SparkColumn:
     return F.conv(F.hex(F.substring(raw, 2, 4)), 16, 10).cast("bigint")

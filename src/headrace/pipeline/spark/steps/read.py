@@ -79,7 +79,7 @@ def read_rows(
         names.REASON: reason,
         names.SOURCE: coordinates,
         names.ORDINAL: F.lit(0),
-        names.POSTED_AT: F.coalesce(_time_in_header(POSTED_AT_HEADER), _written()),
+        names.POSTED_AT: F.coalesce(time_in_header(POSTED_AT_HEADER), written_at()),
         names.KEY: F.col("key"),
         names.VALUE: F.col("value"),
         names.HEADERS: F.col("headers"),
@@ -156,7 +156,7 @@ def _rowtime(source: Source, found: dict[str, Column]) -> tuple[Column, Column]:
         F.lit("The record's timestamp is not within the years 1 to 9999."),
     )
     if source.timestamp is None:
-        return F.coalesce(_time_in_header(ROWTIME_HEADER), written), out_of_range
+        return F.coalesce(time_in_header(ROWTIME_HEADER), written), out_of_range
     name = source.timestamp.name
     kind = next(each.type for each in source.columns if each.name == name)
     usable = time_in(source, found[name], kind)
@@ -167,7 +167,7 @@ def _rowtime(source: Source, found: dict[str, Column]) -> tuple[Column, Column]:
     return F.coalesce(usable, written), reason
 
 
-def _written() -> Column:
+def written_at() -> Column:
     """The record's own timestamp. Steps would fail on times at the ends of Spark's calendar."""
     return F.least(F.greatest(F.unix_millis("timestamp"), F.lit(FIRST_MS)), F.lit(LAST_MS))
 
@@ -207,7 +207,11 @@ def last_header(name: str, headers: str = "headers") -> Column:
     return F.try_element_at(matching, F.lit(-1))["value"]
 
 
-def _time_in_header(name: str) -> Column:
+def time_in_header(name: str) -> Column:
     """Milliseconds; null if the header has no time. Anybody may write it, with any number."""
-    number = last_header(name).cast("string").try_cast("bigint")
-    return F.when(number.between(FIRST_MS, LAST_MS), number)
+    return plausible_time(last_header(name).cast("string").try_cast("bigint"))
+
+
+def plausible_time(milliseconds: Column) -> Column:
+    """Null for a time outside the years 1 to 9999."""
+    return F.when(milliseconds.between(FIRST_MS, LAST_MS), milliseconds)

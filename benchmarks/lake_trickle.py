@@ -1,0 +1,156 @@
+"""A trickle into the lake: how many files a table has, how long its log takes to read, and count(*), after
+thousands of small commits, while small files are merged in the background's way.
+
+Each commit adds a few rows to each of six partitions, in files that DuckDB writes, so that thousands of
+commits take minutes instead of an hour; the commits, merges and checkpoints are the real ones. After every
+500 commits the figures are taken, and at the end those of a table that Spark wrote in one go with the same
+rows. The goal: nothing grows from the 1,000th commit on, and count(*) takes at most twice as long as that of
+the other table.
+
+    python benchmarks/lake_trickle.py [--commits 3000] [--rows 20] [--off]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import duckdb
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from headrace.core import settings as configured
+from headrace.core.settings import Settings
+from headrace.java.artifacts import Artifacts
+from headrace.java.runtime import find_java
+from headrace.lake.delta_log import DeltaLog
+from headrace.lake.layout import CHECKPOINT_INTERVAL, TableColumn, TableLayout
+from headrace.lake.location import Location
+from headrace.lake.merging import MergeRules
+from headrace.pipeline.spark.lake.delta_files import DeltaFiles
+from headrace.pipeline.spark.lake.table_maintenance import MaintainedTable, TableMaintenance
+from headrace.pipeline.spark.session import create_session
+
+KINDS: Final = tuple("abcdef")
+REPEATS: Final = 15
+_SELECT: Final = """SELECT 'user-' || id AS "USER", id AS NUMBER, 'q' AS _QUERY, 's' AS _SOURCE_TOPIC_ID,
+    0::INTEGER AS _SOURCE_PARTITION, id::BIGINT AS _SOURCE_OFFSET, 0::INTEGER AS _SOURCE_ORDINAL,
+    0::INTEGER AS _TOPIC_PARTITION, id::BIGINT AS _TOPIC_OFFSET,
+    TIMESTAMPTZ '2026-03-14 00:00:00Z' AS _POSTED_AT
+    FROM range({first}, {end}) AS numbers(id)"""
+
+
+def _layout(location: Location) -> TableLayout:
+    columns = (TableColumn("KIND", "STRING"), TableColumn("USER", "STRING"), TableColumn("NUMBER", "BIGINT"))
+    return TableLayout(name="t", location=location, value_columns=columns, partition_columns=("KIND",))
+
+
+def _best(action: Callable[[], object]) -> float:
+    """Milliseconds, the median of some."""
+    taken = []
+    for _ in range(REPEATS):
+        began = time.perf_counter()
+        action()
+        taken.append((time.perf_counter() - began) * 1000)
+    return statistics.median(taken)
+
+
+def _figures(table: Path) -> dict[str, float]:
+    files = DeltaTable(str(table)).file_uris()
+    database = duckdb.connect()
+    return {
+        "files": len(files),
+        "log ms": _best(lambda: DeltaTable(str(table)).version()),
+        "count(*) ms": _best(
+            lambda: database.execute("SELECT count(*) FROM read_parquet(?)", [files]).fetchone()
+        ),
+    }
+
+
+class Trickle:
+    def __init__(self, spark: SparkSession, folder: Path, rows: int) -> None:
+        self.layout = _layout(Location.local(folder))
+        self.files = DeltaFiles(spark, self.layout)
+        self.log = DeltaLog(self.layout.location)
+        self.folder, self.rows, self.next, self.last = folder, rows, 0, 0
+        self.database = duckdb.connect()
+        for kind in KINDS:
+            (folder / f"KIND={kind}").mkdir(exist_ok=True)
+
+    def commit(self) -> None:
+        adds = []
+        for kind in KINDS:
+            first, self.next = self.next, self.next + self.rows
+            name = f"KIND={kind}/{uuid.uuid4()}.parquet"
+            select = _SELECT.format(first=first, end=self.next)
+            self.database.execute(f"COPY ({select}) TO '{self.folder / name}' (FORMAT parquet)")
+            stat = (self.folder / name).stat()
+            add = {
+                "path": name,
+                "partitionValues": {"KIND": kind},
+                "size": stat.st_size,
+                "modificationTime": stat.st_mtime_ns // 1_000_000,
+                "dataChange": True,
+                "stats": json.dumps({"numRecords": self.rows}),
+            }
+            adds.append(json.dumps({"add": add}))
+        last, version = self.last, self.log.newest_version() + 1
+        self.log.add_commit(version, {"operation": "WRITE", "timestamp": time.time_ns() // 1_000_000}, adds)
+        self.last = version
+        if version // CHECKPOINT_INTERVAL > last // CHECKPOINT_INTERVAL:
+            self.files.checkpoint()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--commits", type=int, default=3_000)
+    parser.add_argument("--rows", type=int, default=20, help="of a file")
+    parser.add_argument("--off", action="store_true", help="without merging")
+    arguments = parser.parse_args()
+    settings = Settings()
+    cache = configured.load({}, environ=os.environ, folder=Path("/")).cache_dir
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        own = Settings(data_dir=folder, spark_ui_port=0)
+        spark = create_session(own, java_home=find_java().home, jars=Artifacts(cache).spark_jars())
+        trickle = Trickle(spark, folder / "trickle", arguments.rows)
+        target = settings.lake_file_megabytes * 1024 * 1024
+        rules = MergeRules(target_bytes=target, least_files=settings.lake_merge_files, most_bytes=target)
+        maintained = MaintainedTable(name="t", location=trickle.layout.location, codec="snappy")
+        clock = lambda: time.time_ns() // 1_000_000  # noqa: E731
+        maintenance = TableMaintenance(spark, maintained, rules, clock_ms=clock)
+        rewritten, merging_seconds, merges = 0, 0.0, 0
+        taken: dict[int, dict[str, float]] = {}
+        for number in range(1, arguments.commits + 1):
+            trickle.commit()
+            if number % 5 == 0 and not arguments.off:
+                began = time.perf_counter()
+                while (merged := maintenance.merge()) is not None:
+                    rewritten += merged.rows
+                    merges += 1
+                merging_seconds += time.perf_counter() - began
+            if number % 500 == 0:
+                taken[number] = _figures(trickle.folder)
+                print(number, {what: round(figure, 2) for what, figure in taken[number].items()}, flush=True)
+        times = rewritten / trickle.next
+        print(f"{merges} merges in {merging_seconds:.1f} s; a row was rewritten {times:.1f} times")
+        whole = _layout(Location.local(folder / "whole"))
+        DeltaFiles(spark, whole)
+        source = spark.read.format("delta").load(trickle.layout.location.uri)
+        assert source.count() == source.select("NUMBER").distinct().count() == trickle.next
+        source.repartition(1).write.format("delta").mode("append").save(whole.location.uri)
+        at_once = _figures(folder / "whole")
+        print("in one go", {what: round(figure, 2) for what, figure in at_once.items()})
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Tests of what Spark does with the records of a sink into the lake."""
