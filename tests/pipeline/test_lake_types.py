@@ -79,7 +79,8 @@ def test_every_type_arrives_and_is_read_by_everybody(
     }
     (file,) = (uri for uri in table.file_uris() if "DAY=2026-03-14" in uri)
     read = duckdb.sql(f"SELECT * FROM read_parquet('{file}', hive_partitioning = true)")
-    (row,) = [dict(zip(read.columns, each, strict=True)) for each in read.fetchall()]
+    # As Arrow: for times with a zone `fetchall` would need pytz, which nothing else here does.
+    (row,) = read.to_arrow_table().to_pylist()
     assert (row["SHOP"], row["DAY"], row["PRICE"]) == (7, date(2026, 3, 14), Decimal("123456.789"))
     assert row["ADDRESS"] == {"STREET": "Elm", "PLACES": [{"X": 1.5}]}
 
