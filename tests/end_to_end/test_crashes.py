@@ -26,7 +26,8 @@ from tests.running_platform import (
 PRODUCER_GIVES_UP = 120.0
 
 
-@pytest.mark.parametrize("shares", [(0.3,), pytest.param((0.3, 0.7), marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("shares", [(0.3,), (0.3, 0.7)])
 def test_a_killed_pipeline_loses_nothing_and_doubles_nothing(
     platform: Platform, shares: tuple[float, ...]
 ) -> None:
@@ -75,6 +76,7 @@ def test_a_killed_log_keeps_what_it_acknowledged(platform: Platform) -> None:
     _expect_what_got_a_receipt(platform, prefix, sent)
 
 
+@pytest.mark.long
 def test_a_topic_made_again_and_a_wiped_checkpoint(platform: Platform) -> None:
     before, after = new_prefix(), new_prefix()
     platform.post([event(f"{before}-{number}") for number in range(300)])

@@ -225,6 +225,7 @@ def test_two_connectors_cannot_write_one_table(connectors: Connectors) -> None:
     connectors.wait_state(second, "RUNNING")
 
 
+@pytest.mark.long
 def test_rows_are_there_once_after_the_pipeline_was_killed(
     platform: Platform, connectors: Connectors
 ) -> None:

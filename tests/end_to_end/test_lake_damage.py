@@ -52,6 +52,7 @@ def test_a_lost_commit_is_read_again(platform: Platform) -> None:
     assert platform.rows(prefix) == {f"{prefix}-{number}": 1 for number in range(1, 5)}
 
 
+@pytest.mark.long
 def test_a_torn_commit_is_read_again_when_it_is_repaired(platform: Platform) -> None:
     """Only the table stops, and says what to do."""
     prefix = _post_twice(platform)

@@ -137,6 +137,7 @@ def test_three_brokers_form_a_cluster_that_replicates(
     assert caught.value.code == "invalid_setting"
 
 
+@pytest.mark.long
 def test_a_broker_can_be_added_to_a_cluster(
     tmp_path: Path, java: JavaRuntime, artifacts: Artifacts, topic_name: str
 ) -> None:

@@ -141,6 +141,7 @@ def test_a_run_goes_on_and_checkpoints_are_written(
     assert _users(lake) == [f"user-{number}" for number in range(5)]
 
 
+@pytest.mark.long
 def test_a_torn_commit_is_put_aside_and_read_again(made: Made, s3_server: S3Server) -> None:
     storage = s3_server.new_bucket()
     lake = made.lake(storage)
@@ -158,6 +159,7 @@ def test_a_torn_commit_is_put_aside_and_read_again(made: Made, s3_server: S3Serv
     assert _users(lake) == ["user-0", "user-1"]
 
 
+@pytest.mark.long
 def test_the_writer_goes_on_after_optimize_and_vacuum(made: Made, s3_server: S3Server) -> None:
     lake = made.lake(s3_server.new_bucket())
     for number in range(3):
@@ -176,6 +178,7 @@ def test_the_writer_goes_on_after_optimize_and_vacuum(made: Made, s3_server: S3S
     assert len(files) == 2, "one of before, and a new one"
 
 
+@pytest.mark.long
 def test_buckets_of_several_servers_live_in_one_session(
     made: Made, s3_server: S3Server, faulty: FaultyS3
 ) -> None:
@@ -266,6 +269,7 @@ def test_a_folder_with_other_files_is_refused(made: Made, s3_server: S3Server) -
         made.lake(storage)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("times", [1, pytest.param(-1, marks=pytest.mark.long)])
 def test_a_checkpoint_that_fails_takes_no_rows_with_it(
     made: Made, s3_server: S3Server, faulty: FaultyS3, monkeypatch: pytest.MonkeyPatch, times: int
@@ -290,6 +294,7 @@ def test_a_checkpoint_that_fails_takes_no_rows_with_it(
     assert log.damage() is None
 
 
+@pytest.mark.long
 def test_a_commit_of_delta_that_overwrites_ours_is_noticed(
     made: Made, s3_server: S3Server, faulty: FaultyS3
 ) -> None:

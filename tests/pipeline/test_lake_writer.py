@@ -139,6 +139,7 @@ def test_a_torn_commit_stops_the_table_until_it_is_repaired(lake: Events) -> Non
     assert lake.users() == ["src-0", "src-1", "src-2", "src-3"]
 
 
+@pytest.mark.long
 def test_a_torn_commit_that_has_a_checkpoint_doubles_nothing(
     lake: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +163,7 @@ def test_a_torn_commit_that_has_a_checkpoint_doubles_nothing(
     assert lake.users() == [f"src-{number}" for number in range(4)]
 
 
+@pytest.mark.long
 def test_a_table_repaired_under_its_writer_is_read_again_from_there(lake: Events) -> None:
     lake.write(_event(0), _event(1))
     lake.write(_event(2), _event(3))
@@ -198,6 +200,7 @@ def test_a_restored_table_goes_on_from_the_restored_version(lake: Events) -> Non
     assert lake.users() == ["src-0", "src-1", "src-2", "src-3"]
 
 
+@pytest.mark.long
 def test_rows_of_somebody_else_are_not_written_again(lake: Events) -> None:
     lake.write(_event(0), _event(1))
     path = str(lake.table.path)
@@ -210,6 +213,7 @@ def test_rows_of_somebody_else_are_not_written_again(lake: Events) -> None:
     assert lake.users() == ["src-0", "src-1", "src-4", "src-6", "theirs"]
 
 
+@pytest.mark.long
 def test_rows_of_somebody_else_without_coordinates_stop_nothing(lake: Events) -> None:
     lake.write(_event(0), _event(1))
     path = str(lake.table.path)
@@ -223,6 +227,7 @@ def test_rows_of_somebody_else_without_coordinates_stop_nothing(lake: Events) ->
     assert lake.users() == ["src-0", "src-1", "src-2", "theirs", "theirs, too"]
 
 
+@pytest.mark.long
 def test_compaction_and_deletions_of_others_disturb_nothing(lake: Events) -> None:
     lake.write(_event(0))
     lake.write(_event(1))
@@ -234,6 +239,7 @@ def test_compaction_and_deletions_of_others_disturb_nothing(lake: Events) -> Non
     assert lake.users() == ["src-1", "src-2"]
 
 
+@pytest.mark.long
 def test_another_definition_of_the_table_starts_a_new_run(lake: Events) -> None:
     lake.write(_event(0), _event(1))
     table = f"delta.`{lake.table.path}`"
@@ -252,6 +258,7 @@ def test_another_definition_of_the_table_starts_a_new_run(lake: Events) -> None:
         lake.restart()
 
 
+@pytest.mark.long
 def test_a_topic_recreated_with_other_partitions_doubles_nothing(lake: Events) -> None:
     lake.write(_event(0), _event(1), _event(2))
     lake.restart(TopicIdentity(name="events_avro", topic_id="another", partitions=3))
@@ -361,6 +368,7 @@ def test_a_record_with_a_dead_letter_never_becomes_a_row(lake: Events) -> None:
     assert Cluster(lake.bootstrap).end_offsets(lake.dead_letter_topic) == {0: 0}, "nothing is sent again"
 
 
+@pytest.mark.long
 def test_records_of_other_writers_count_with_their_own_coordinates(lake: Events) -> None:
     value = _event(0).value
     plain = [Record(value=value, offset=offset) for offset in (5, 6)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -20,6 +21,7 @@ def test_local_files_have_no_checksums_beside_them(spark: SparkSession, tmp_path
 _SECONDS = 150.0
 
 
+@pytest.mark.long
 def test_a_state_store_makes_snapshots(spark: SparkSession, tmp_path: Path) -> None:
     """They are made in the background, where a failure is logged and otherwise unseen: then every start would
     have to go through all changes that there ever were.

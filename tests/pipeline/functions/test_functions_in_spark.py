@@ -11,6 +11,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from headrace.pipeline.expressions.functions.function import FunctionKind
@@ -152,6 +153,7 @@ def test_odd_values_never_fail(spark: SparkSession) -> None:
     assert not failures, f"{len(failures)} fail:\n" + "\n".join(failures)
 
 
+@pytest.mark.long
 def test_odd_constants_never_fail(spark: SparkSession) -> None:
     """Of functions that look at constants; what they refuse, they refuse before the query runs."""
     looking = {example.name for example in EXAMPLES if looks_at_constants(example)}

@@ -117,6 +117,7 @@ def test_commits_of_the_writer_in_between(table: WrittenTable) -> None:
     assert state.files.keys() == table.state().files.keys()
 
 
+@pytest.mark.long
 def test_files_that_somebody_removed_are_not_replaced(local: WrittenTable) -> None:
     for _ in range(4):
         local.write()
@@ -133,6 +134,7 @@ def test_files_that_somebody_removed_are_not_replaced(local: WrittenTable) -> No
     assert 7 not in local.numbers()
 
 
+@pytest.mark.long
 def test_a_table_that_was_repaired_meanwhile_is_left_alone(local: WrittenTable) -> None:
     for _ in range(5):
         local.write()
@@ -146,6 +148,7 @@ def test_a_table_that_was_repaired_meanwhile_is_left_alone(local: WrittenTable) 
     assert local.numbers() == list(range(40))
 
 
+@pytest.mark.long
 def test_new_columns_in_between(local: WrittenTable) -> None:
     for _ in range(4):
         local.write()
@@ -231,6 +234,7 @@ def test_partitions_expire_and_never_come_back(table: WrittenTable) -> None:
     assert table.numbers() == list(range(10, 30))
 
 
+@pytest.mark.long
 def test_tables_with_deletion_vectors_are_left_alone(local: WrittenTable) -> None:
     for _ in range(4):
         local.write()
@@ -242,6 +246,7 @@ def test_tables_with_deletion_vectors_are_left_alone(local: WrittenTable) -> Non
     assert maintenance.vacuum(_HOUR_MS) == []
 
 
+@pytest.mark.long
 def test_a_checkpoint_although_the_version_is_one_of_maintenance(local: WrittenTable) -> None:
     """Version 100 is a merge, so the writer's next commit makes the checkpoint."""
     local.write()

@@ -152,6 +152,7 @@ def table(plans: Plans) -> Numbers:
     return Numbers(plans)
 
 
+@pytest.mark.long
 def test_small_files_are_merged_and_vacuumed(table: Numbers) -> None:
     table.write(10, 10, 10)
     before = table.rows()
@@ -241,6 +242,7 @@ def test_what_expired_is_said_and_stays_away(table: Numbers) -> None:
     assert table.numbers() == list(range(24))
 
 
+@pytest.mark.long
 def test_a_partition_is_read_again_from_the_topic(table: Numbers) -> None:
     table.write(10, 10, note="good")
     whole = table.rows()

@@ -293,9 +293,16 @@ ANYTHING = [
 ]
 
 
-def test_no_data_ends_the_query(spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(ANYTHING[::4], id="some"),
+        pytest.param(ANYTHING, id="all", marks=pytest.mark.long),
+    ],
+)
+def test_no_data_ends_the_query(spark: SparkSession, steps: list[Transformation]) -> None:
     values = rows(ALL, 200, seed=11)
-    for each in ANYTHING:
+    for each in steps:
         found = outcomes(spark, ALL, values, [each])
         assert len(found.rows) == len(values)
         assert not all(row.fails for row in found.rows)

@@ -221,6 +221,7 @@ def test_what_has_expired_is_said_and_the_rest_repaired(way: Way) -> None:
     assert way.identities(way.avro) == way.of_events("0/2", "0/3")
 
 
+@pytest.mark.long
 def test_rows_are_written_once_and_the_table_stays_where_it_is(way: Way) -> None:
     way.repairs.carry_out(way.missing((0, 0, 5)))
     (copied,) = (record for record in way.records(way.avro) if record.offset() == 4)

@@ -86,8 +86,8 @@ def _statements() -> Iterator[str]:
 
 
 def _chosen(statements: tuple[str, ...]) -> list[Any]:
-    """Every eighth statement; the others run with the long tests."""
-    some = tuple(each for number, each in enumerate(statements) if number % 8 == 0)
+    """Every sixteenth statement; the others run with the long tests."""
+    some = tuple(each for number, each in enumerate(statements) if number % 16 == 0)
     others = tuple(each for each in statements if each not in some)
     return [pytest.param(some, id="some"), pytest.param(others, id="others", marks=pytest.mark.long)]
 

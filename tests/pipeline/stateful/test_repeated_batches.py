@@ -183,6 +183,7 @@ def test_a_join_of_streams(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> Non
     check(STREAM_JOIN, plans, monkeypatch)
 
 
+@pytest.mark.long
 def test_rows_that_cannot_be_written(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their dead letters are of the batch, too."""
     text = """
