@@ -1,4 +1,5 @@
-"""Reads the headers of record batches: where each batch begins and ends, and how many records it has.
+"""Reads record batches by their headers: where each batch begins and ends, and how many records it has. Or
+whole, as they are stored (`record_set`).
 
 Counting records this way costs per batch, not per record: nothing is decompressed or decoded. It is exact
 where offsets are not: a batch without records, which fills a gap in the offsets, counts nothing, and neither
@@ -84,6 +85,19 @@ class Fetched:
     is_out_of_range: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSet:
+    """Whole batches of one partition as they are stored, and the headers of those that are visible.
+
+    `position` is where to go on, `end` where the visible records end.
+    """
+
+    content: Buffer
+    batches: tuple[BatchHeader, ...]
+    position: int
+    end: int
+
+
 class BatchReader:
     """Fetches batches from the leaders of their partitions, wherever those are."""
 
@@ -129,6 +143,27 @@ class BatchReader:
             elif (fetched := self._fetched(place, wanted[place], ends.get(place), partition)) is not None:
                 found[place] = fetched
         return found | self._out_of_range(out_of_range, wanted, starts)
+
+    def record_set(self, topic: TopicIdentity, number: int, offset: int) -> RecordSet | None:
+        """The batches of a partition from the one that has this offset on, or the next one, with their
+        records.
+
+        None if the partition has no leader at the moment. Raises log_unavailable; also if it does not exist,
+        or does not have this offset.
+        """
+        place = (topic.topic_id, number)
+        for _, partition in self._partitions({topic: {number: offset}}, {place: offset}, wait_ms=0):
+            if partition.error_code in _MOVED:
+                break
+            if partition.error_code != ErrorCode.none:
+                action = f"give records of partition {number} of topic `{topic.name}` from offset {offset} on"
+                raise log_unavailable(self._cluster.bootstrap, action, partition.error_code.name)
+            content = partition.records or b""
+            batches, position = visible_headers(content, offset, _aborted(partition))
+            end = self._visible_end(partition)
+            return RecordSet(content=content, batches=tuple(batches), position=position, end=end)
+        self._leaders.pop(place, None)
+        return None
 
     def headers(self, topic: TopicIdentity, number: int, offset: int) -> list[BatchHeader] | None:
         """The headers of whatever batches follow in a partition, from the one that has this offset on, or
@@ -207,12 +242,12 @@ class BatchReader:
             self._leaders.pop(place, None)
             return None
         first = int(reply.log_start_offset)
-        end = int(reply.last_stable_offset if self._only_committed else reply.high_watermark)
-        aborted = [
-            (int(each.first_offset), int(each.producer_id)) for each in reply.aborted_transactions or ()
-        ]
-        batches, position = visible_batches(reply.records or b"", offset, aborted, end=end_at)
+        end = self._visible_end(reply)
+        batches, position = visible_batches(reply.records or b"", offset, _aborted(reply), end=end_at)
         return Fetched(batches=tuple(batches), position=position, first=first, end=end)
+
+    def _visible_end(self, reply: PartitionData) -> int:
+        return int(reply.last_stable_offset if self._only_committed else reply.high_watermark)
 
     def _check(self, place: Place, code: ErrorCode) -> None:
         """Raises log_unavailable, unless the partition is only absent, or has moved."""
@@ -311,9 +346,25 @@ def visible_batches(
     `aborted` has first offset and producer id of the aborted transactions that reach into the buffer. The
     last batch of a fetch may be cut off; then it is left out.
     """
+    headers, next_offset = visible_headers(buffer, offset, aborted)
+    found: list[Batch] = []
+    for header in headers:
+        first = max(header.base_offset, offset)
+        before = header.next_offset if end is None else min(header.next_offset, end)
+        if records := _records_between(buffer, header, first, before):
+            found.append(Batch(first=first, end=before, records=records))
+    return found, next_offset
+
+
+def visible_headers(
+    buffer: Buffer, offset: int, aborted: Sequence[tuple[int, int]]
+) -> tuple[list[BatchHeader], int]:
+    """The headers of the batches whose records are visible, and where the next batch begins; at least
+    `offset`. See `visible_batches`.
+    """
     pending = sorted(aborted)
     ended: set[int] = set()
-    found: list[Batch] = []
+    found: list[BatchHeader] = []
     position, next_offset = 0, offset
     while len(buffer) - position >= HEADER_SIZE:
         header = read_header(buffer, position)
@@ -327,10 +378,7 @@ def visible_batches(
             if marker is not None and not marker.committed:
                 ended.discard(header.producer_id)
         elif not (header.transactional and header.producer_id in ended):
-            first = max(header.base_offset, offset)
-            before = header.next_offset if end is None else min(header.next_offset, end)
-            if records := _records_between(buffer, header, first, before):
-                found.append(Batch(first=first, end=before, records=records))
+            found.append(header)
         next_offset = max(next_offset, header.next_offset)
     return found, next_offset
 
@@ -346,6 +394,11 @@ def _records_between(buffer: Buffer, header: BatchHeader, first: int, end: int) 
     return sum(
         first <= header.base_offset + record.offset_delta < end for record in read_records(buffer, header)
     )
+
+
+def _aborted(reply: PartitionData) -> list[tuple[int, int]]:
+    """First offset and producer id of the aborted transactions that reach into the reply."""
+    return [(int(each.first_offset), int(each.producer_id)) for each in reply.aborted_transactions or ()]
 
 
 def _request(offsets: Mapping[Place, int], wait_ms: int, *, only_committed: bool) -> FetchRequest:

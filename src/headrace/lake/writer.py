@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBatch:
-    """The result of writing one batch."""
+    """The result of writing one batch. `in_columns`: whole record batches became files (`columns/`)."""
 
     rows: int
     repeated: int
     dead_letters: int
     latency_quantiles_ms: tuple[float, ...]
+    in_columns: bool = False

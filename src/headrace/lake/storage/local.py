@@ -140,6 +140,12 @@ class LocalFiles:
         for name in names:
             (self._table / name).unlink(missing_ok=True)
 
+    def write(self, name: str, content: memoryview) -> None:
+        file = self._table / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("xb") as written:
+            written.write(content)
+
     def make_folder(self, folder: str) -> None:
         (self._table / folder).mkdir(parents=True, exist_ok=True)
 

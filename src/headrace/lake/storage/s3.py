@@ -138,6 +138,9 @@ class S3Files:
         with ThreadPoolExecutor(s3_client.CONNECTIONS) as together:
             list(together.map(self._delete, map(self._key, names)))
 
+    def write(self, name: str, content: memoryview) -> None:
+        self.replace(name, bytes(content))
+
     def make_folder(self, folder: str) -> None:
         """Nothing to do: a folder is there as long as it has objects."""
 

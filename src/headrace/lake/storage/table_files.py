@@ -112,6 +112,10 @@ class TableFiles(Protocol):
         """Remove these files; one that is not there is no error. Folders that become empty may stay."""
         ...
 
+    def write(self, name: str, content: memoryview) -> None:
+        """Write a file under a name that is new, and make the folders above it. Durable after `sync`."""
+        ...
+
     def make_folder(self, folder: str) -> None:
         """Make the folder, and those above it, where folders exist by themselves."""
         ...

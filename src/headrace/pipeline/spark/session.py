@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -40,6 +41,8 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.task.maxFailures": "1",
     "spark.stage.maxConsecutiveAttempts": "1",
     "spark.speculation": "false",
+    # A thread for each core in each Python process would only wait: tasks are the threads here.
+    **{f"spark.executorEnv.{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS")},
     # Each run of a query has its own producer; that of a former run need not stay for 10 minutes.
     "spark.kafka.producer.cache.timeout": "3m",
     "spark.sql.streaming.metricsEnabled": "false",
@@ -89,6 +92,8 @@ def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path])
     # Spark Connect or another Spark in the environment would take over this session.
     for variable in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_SUBMIT_ARGS"):
         os.environ.pop(variable, None)
+    # Tasks that write the lake in columns run in Python processes that Spark starts.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Otherwise Spark would bind the address that the host name resolves to.
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     folder = settings.data_dir / "pipeline"

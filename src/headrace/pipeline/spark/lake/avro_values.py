@@ -91,6 +91,11 @@ class AvroValues:
         self._shapes, self._refused = _shapes(schemas)
         self._fits = {schema_id: _row_fit(shape, struct) for schema_id, shape in self._shapes.items()}
 
+    @property
+    def schemas(self) -> WriterSchemas:
+        """The writer schemas that it knows."""
+        return self._schemas
+
     def parsed(self, raw: Column) -> Column:
         """A struct with a field for each schema; null but for the one of the record."""
         decoded = (

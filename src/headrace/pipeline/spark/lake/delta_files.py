@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -90,6 +91,17 @@ class DeltaFiles:
         written = self._jvm.org.apache.spark.sql.delta.util.JsonUtils.mapper().writeValueAsString(actions)
         return [json.dumps({"add": add}, separators=(",", ":")) for add in json.loads(written)]
 
+    @property
+    def takes_any_rows(self) -> bool:
+        """Whether files of rows with the right columns are all that the table asks for: others may have given
+        it constraints, generated columns or other names in its files, of which Delta's own writer takes care.
+        """
+        metadata = json.loads(self._snapshot.metadata().json())["metaData"]
+        configuration = metadata.get("configuration") or {}
+        is_plain = configuration.get("delta.columnMapping.mode", "none") == "none"
+        has_rules = any(name.startswith("delta.constraints.") for name in configuration)
+        return is_plain and not has_rules and not _has_rules(json.loads(metadata["schemaString"]))
+
     def rows_in(self, adds: Sequence[str]) -> int:
         return sum(json.loads(json.loads(text)["add"]["stats"])["numRecords"] for text in adds)
 
@@ -101,3 +113,18 @@ class DeltaFiles:
         self._snapshot = self._log.update(False, self._none, self._none)
         self._log.checkpointAndCleanUpDeltaLog(self._snapshot, self._none)
         self.log.sync_checkpoint(int(self._snapshot.version()))
+
+
+def _has_rules(kind: Any) -> bool:
+    """Whether a field of this type, in Spark's JSON, must not be null or has something to say for itself."""
+    match kind:
+        case {"type": "struct", "fields": fields}:
+            return any(
+                not each["nullable"] or each["metadata"] or _has_rules(each["type"]) for each in fields
+            )
+        case {"type": "array", "elementType": element}:
+            return _has_rules(element)
+        case {"type": "map", "valueType": value}:
+            return _has_rules(value)
+        case _:
+            return False

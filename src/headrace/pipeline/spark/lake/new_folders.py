@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
@@ -66,6 +66,15 @@ class PartitionPolicy:
     def with_new(self, rows: DataFrame) -> DataFrame:
         """The rows with a flag: whether the table has no folder for them yet."""
         return rows.withColumn(IS_NEW, self.is_new)
+
+    def admits(self, rows: Mapping[Partition, int]) -> bool:
+        """Whether the table takes all of these partitions, with their rows; if so, it has them now."""
+        found = [(each, count) for each, count in rows.items() if each not in self._partitions.known]
+        if not found:
+            return True
+        refused = self._partitions.refused(found, time.monotonic())
+        self.is_new = self._is_none_of(self._partitions.known)
+        return not refused
 
     def split(self, rows: DataFrame) -> Split:
         """The rows that the table takes, and the others."""

@@ -8,6 +8,7 @@ the next one knows the schema.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ from headrace.client.message_sizes import derived_topic_config
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
+from headrace.lake.columns.plan import ColumnPlan, column_plan
 from headrace.lake.evolution import rules_of
 from headrace.lake.layout import TableLayout
 from headrace.lake.plain_columns import evolve_plain
@@ -36,6 +38,7 @@ from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.runs.commits import Commit
 from headrace.pipeline.sink_tables import letters_of, query_id, table_location, table_name
 from headrace.pipeline.spark.fair_turns import LAKE_POOL, in_pool
+from headrace.pipeline.spark.lake.avro_values import AvroValues
 from headrace.pipeline.spark.lake.evolving import evolve_table, present_columns, with_columns
 from headrace.pipeline.spark.lake.partition_rebuild import PartitionRebuild
 from headrace.pipeline.spark.lake.plain_files import PlainTable
@@ -44,6 +47,7 @@ from headrace.pipeline.spark.lake.shape import TableShape
 from headrace.pipeline.spark.lake.table_repair import TableRepair
 from headrace.pipeline.spark.lake.table_run import start_run
 from headrace.pipeline.spark.lake.topic_values import TopicValues
+from headrace.pipeline.spark.lake.values import ValueReader
 from headrace.pipeline.spark.lake.work import TableWork
 from headrace.pipeline.spark.producers import new_client_id, silence
 from headrace.pipeline.spark.restarts import restart_reason
@@ -53,6 +57,8 @@ from headrace.pipeline.spark.short_errors import first_line, with_cause
 from headrace.pipeline.spark.stateless_run import RunContext
 from headrace.pipeline.spark.turns import Turns
 from headrace.pipeline.spark.writer_lock import hold_writer_lock, lock_of
+
+logger = logging.getLogger(__name__)
 
 _MODE_REASON: Final = "a batch is one commit of the lake"
 # How long dead letters of a process that was killed may wait in the sockets of a log that answers.
@@ -147,7 +153,7 @@ class TableQuery:
             raise HeadraceError("query_failed", f"Query {self.name} cannot read its topic: {unready}.")
         session, topic = self._spark.newSession(), topics[self._topic]
         self._open(session)
-        table, rows, _ = self._rows(session, topic)
+        table, rows, _, _ = self._rows(session, topic)
         return PartitionRebuild(
             session,
             table,
@@ -192,7 +198,7 @@ class TableQuery:
         if silence(session, self.name):
             self._commits.cut_off(self.name)
         self._open(session)
-        table, rows, plain = self._rows(session, topic)
+        table, rows, plain, columns = self._rows(session, topic)
         context = RunContext(
             query=self.name,
             cluster=self._commits.cluster,
@@ -219,6 +225,7 @@ class TableQuery:
             measures=self._values.measures,
             check=self._values.check,
             connector=sink.name if sink.errors.has_context_headers else "",
+            columns=columns,
             plain=plain,
             smallest_batch=sink.flush_size * topic.partitions if plain is not None else 0,
             longest_wait_ms=_LONGEST_WAIT_MS if within is None else within,
@@ -237,9 +244,9 @@ class TableQuery:
 
     def _rows(
         self, session: SparkSession, topic: TopicIdentity
-    ) -> tuple[TableLayout, Callable[[DataFrame], DataFrame], PlainTable | None]:
-        """The table, with the columns that it lacked, how records become its rows, and what it is as plain
-        files; None for a Delta table.
+    ) -> tuple[TableLayout, Callable[[DataFrame], DataFrame], PlainTable | None, ColumnPlan | None]:
+        """The table, with the columns that it lacked, how records become its rows, what it is as plain files
+        (None for a Delta table), and how it is written in columns (None if it cannot be).
         """
         sink = self.sink
         present = self._present(session)
@@ -266,7 +273,24 @@ class TableQuery:
         def rows(records: DataFrame) -> DataFrame:
             return with_coordinates(shape.rows(records, columns), table, topic=topic)
 
-        return table, rows, plain
+        return table, rows, plain, self._column_plan(topic, table, columns, values)
+
+    def _column_plan(
+        self, topic: TopicIdentity, table: TableLayout, columns: Struct, values: ValueReader
+    ) -> ColumnPlan | None:
+        plan = column_plan(
+            self.sink,
+            topic,
+            bootstrap=self._settings.bootstrap,
+            location=table.location,
+            columns=columns,
+            partition_columns=table.partition_columns,
+            schemas=values.schemas.by_id if isinstance(values, AvroValues) else {},
+        )
+        if isinstance(plan, ColumnPlan):
+            return plan
+        logger.info("table %s is written row by row: %s", table.name, plan)
+        return None
 
     def _present(self, session: SparkSession) -> Struct | None:
         """The columns of the table, if it exists."""

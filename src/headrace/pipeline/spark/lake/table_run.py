@@ -26,7 +26,10 @@ from headrace.pipeline.catalogue.status import Gap
 from headrace.pipeline.runs.commits import Offsets
 from headrace.pipeline.spark.batch_gate import BatchGate
 from headrace.pipeline.spark.kafka_source import stream_of
+from headrace.pipeline.spark.lake.column_batches import BatchStretches, ColumnBatches
+from headrace.pipeline.spark.lake.data_files import DataFiles
 from headrace.pipeline.spark.lake.dead_letters import LakeDeadLetters, LetterTopic
+from headrace.pipeline.spark.lake.delta_files import DeltaFiles
 from headrace.pipeline.spark.lake.new_folders import PartitionPolicy
 from headrace.pipeline.spark.lake.plain_reading import PlainReading
 from headrace.pipeline.spark.lake.table_start import AskedTopic, gaps_before, start_table, starting_offsets
@@ -82,11 +85,15 @@ def start_run(work: TableWork, *, on_batch: BatchListener, turns: Turns) -> Star
     gate = BatchGate(work.query, patience=_PATIENCE_SECONDS)
     failures: list[HeadraceError] = []
 
+    checkpoint = new_checkpoint(work.folder, "")
+    stretches = BatchStretches(checkpoint, topic=work.topic.name, starting_offsets=prepared.offsets)
+
     def write(batch: DataFrame, batch_id: int) -> None:
         began = time.monotonic()
+        of_batch = stretches.of(batch_id)
         with gate.batch(batch_id), turns.ahead_of_all(), shortened_errors():
             try:
-                written = prepared.writer.write(batch)
+                written = prepared.writer.write(batch, of_batch)
             except HeadraceError as error:
                 failures.append(error)
                 raise
@@ -95,13 +102,14 @@ def start_run(work: TableWork, *, on_batch: BatchListener, turns: Turns) -> Star
                 failures.append(HeadraceError("storage_failed", reason))
                 raise failures[-1] from error
         logger.info(
-            "lake batch %d of %s: %d rows, %d repeated, %d dead letters in %d ms",
+            "lake batch %d of %s: %d rows, %d repeated, %d dead letters in %d ms, in %s",
             batch_id,
             work.query,
             written.rows,
             written.repeated,
             written.dead_letters,
             (time.monotonic() - began) * 1000,
+            "columns" if written.in_columns else "rows",
         )
         on_batch(batch_id, written)
 
@@ -118,7 +126,7 @@ def start_run(work: TableWork, *, on_batch: BatchListener, turns: Turns) -> Star
         prepared.rows(records)
         .writeStream.queryName(work.query)
         .foreachBatch(write)
-        .option("checkpointLocation", str(new_checkpoint(work.folder, "")))
+        .option("checkpointLocation", str(checkpoint))
         .trigger(processingTime=f"{work.interval_ms} milliseconds")
         .start()
     )
@@ -143,6 +151,13 @@ def _waiting(work: TableWork, progress: Progress) -> int:
     ends = work.context.cluster.latest([work.topic])
     positions = progress.positions.offsets
     return sum(end - positions.get(place[1], 0) for place, end in ends.items())
+
+
+def _in_columns(work: TableWork, files: DataFiles, policy: PartitionPolicy) -> ColumnBatches | None:
+    """None if the table is written in rows."""
+    if work.columns is None or work.measures or not (isinstance(files, DeltaFiles) and files.takes_any_rows):
+        return None
+    return ColumnBatches(work.session, work.columns, policy)
 
 
 class _WithFailures:
@@ -184,6 +199,7 @@ def prepare(work: TableWork, *, looks_up_everything: bool = False) -> Prepared:
         progress=start.progress,
         settle_seconds=context.settle_seconds,
     )
+    policy = partition_policy(table, work.settings)
     writer = DeltaLakeWriter(
         start.files,
         table,
@@ -200,12 +216,13 @@ def prepare(work: TableWork, *, looks_up_everything: bool = False) -> Prepared:
             ends=letter_topic.ends,
             connector=work.connector,
         ),
-        policy=partition_policy(table, work.settings),
+        policy=policy,
         tolerates_errors=work.tolerates_errors,
         measures=reading.measures,
         check=reading.check,
         looks_up_everything=looks_up_everything,
         waiting=_waiting(work, start.progress),
+        in_columns=_in_columns(work, start.files, policy),
     )
     if start.begins_late:
         # A crash before the first rows must not move the beginning.

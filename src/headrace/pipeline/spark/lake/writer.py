@@ -1,11 +1,11 @@
 """Writes batches of one topic to one table, each row once (see `lake/positions.py` for the rule,
 `lake/writer.py` for the contract).
 
-Most batches take one pass: it writes the data files and observes what it sees, above all the highest offset
-of each partition. Then the commit adds the files and says how far the topic was read. Rows that need more
-attention are left out of that pass and take a second one, before the same commit: suspects, which are looked
-up in the table (`bounds.py`), and rows of new partitions (`new_folders.py`). Dead letters are sent
-before the commit (`dead_letters.py`).
+A batch that can be is written in columns (`column_batches.py`), others in rows. Most of those take one pass:
+it writes the data files and observes what it sees, above all the highest offset of each partition. Then the
+commit adds the files and says how far the topic was read. Rows that need more attention are left out of that
+pass and take a second one, before the same commit: suspects, which are looked up in the table (`bounds.py`),
+and rows of new partitions (`new_folders.py`). Dead letters are sent before the commit (`dead_letters.py`).
 
 Crash behaviour: before the commit nothing is visible, and the next run reads the batch again; after it, the
 batch is behind the positions. Only one writer may exist (`writer_lock.py`). A commit must be the very next
@@ -28,6 +28,7 @@ import headrace
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.lake import layout
+from headrace.lake.columns.task import Stretch
 from headrace.lake.delta_log import SeenVersion, VersionChangedError
 from headrace.lake.layout import TableLayout
 from headrace.lake.positions import Progress
@@ -35,6 +36,7 @@ from headrace.lake.resuming import keeps_positions
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.spark.fair_turns import usable_cores
 from headrace.pipeline.spark.lake.bounds import IS_SUSPECT, with_suspects
+from headrace.pipeline.spark.lake.column_batches import ColumnBatches
 from headrace.pipeline.spark.lake.data_files import DataFiles
 from headrace.pipeline.spark.lake.dead_letters import IS_SENT, LakeDeadLetters
 from headrace.pipeline.spark.lake.new_folders import IS_NEW, PartitionPolicy
@@ -61,7 +63,7 @@ class DeltaLakeWriter:
     The table exists and can be read; `progress` is where this run goes on, according to `version` of the
     table. Unless it `tolerates_errors`, the first record that cannot become a row ends the run, before
     anything of its batch is committed. A batch observes `measures`, too, and `check` may end the run for what
-    it sees. If it `looks_up_everything`, every row is a suspect.
+    it sees. If it `looks_up_everything`, every row is a suspect. `in_columns` writes the batches that it can.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class DeltaLakeWriter:
         check: Callable[[Mapping[str, Any]], None] = lambda _: None,
         looks_up_everything: bool = False,
         waiting: int = 0,
+        in_columns: ColumnBatches | None = None,
     ) -> None:
         """`waiting` is about how many records the first batch may have."""
         self._files = files
@@ -91,6 +94,7 @@ class DeltaLakeWriter:
         self._further_measures = measures or {}
         self._check = check
         self._looks_up_everything = looks_up_everything
+        self._in_columns = in_columns
         self._log = files.log
         self._version = version
         self._tasks = _tasks_for(waiting)
@@ -113,12 +117,10 @@ class DeltaLakeWriter:
         """Commit where this run begins, without rows."""
         self._commit([], self._progress)
 
-    def write(self, batch: DataFrame) -> WrittenBatch:
-        """Write one batch of rows. Returns after the commit."""
-        if self._expects_many and not self._policy.knows_any:
-            # Otherwise all rows of a new table would be left to a second pass.
-            self._policy.look_ahead(self._flagged(batch).filter(F.col(_IS_DOUBTFUL) & ~F.col(IS_SUSPECT)))
-        adds, counted = self._written_at_once(batch)
+    def write(self, batch: DataFrame, stretches: Sequence[Stretch] | None = None) -> WrittenBatch:
+        """Write one batch of rows, from the records in `stretches` if they are known, and commit it."""
+        in_columns = self._written_in_columns(stretches)
+        adds, counted = in_columns or self._written_at_once(batch)
         if not counted["records"]:
             return WrittenBatch(rows=0, repeated=0, dead_letters=0, latency_quantiles_ms=())
         if counted["elsewhere"]:
@@ -153,14 +155,29 @@ class DeltaLakeWriter:
             repeated=counted["records"] - counted["dropped"] - written - dead_letters,
             dead_letters=dead_letters,
             latency_quantiles_ms=quantiles if written else (),
+            in_columns=in_columns is not None,
         )
+
+    def _written_in_columns(
+        self, stretches: Sequence[Stretch] | None
+    ) -> tuple[list[str], dict[str, Any]] | None:
+        """The whole batch without a row of Spark, if that is possible: actions, and what it has seen."""
+        if self._in_columns is None or stretches is None or self._needs_more_than_files:
+            return None
+        written = self._in_columns.write(stretches)
+        return None if written is None else (written.adds, written.seen)
+
+    @property
+    def _needs_more_than_files(self) -> bool:
+        """Whether a row may be one that the table, or the dead letters, have already."""
+        return bool(self._looks_up_everything or self._progress.bounds or self._dead_letters.has_sent)
 
     def _written_at_once(self, batch: DataFrame) -> tuple[list[str], dict[str, Any]]:
         """The first pass: actions for the files, and what it has seen."""
-        if self._looks_up_everything or self._progress.bounds or self._dead_letters.has_sent:
-            rows = self._narrow(self._flagged(batch))
-        else:
-            rows = self._usual(batch)
+        if self._expects_many and not self._policy.knows_any:
+            # Otherwise all rows of a new table would be left to a second pass.
+            self._policy.look_ahead(self._flagged(batch).filter(F.col(_IS_DOUBTFUL) & ~F.col(IS_SUSPECT)))
+        rows = self._narrow(self._flagged(batch)) if self._needs_more_than_files else self._usual(batch)
         observed, seen = self._measures.of(rows)
         adds = self._written(observed.filter(self._is_certain))
         return adds, seen.get

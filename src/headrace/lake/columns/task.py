@@ -1,0 +1,262 @@
+"""One task of a batch: reads stretches of a topic's partitions and writes their rows as data files.
+
+The result says everything, also what went wrong: a task runs in another process, and an exception from there
+would reach the writer as a text. A task that does not succeed leaves no file behind, unless it is killed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.client.batches import PATIENCE_SECONDS, BatchReader
+from headrace.client.cluster import Cluster
+from headrace.client.errors import log_unavailable
+from headrace.core.errors import HeadraceError
+from headrace.lake.columns.arrow_types import arrow_type
+from headrace.lake.columns.avro_decoding import RecordDecoder, UnsupportedShapeError, decoder_of
+from headrace.lake.columns.coordinates import coordinates_of
+from headrace.lake.columns.data_files import ColumnFiles, WrittenFile
+from headrace.lake.columns.plan import ColumnPlan
+from headrace.lake.columns.unusual import UnusualRecordsError
+from headrace.lake.layout import COORDINATE_COLUMNS, POSTED_AT
+from headrace.lake.types import Struct
+from headrace.wire.column_reader import ColumnReader, Flags, Numbers
+from headrace.wire.errors import CorruptBatchError
+from headrace.wire.record_columns import RecordColumns, record_columns
+
+# Rows wait in memory for the others of their folders, up to so many bytes of records.
+_WAITING_BYTES: Final = 96 * 1024 * 1024
+# Decoded at once: few enough to stay in the processor's cache.
+_DECODED_BYTES: Final = 8 * 1024 * 1024
+# Each header takes time for all records.
+_MOST_HEADERS: Final = 64
+# Before the body: a zero byte and the id of the schema in four bytes.
+_FRAME: Final = 5
+_PAUSE_SECONDS: Final = 0.02
+_SAMPLES: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Records of one partition, from offset `first` on and before `end`."""
+
+    partition: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """What one task has done. `highest` are the highest offsets that it has seen, by partition;
+    `latencies_ms` are a sample of the times from POST to here.
+
+    If it is `unusual`, or `failure` or `storage_failure` is set, nothing was written; they say why. A failure
+    is the code, the message and the remedy of a HeadraceError; a storage failure is the number, the text and
+    the file of an OSError.
+    """
+
+    files: tuple[WrittenFile, ...] = ()
+    records: int = 0
+    dropped: int = 0
+    highest: dict[int, int] = field(default_factory=dict)
+    latencies_ms: tuple[float, ...] = ()
+    unusual: str = ""
+    failure: tuple[str, str, str] | None = None
+    storage_failure: tuple[int | None, str, str] | None = None
+
+
+def run_task(plan: ColumnPlan, number: int, stretches: Sequence[Stretch]) -> TaskResult:
+    """Never raises an error that the writer has to tell apart."""
+    task = _Task(plan, number)
+    try:
+        return task.run(stretches)
+    except UnusualRecordsError as error:
+        failed = TaskResult(unusual=str(error))
+    except CorruptBatchError as error:
+        failed = TaskResult(unusual=f"a batch cannot be read: {error}")
+    except HeadraceError as error:
+        failed = TaskResult(failure=(error.code, error.message, error.remedy))
+    except OSError as error:
+        failed = TaskResult(
+            storage_failure=(error.errno, error.strerror or str(error), str(error.filename or ""))
+        )
+    task.files.remove()
+    return failed
+
+
+class _Task:
+    def __init__(self, plan: ColumnPlan, number: int) -> None:
+        self._plan = plan
+        self.files = ColumnFiles(plan, number)
+        self._waiting: list[pa.Table] = []
+        self._waiting_bytes = 0
+        self._records = self._dropped = 0
+        self._highest: dict[int, int] = {}
+        self._latencies: list[Numbers] = []
+
+    def run(self, stretches: Sequence[Stretch]) -> TaskResult:
+        for stretch in stretches:
+            for records in _records(self._plan, stretch):
+                self._take(records, stretch.partition)
+        self._write()
+        return TaskResult(
+            files=tuple(self.files.written),
+            records=self._records,
+            dropped=self._dropped,
+            highest=self._highest,
+            latencies_ms=self._sampled_latencies(),
+        )
+
+    def _take(self, records: RecordColumns, partition: int) -> None:
+        if not len(records):
+            return
+        self._records += len(records)
+        self._highest[partition] = max(self._highest.get(partition, -1), int(records.offset.max()))
+        is_null = records.value.is_null
+        if is_null.any():
+            if not self._plan.drops_nulls:
+                raise UnusualRecordsError("a record has no value")
+            self._dropped += int(is_null.sum())
+            records = records.only(~is_null)
+            if not len(records):
+                return
+        rows = _rows(self._plan, records, partition)
+        now = time.time_ns() // 1_000_000
+        posted = np.asarray(rows.column(POSTED_AT).combine_chunks().cast(pa.int64()), np.int64) // 1000
+        self._latencies.append(now - posted)
+        self._waiting.append(rows)
+        self._waiting_bytes += int(records.value.length.sum())
+        if self._waiting_bytes >= _WAITING_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        if self._waiting:
+            rows = pa.concat_tables(self._waiting).combine_chunks()
+            self._waiting, self._waiting_bytes = [], 0
+            self.files.write(rows)
+
+    def _sampled_latencies(self) -> tuple[float, ...]:
+        if not self._latencies:
+            return ()
+        found = np.concatenate(self._latencies)
+        return tuple(found[:: max(1, len(found) // _SAMPLES)].tolist())
+
+
+def _records(plan: ColumnPlan, stretch: Stretch) -> Iterator[RecordColumns]:
+    """All records of the stretch. Raises log_unavailable if some cannot be had."""
+    reader = _reader(plan.bootstrap)
+    position = stretch.first
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while position < stretch.end:
+        found = reader.record_set(plan.topic, stretch.partition, position)
+        if found is None or found.position == position:
+            if time.monotonic() > deadline:
+                raise log_unavailable(
+                    plan.bootstrap,
+                    f"give records of partition {stretch.partition} of topic `{plan.topic.name}`",
+                    f"nothing came behind offset {position} for {PATIENCE_SECONDS:g} s",
+                )
+            time.sleep(_PAUSE_SECONDS)
+            continue
+        # Batches are fetched whole: the first and the last may have more records than wanted.
+        batches = [header for header in found.batches if header.base_offset < stretch.end]
+        for records in record_columns(
+            found.content, batches, most_headers=_MOST_HEADERS, about_bytes=_DECODED_BYTES
+        ):
+            yield records.only((records.offset >= position) & (records.offset < stretch.end))
+        position = found.position
+        deadline = time.monotonic() + PATIENCE_SECONDS
+
+
+def _rows(plan: ColumnPlan, records: RecordColumns, partition: int) -> pa.Table:
+    """Raises UnusualRecordsError."""
+    columns = _values(plan, records) | coordinates_of(
+        records, partition=partition, topic_id=plan.topic.topic_id
+    )
+    names = [*(each.name for each in plan.columns.fields), *(each.name for each in COORDINATE_COLUMNS)]
+    return pa.table([columns[name] for name in names], names=names)
+
+
+def _values(plan: ColumnPlan, records: RecordColumns) -> dict[str, pa.Array]:
+    start, length = records.value.start, records.value.length
+    if (length < _FRAME).any() or records.buffer[start].any():
+        raise UnusualRecordsError("a value is not in Confluent's wire format")
+    ids = np.zeros(len(records), np.int64)
+    for place in range(1, _FRAME):
+        ids = ids << 8 | records.buffer[start + place]
+    present = np.unique(ids)
+    if len(present) == 1:
+        return _decoded(plan, int(present[0]), records)
+    # Records of several schemas are rare: those of each are read together, and then put in order again.
+    parts = [(ids == each, _decoded(plan, int(each), records.only(ids == each))) for each in present]
+    order = np.argsort(np.concatenate([np.flatnonzero(lanes) for lanes, _ in parts]))
+    place = pa.array(order)
+    return {
+        field.name: pa.concat_arrays([part[field.name] for _, part in parts]).take(place)
+        for field in plan.columns.fields
+    }
+
+
+def _decoded(plan: ColumnPlan, schema_id: int, records: RecordColumns) -> dict[str, pa.Array]:
+    """All columns of values."""
+    schema = plan.schemas.get(schema_id)
+    if schema is None:
+        raise UnusualRecordsError(f"a record has the schema {schema_id}, which is new")
+    start, length = records.value.start, records.value.length
+    reader = ColumnReader(records.buffer, start + _FRAME, start + length)
+    found = _decoder(schema, plan.columns).arrays(reader)
+    _check_whole(reader.good & (reader.left == 0), schema_id)
+    return {
+        field.name: found[field.name]
+        if field.name in found
+        else pa.nulls(len(records), arrow_type(field.type))
+        for field in plan.columns.fields
+    }
+
+
+def _check_whole(is_whole: Flags, schema_id: int) -> None:
+    if not is_whole.all():
+        raise UnusualRecordsError(f"a record cannot be read with its schema {schema_id}")
+
+
+@lru_cache(maxsize=256)
+def _decoder(schema: str, columns: Struct) -> RecordDecoder:
+    try:
+        return decoder_of(schema, columns)
+    except UnsupportedShapeError as error:
+        raise UnusualRecordsError(str(error)) from error
+
+
+@lru_cache(maxsize=4)
+def _reader(bootstrap: str) -> BatchReader:
+    """Kept by the process, with its connections, for the tasks that follow."""
+    return BatchReader(Cluster(bootstrap))
+
+
+def split(stretches: Sequence[Stretch], tasks: int) -> list[list[Stretch]]:
+    """The stretches in at most so many parts with about as many offsets each."""
+    left = [each for each in stretches if each.first < each.end]
+    total = sum(each.end - each.first for each in left)
+    share = -(-total // max(tasks, 1))
+    parts: list[list[Stretch]] = [[]]
+    room = share
+    while left:
+        stretch = left.pop(0)
+        if stretch.end - stretch.first > room:
+            cut = stretch.first + room
+            left.insert(0, Stretch(partition=stretch.partition, first=cut, end=stretch.end))
+            stretch = Stretch(partition=stretch.partition, first=stretch.first, end=cut)
+        if stretch.first < stretch.end:
+            parts[-1].append(stretch)
+        room -= stretch.end - stretch.first
+        if not room and left:
+            parts.append([])
+            room = share
+    return [each for each in parts if each]
