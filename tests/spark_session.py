@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ from headrace.pipeline.spark.session import create_session
 def running_spark(folder: Path, java: JavaRuntime, artifacts: Artifacts) -> Iterator[SparkSession]:
     """Its JVM has ended with the block."""
     settings = dataclasses.replace(Settings(), data_dir=folder, spark_ui_port=0)
+    # As on machines with a Spark of their own: the tasks of ours need our packages.
+    os.environ["PYSPARK_PYTHON"] = "/usr/bin/false"
     session = create_session(settings, java_home=java.home, jars=artifacts.spark_jars())
     yield session
     gateway = session.sparkContext._gateway

@@ -138,7 +138,7 @@ def test_a_batch_that_claims_more_records_than_it_has_is_refused_at_once() -> No
     batch = build_batch([Record(offset_delta=0, value=b"value")])
     (header,) = scan(bytes(batch))
     write_header(batch, header._replace(record_count=2_000_000_000))
-    with pytest.raises(CorruptBatchError, match="premature EOF"):
+    with pytest.raises(CorruptBatchError, match="are allowed"):
         read(bytes(batch))
 
 

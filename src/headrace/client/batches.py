@@ -47,6 +47,7 @@ _PAUSE_SECONDS: Final = 0.1
 _ABSENT: Final = frozenset(
     {ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id}
 )
+_GONE: Final = _ABSENT | {ErrorCode.offset_out_of_range}
 # The leader has changed, or has not been elected yet: it is looked up again.
 _MOVED: Final = frozenset(
     {
@@ -58,6 +59,10 @@ _MOVED: Final = frozenset(
         ErrorCode.offset_not_available,
     }
 )
+
+
+class RecordsGoneError(Exception):
+    """The partition no longer has an offset, or the topic of this id does not exist any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,13 +153,18 @@ class BatchReader:
         """The batches of a partition from the one that has this offset on, or the next one, with their
         records.
 
-        None if the partition has no leader at the moment. Raises log_unavailable; also if it does not exist,
-        or does not have this offset.
+        None if the partition has no leader at the moment. Raises log_unavailable, after which it connects
+        anew, and RecordsGoneError.
         """
         place = (topic.topic_id, number)
         for _, partition in self._partitions({topic: {number: offset}}, {place: offset}, wait_ms=0):
             if partition.error_code in _MOVED:
                 break
+            if partition.error_code in _GONE:
+                raise RecordsGoneError(
+                    f"partition {number} of topic `{topic.name}` has no offset {offset} any more "
+                    f"({partition.error_code.name})"
+                )
             if partition.error_code != ErrorCode.none:
                 action = f"give records of partition {number} of topic `{topic.name}` from offset {offset} on"
                 raise log_unavailable(self._cluster.bootstrap, action, partition.error_code.name)

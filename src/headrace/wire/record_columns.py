@@ -10,8 +10,10 @@ headers are not copied: a column says where they are in the buffer.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +21,9 @@ from headrace.wire.column_reader import INT_BYTES, Bytes, ColumnReader, Flags, N
 from headrace.wire.errors import CorruptBatchError
 from headrace.wire.record_batch import BatchHeader, Buffer, check
 from headrace.wire.records import payload, read_varint
+
+# A batch of a few bytes can be decompressed to so many records, and each takes some hundred bytes here.
+MOST_RECORDS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +37,7 @@ class Slices:
     def is_null(self) -> Flags:
         return self.length < 0
 
-    def only(self, wanted: Flags) -> Slices:
+    def only(self, wanted: Flags | slice) -> Slices:
         return Slices(start=self.start[wanted], length=self.length[wanted])
 
 
@@ -52,9 +57,9 @@ class RecordColumns:
     def __len__(self) -> int:
         return len(self.offset)
 
-    def only(self, wanted: Flags) -> RecordColumns:
+    def only(self, wanted: Flags | slice) -> RecordColumns:
         """The wanted records."""
-        if wanted.all():
+        if not isinstance(wanted, slice) and wanted.all():
             return self
         return RecordColumns(
             buffer=self.buffer,
@@ -64,6 +69,11 @@ class RecordColumns:
             value=self.value.only(wanted),
             headers=tuple((key.only(wanted), value.only(wanted)) for key, value in self.headers),
         )
+
+    def pieces(self, most: int) -> Iterator[RecordColumns]:
+        """The records, at most so many at a time."""
+        for start in range(0, len(self), most):
+            yield self.only(slice(start, start + most)) if len(self) > most else self
 
 
 def record_columns(
@@ -79,6 +89,8 @@ def record_columns(
     size = 0
     for header in batches:
         check(buffer, header)
+        if header.record_count > MOST_RECORDS:
+            raise CorruptBatchError(f"a batch has {header.record_count} records, {MOST_RECORDS} are allowed")
         opened.append((header, payload(buffer, header)))
         size += len(opened[-1][1])
         if size >= about_bytes:
@@ -127,8 +139,8 @@ def _boundaries(content: bytes, count: int) -> tuple[Numbers, Numbers]:
 
     Flat on purpose, as it runs for every record: lengths of one and two bytes are read without a call.
     """
-    starts: list[int] = []
-    ends: list[int] = []
+    # Not lists: an object for each number would take five times the memory.
+    starts, ends = array("q"), array("q")
     position = 0
     try:
         for _ in range(count):
@@ -153,7 +165,7 @@ def _boundaries(content: bytes, count: int) -> tuple[Numbers, Numbers]:
         raise CorruptBatchError("Incorrect declared batch size, premature EOF reached") from error
     if position != len(content):
         raise CorruptBatchError("Incorrect declared batch size, records still remaining in file")
-    return np.array(starts, np.int64), np.array(ends, np.int64)
+    return np.frombuffer(starts, np.int64), np.frombuffer(ends, np.int64)
 
 
 def _bytes(reader: ColumnReader) -> Slices:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import pickle
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,8 +29,11 @@ from headrace.lake.columns.folders import FolderColumn
 from headrace.lake.columns.plan import ColumnPlan
 from headrace.lake.columns.task import Stretch, TaskResult, run_task, split
 from headrace.lake.location import Location
+from headrace.lake.storage.local import LocalFiles
 from headrace.lake.types import Simple
 from headrace.testing import EmbeddedBroker
+from headrace.wire.errors import UnsupportedMagicError
+from headrace.wire.record_columns import RecordColumns
 from tests.lake.columns.records import framed
 
 SCHEMA = {
@@ -212,9 +219,6 @@ def test_records_that_cannot_be_had_are_a_failure(topic: Topic, monkeypatch: pyt
     assert late.failure is not None
     assert late.failure[0] == "log_unavailable"
     assert "nothing came behind offset 1" in late.failure[1]
-    beyond = topic.run(Stretch(partition=0, first=7, end=9))
-    assert beyond.failure is not None
-    assert "offset_out_of_range" in beyond.failure[1]
     assert topic.files() == []
 
 
@@ -228,6 +232,112 @@ def test_a_recreated_topic_is_a_failure(topic: Topic, monkeypatch: pytest.Monkey
     result = topic.run(Stretch(partition=0, first=0, end=1))
     assert result.failure is not None
     assert result.files == ()
+
+
+def test_expired_records_are_no_fault_of_the_log(topic: Topic) -> None:
+    topic.produce(value(1))
+    beyond = topic.run(Stretch(partition=0, first=7, end=9))
+    assert beyond.failure is not None
+    code, message, _ = beyond.failure
+    assert code == "pipeline_failed"
+    assert f"partition 0 of topic `{topic.plan.topic.name}` has no offset 7 any more" in message
+
+
+def test_a_connection_that_broke_between_two_tasks_is_made_anew(topic: Topic) -> None:
+    topic.produce(value(1))
+    assert topic.run().records == 1
+    (reader,) = [tasks._reader(topic.bootstrap)]
+    for connection in reader._connections.values():
+        connection._socket.shutdown(socket.SHUT_RDWR)
+    assert topic.numbers(topic.run()) == [1]
+
+
+def test_wide_rows_are_made_in_pieces(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A null takes a byte of a record, and much more in a column."""
+    sizes = []
+    rows_of = tasks._rows
+
+    def observed(plan: ColumnPlan, records: RecordColumns, partition: int) -> pa.Table:
+        sizes.append(len(records))
+        return rows_of(plan, records, partition)
+
+    monkeypatch.setattr(tasks, "_rows", observed)
+    # Three columns of values and the coordinates.
+    monkeypatch.setattr(tasks, "_DECODED_VALUES", 10 * (3 + len(layout.COORDINATE_COLUMNS)))
+    topic.produce(*map(value, range(25)))
+    assert topic.numbers(topic.run()) == list(range(25))
+    assert max(sizes) == 10
+    assert sum(sizes) == 25
+
+
+def test_waiting_rows_are_counted_as_they_are_in_memory(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "_DECODED_BYTES", 1)
+    # More than the bytes of the values, less than those of the columns.
+    monkeypatch.setattr(tasks, "_WAITING_BYTES", 50)
+    for at in range(3):
+        topic.produce(value(at))
+    assert len(topic.run().files) == 3
+
+
+@pytest.mark.parametrize("error", [MemoryError(), pa.ArrowInvalid("no"), UnsupportedMagicError("magic 1")])
+def test_what_columns_cannot_do_is_left_to_rows(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    topic.produce(value(1))
+    monkeypatch.setattr(tasks, "record_columns", fail)
+    assert topic.run().unusual
+
+
+def test_a_file_that_was_written_in_part_is_removed(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a disk that is full."""
+    topic.produce(value(1))
+
+    def write(_: LocalFiles, name: str, content: memoryview) -> None:
+        path = topic.folder / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content[:10])
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(LocalFiles, "write", write)
+    result = topic.run()
+    assert result.storage_failure is not None
+    assert result.storage_failure[0] == errno.ENOSPC
+    assert topic.files() == []
+
+
+def test_a_clean_up_that_fails_does_not_hide_why(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_WAITING_BYTES", 1)
+    monkeypatch.setattr(tasks, "_DECODED_BYTES", 1)
+    topic.produce(value(1))
+    topic.produce(b"bad")
+
+    def fail(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(LocalFiles, "delete", fail)
+    assert topic.run().unusual == "a value is not in Confluent's wire format"
+
+
+def test_a_write_that_fails_names_the_file(tmp_path: Path) -> None:
+    """Python names it only if it cannot be opened."""
+    code = f"""
+import resource, signal
+from pathlib import Path
+from headrace.lake.storage.local import LocalFiles
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+try:
+    LocalFiles(Path({str(tmp_path)!r})).write("a/b.parquet", memoryview(bytes(1000)))
+except OSError as error:
+    print(error.filename)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == str(tmp_path / "a" / "b.parquet")
 
 
 def test_a_storage_that_fails_is_told_with_its_file(topic: Topic) -> None:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import random
+import signal
 from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
+from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.lake.avro_columns import columns_of
 from headrace.lake.columns.avro_decoding import UnsupportedShapeError, decoder_of
@@ -41,6 +46,7 @@ from headrace.lake.sink import (
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.spark.formats.avro_format import writer_schemas
 from headrace.pipeline.spark.kafka_source import records_in
+from headrace.pipeline.spark.lake import column_batches
 from headrace.pipeline.spark.lake.avro_values import AvroValues, columns_of_schemas
 from headrace.pipeline.spark.lake.column_batches import BatchStretches, ColumnBatches
 from headrace.pipeline.spark.lake.dead_letters import LakeDeadLetters
@@ -78,8 +84,9 @@ class Table:
         self.settings = settings
         self.topic = topic
         known = writer_schemas({at: json.dumps(each) for at, each in schemas.items()}, absent=())
-        self.columns = columns_of_schemas(known, table=None, rules=NEW_TABLE)
-        self.shape = TableShape(sink, topic.name, AvroValues(self.columns, schemas=known))
+        fields = columns_of_schemas(known, table=None, rules=NEW_TABLE)
+        self.shape = TableShape(sink, topic.name, AvroValues(fields, schemas=known))
+        self.columns = self.shape.struct
         self.path = settings.data_dir / "lake" / ("columns" if has_columns else "rows")
         self.layout = with_columns(
             TableLayout(
@@ -97,14 +104,14 @@ class Table:
             location=self.layout.location,
             columns=self.columns,
             partition_columns=self.layout.partition_columns,
+            derived_columns=self.shape.derived_columns,
             schemas=known.by_id,
         )
         asked = MadeTopic(topic.topic_id, has_all=True)
         start = start_table(spark, self.layout, topic=asked, dead_letters=asked, data_dir=settings.data_dir)
         policy = partition_policy(self.layout, settings)
         self.columns_used: ColumnBatches | None = None
-        if has_columns:
-            assert isinstance(self.plan, ColumnPlan), self.plan
+        if has_columns and isinstance(self.plan, ColumnPlan):
             assert isinstance(start.files, DeltaFiles)
             assert start.files.takes_any_rows
             self.columns_used = ColumnBatches(spark, self.plan, policy)
@@ -138,6 +145,10 @@ class Table:
             Stretch(partition=number, first=first, end=end) for number, (first, end) in limits.items()
         ]
         return self.writer.write(rows, stretches)
+
+    def write_from(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> WrittenBatch:
+        self._reached = dict(starts)
+        return self.write(ends)
 
     def rows(self) -> list[Any]:
         return self.spark.read.format("delta").load(str(self.path)).orderBy(*PLACE).collect()
@@ -298,6 +309,76 @@ def test_folders_headers_and_nulls_are_the_same(made: Any) -> None:
         assert numbers == [(sum(row["NUMBER"] for row in rows), len(rows))]
         assert table.count() == len(rows)
     assert DeltaLog(both.columns.layout.location).damage() is None
+
+
+def test_folders_of_fields_within_fields_are_made_in_rows(made: Any) -> None:
+    inner = {"type": "record", "name": "Inner", "fields": [{"name": "city", "type": "string"}]}
+    row = schema(inner=inner, NUMBER="long")
+    both: TwoWays = made({1: row}, Partitioning(fields=("inner.city",)))
+    assert both.columns.plan == "inner.city, partition columns, are not fields of its records"
+    both.produce(*(framed(1, row, {"inner": {"city": city}, "NUMBER": 1}) for city in "xyx"))
+    both.write()
+    assert [each["inner.city"] for each in both.check_equal()] == ["x", "y", "x"]
+
+
+def test_the_files_have_the_same_types(made: Any, spark: SparkSession) -> None:
+    """Readers that are not Spark would otherwise read the files of one way differently."""
+    types = {"date": "int", "timestamp-millis": "long", "timestamp-micros": "long"}
+    row = schema(
+        NESTED={"type": "record", "name": "N", "fields": [{"name": "TEXT", "type": ["null", "string"]}]},
+        **{kind: {"type": stored, "logicalType": kind} for kind, stored in types.items()},
+    )
+    row["fields"] = [{**each, "name": each["name"].replace("-", "_")} for each in row["fields"]]
+    both: TwoWays = made({1: row})
+    first = {"NESTED": {"TEXT": "a"}, "date": -719_162, "timestamp_millis": 0, "timestamp_micros": 0}
+    # The year 1, for which readers know several calendars.
+    first["timestamp_millis"] = -62_134_000_000_000
+    both.produce(framed(1, row, first))
+    written, _ = both.write()
+    assert written.in_columns
+    columns, rows = (
+        next(path for path in table.path.rglob("*.parquet") if path.parent.name != "_delta_log")
+        for table in (both.columns, both.rows)
+    )
+    assert pq.ParquetFile(columns).schema.equals(pq.ParquetFile(rows).schema)
+    both.check_equal()
+    for name in ("datetime", "int96"):
+        spark.conf.set(f"spark.sql.parquet.{name}RebaseModeInRead", "EXCEPTION")
+    try:
+        found = spark.read.parquet(str(columns)).collect()
+        assert str(found[0]["date"]) == "0001-01-01"
+    finally:
+        for name in ("datetime", "int96"):
+            spark.conf.unset(f"spark.sql.parquet.{name}RebaseModeInRead")
+
+
+def test_a_partition_that_came_later_ends_the_run(made: Any) -> None:
+    both: TwoWays = made({1: EVENT})
+    both.produce(event(1))
+    assert both.columns.write({0: 1, 1: 0}).in_columns
+    admin = AdminClient({"bootstrap.servers": both.settings.bootstrap})
+    admin.create_partitions([NewPartitions(both.topic.name, 3)])[both.topic.name].result(30)
+    # The first batch that knows of it has nothing of it.
+    stretches = [Stretch(partition=2, first=0, end=0)]
+    assert both.columns.columns_used is not None
+    assert both.columns.columns_used.write(stretches) is None
+    both.produce(event(2), partition=2)
+    with pytest.raises(HeadraceError, match="has got more partitions"):
+        both.columns.write_from({0: 1, 1: 0, 2: 0}, {0: 1, 1: 0, 2: 1})
+
+
+def test_a_worker_that_dies_leaves_the_batch_to_rows(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that the kernel kills because memory is short: the next attempt would be the same."""
+
+    def dies(*_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    both: TwoWays = made({1: EVENT}, BY_KIND)
+    both.produce(event(1))
+    monkeypatch.setattr(column_batches, "run_task", dies)
+    written, _ = both.write()
+    assert (written.rows, written.in_columns) == (1, False)
+    both.check_equal()
 
 
 def test_a_bad_record_is_a_dead_letter_and_the_rest_are_rows(made: Any) -> None:

@@ -9,9 +9,10 @@ durable (`lake/delta_log.py`).
 from __future__ import annotations
 
 import json
+import logging
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -25,10 +26,15 @@ from headrace.lake.columns.folders import Folder, FolderColumn, folders_of
 from headrace.lake.columns.plan import ColumnPlan
 from headrace.lake.new_partitions import Partition
 from headrace.lake.storage.opening import files_at
+from headrace.lake.types import Struct
 
 # Columns with limits in the log, as the table's properties say (`layout.py`).
 _LIMITED: Final = (layout.TOPIC_PARTITION, layout.TOPIC_OFFSET, layout.SOURCE_PARTITION, layout.SOURCE_OFFSET)
+# Spark 3 refuses old dates of files that do not say that they use today's calendar, as Spark's own do.
+_FILE_METADATA: Final = {"org.apache.spark.version": "4.2.0"}
 _ENDING: Final = {"none": "", "snappy": ".snappy", "gzip": ".gz", "zstd": ".zstd", "lz4": ".lz4raw"}
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +48,20 @@ class WrittenFile:
 
 
 class ColumnFiles:
-    """The files of one task. `written` are all so far, also of a write that failed."""
+    """The files of one task. `written` are all so far."""
 
     def __init__(self, plan: ColumnPlan, task: int) -> None:
         self._plan = plan
         self._prefix = f"part-{task:05d}-{uuid.uuid4()}"
         self._files = files_at(plan.location)
         self._dictionaries = [
-            name
-            for name in (*(each.name for each in plan.columns.fields), *_coordinates())
+            path
+            for name, path in (*_leaves(plan.columns), *((each, each) for each in _coordinates()))
             if name not in layout.ALL_DIFFERENT and not _is_in_folder(name, plan.folders)
         ]
         self.written: list[WrittenFile] = []
+        # Also of files that could not be written to their end.
+        self._names: list[str] = []
 
     def write(self, rows: pa.Table) -> None:
         """Raises UnusualRecordsError before anything is written, OSError."""
@@ -63,22 +71,30 @@ class ColumnFiles:
                 self._write(folder, of_folder.slice(start, self._plan.rows_per_file))
 
     def remove(self) -> None:
-        """They will not be committed."""
-        self._files.delete(each.name for each in self.written)
+        """They will not be committed. Raises nothing: why they are not is more important, and VACUUM removes
+        what stays.
+        """
+        try:
+            self._files.delete(self._names)
+        except OSError as error:
+            logger.warning("files that are no part of the table stay in %s: %s", self._plan.location, error)
 
     def _write(self, folder: Folder, rows: pa.Table) -> None:
         ending = f"{_ENDING[self._plan.codec]}.parquet"
         name = f"{folder.path(self._plan.folders)}{self._prefix}.c{len(self.written):03d}{ending}"
         sink = pa.BufferOutputStream()
-        pq.write_table(
-            rows,
+        with pq.ParquetWriter(
             sink,
+            rows.schema,
             compression=self._plan.codec,
             use_dictionary=self._dictionaries,
             # Arrow's own schema in the file would tell its readers that some columns are dictionaries.
             store_schema=False,
-        )
+        ) as writer:
+            writer.write_table(rows)
+            writer.add_key_value_metadata(_FILE_METADATA)
         content = sink.getvalue()
+        self._names.append(name)
         self._files.write(name, memoryview(content))
         self.written.append(
             WrittenFile(
@@ -88,6 +104,15 @@ class ColumnFiles:
                 add=_add(name, folder, self._plan.folders, rows, size=content.size),
             )
         )
+
+
+def _leaves(columns: Struct) -> Iterator[tuple[str, str]]:
+    """The columns, and what Parquet calls the single values in them."""
+    for each in columns.fields:
+        if isinstance(each.type, Struct):
+            yield from ((each.name, f"{each.name}.{path}") for _, path in _leaves(each.type))
+        else:
+            yield each.name, each.name
 
 
 def _coordinates() -> Sequence[str]:

@@ -54,9 +54,14 @@ def column_plan(
     location: Location,
     columns: Struct,
     partition_columns: tuple[str, ...],
+    derived_columns: tuple[str, ...],
     schemas: Mapping[int, str],
 ) -> ColumnPlan | str:
-    """The plan, or why the table cannot be written in columns."""
+    """The plan, or why the table cannot be written in columns. `derived_columns` are those of the partition
+    columns that are no fields of the records.
+    """
+    if derived_columns:
+        return f"{', '.join(derived_columns)}, partition columns, are not fields of its records"
     if why := _unsuitable(sink, columns, partition_columns):
         return why
     for schema_id, text in schemas.items():

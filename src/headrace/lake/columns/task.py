@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from headrace.client.batches import PATIENCE_SECONDS, BatchReader
+from headrace.client.batches import PATIENCE_SECONDS, BatchReader, RecordsGoneError
 from headrace.client.cluster import Cluster
 from headrace.client.errors import log_unavailable
 from headrace.core.errors import HeadraceError
@@ -26,15 +26,17 @@ from headrace.lake.columns.data_files import ColumnFiles, WrittenFile
 from headrace.lake.columns.plan import ColumnPlan
 from headrace.lake.columns.unusual import UnusualRecordsError
 from headrace.lake.layout import COORDINATE_COLUMNS, POSTED_AT
-from headrace.lake.types import Struct
+from headrace.lake.types import Struct, Type
 from headrace.wire.column_reader import ColumnReader, Flags, Numbers
-from headrace.wire.errors import CorruptBatchError
+from headrace.wire.errors import WireError
 from headrace.wire.record_columns import RecordColumns, record_columns
 
-# Rows wait in memory for the others of their folders, up to so many bytes of records.
-_WAITING_BYTES: Final = 96 * 1024 * 1024
+# Rows wait in memory for the others of their folders, up to so many bytes. Writing them takes as much again.
+_WAITING_BYTES: Final = 128 * 1024 * 1024
 # Decoded at once: few enough to stay in the processor's cache.
 _DECODED_BYTES: Final = 8 * 1024 * 1024
+# And so many values of columns: one that is null takes a byte in a record and eight or more in a column.
+_DECODED_VALUES: Final = 2_000_000
 # Each header takes time for all records.
 _MOST_HEADERS: Final = 64
 # Before the body: a zero byte and the id of the schema in four bytes.
@@ -79,8 +81,13 @@ def run_task(plan: ColumnPlan, number: int, stretches: Sequence[Stretch]) -> Tas
         return task.run(stretches)
     except UnusualRecordsError as error:
         failed = TaskResult(unusual=str(error))
-    except CorruptBatchError as error:
+    except WireError as error:
         failed = TaskResult(unusual=f"a batch cannot be read: {error}")
+    except (pa.ArrowException, MemoryError) as error:
+        failed = TaskResult(unusual=f"its columns cannot be made: {type(error).__name__} {error}")
+    except RecordsGoneError as error:
+        reason = f"The batch cannot be read: {error}. The query starts again from what there is."
+        failed = TaskResult(failure=("pipeline_failed", reason, ""))
     except HeadraceError as error:
         failed = TaskResult(failure=(error.code, error.message, error.remedy))
     except OSError as error:
@@ -97,6 +104,7 @@ class _Task:
         self.files = ColumnFiles(plan, number)
         self._waiting: list[pa.Table] = []
         self._waiting_bytes = 0
+        self._most_records = max(_DECODED_VALUES // _values_of_a_row(plan.columns), 1)
         self._records = self._dropped = 0
         self._highest: dict[int, int] = {}
         self._latencies: list[Numbers] = []
@@ -104,7 +112,8 @@ class _Task:
     def run(self, stretches: Sequence[Stretch]) -> TaskResult:
         for stretch in stretches:
             for records in _records(self._plan, stretch):
-                self._take(records, stretch.partition)
+                for piece in records.pieces(self._most_records):
+                    self._take(piece, stretch.partition)
         self._write()
         return TaskResult(
             files=tuple(self.files.written),
@@ -132,7 +141,7 @@ class _Task:
         posted = np.asarray(rows.column(POSTED_AT).combine_chunks().cast(pa.int64()), np.int64) // 1000
         self._latencies.append(now - posted)
         self._waiting.append(rows)
-        self._waiting_bytes += int(records.value.length.sum())
+        self._waiting_bytes += rows.nbytes
         if self._waiting_bytes >= _WAITING_BYTES:
             self._write()
 
@@ -150,12 +159,21 @@ class _Task:
 
 
 def _records(plan: ColumnPlan, stretch: Stretch) -> Iterator[RecordColumns]:
-    """All records of the stretch. Raises log_unavailable if some cannot be had."""
+    """All records of the stretch. Raises log_unavailable if some cannot be had for a while, and
+    RecordsGoneError.
+    """
     reader = _reader(plan.bootstrap)
     position = stretch.first
     deadline = time.monotonic() + PATIENCE_SECONDS
     while position < stretch.end:
-        found = reader.record_set(plan.topic, stretch.partition, position)
+        try:
+            found = reader.record_set(plan.topic, stretch.partition, position)
+        except HeadraceError as error:
+            # The log may have restarted since the last task of this process.
+            if error.code != "log_unavailable" or time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+            continue
         if found is None or found.position == position:
             if time.monotonic() > deadline:
                 raise log_unavailable(
@@ -173,6 +191,15 @@ def _records(plan: ColumnPlan, stretch: Stretch) -> Iterator[RecordColumns]:
             yield records.only((records.offset >= position) & (records.offset < stretch.end))
         position = found.position
         deadline = time.monotonic() + PATIENCE_SECONDS
+
+
+def _values_of_a_row(columns: Struct) -> int:
+    """How many columns of single values there are, those of the coordinates too."""
+
+    def count(kind: Type) -> int:
+        return sum(count(each.type) for each in kind.fields) if isinstance(kind, Struct) else 1
+
+    return count(columns) + len(COORDINATE_COLUMNS)
 
 
 def _rows(plan: ColumnPlan, records: RecordColumns, partition: int) -> pa.Table:

@@ -143,8 +143,13 @@ class LocalFiles:
     def write(self, name: str, content: memoryview) -> None:
         file = self._table / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("xb") as written:
-            written.write(content)
+        try:
+            with file.open("xb") as written:
+                written.write(content)
+        except OSError as error:
+            if error.filename is None:
+                error.filename = str(file)
+            raise
 
     def make_folder(self, folder: str) -> None:
         (self._table / folder).mkdir(parents=True, exist_ok=True)

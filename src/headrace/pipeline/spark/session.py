@@ -19,6 +19,8 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
+    # As in files that are written in columns. The older INT96 says neither that it is in UTC nor its limits.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # JSON fields are case-insensitive, so `a` and `A` in one event are one column; the last one wins, as in
     # ksqlDB.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
@@ -93,7 +95,8 @@ def create_session(settings: Settings, *, java_home: Path, jars: Iterable[Path])
     for variable in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_SUBMIT_ARGS"):
         os.environ.pop(variable, None)
     # Tasks that write the lake in columns run in Python processes that Spark starts.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # They need this one: another Python does not have our packages.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     # Otherwise Spark would bind the address that the host name resolves to.
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     folder = settings.data_dir / "pipeline"

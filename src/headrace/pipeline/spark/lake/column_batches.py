@@ -14,11 +14,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from headrace.core.errors import HeadraceError
@@ -33,6 +35,8 @@ logger = logging.getLogger(__name__)
 # From so many offsets on, a batch is written by several tasks: more files, but sooner.
 LARGE_BATCH: Final = 20_000
 _MOST_ROW_BATCHES: Final = 64
+# What Spark says when the Python process of a task was killed. Java needs less memory for the same records.
+_WORKER_DIED: Final = "Python worker exited unexpectedly"
 _QUANTILES: Final = np.arange(101) / 100
 
 
@@ -61,15 +65,20 @@ class ColumnBatches:
 
         Raises OSError if the storage fails, and log_unavailable.
         """
+        if any(each.partition >= self._plan.topic.partitions for each in stretches):
+            # Rows notice it, and end the run: its positions have no place for partitions that came later.
+            return None
         if self._left_to_rows:
             self._left_to_rows -= 1
             return None
-        results = self._run(stretches)
         try:
+            results = self._run(stretches)
+        except Py4JJavaError as error:
+            if _WORKER_DIED not in str(error.java_exception):
+                raise
+            results, why = [], "a worker died, perhaps because it had no memory left"
+        else:
             why = self._unusual(results)
-        except BaseException:
-            self._remove(results)
-            raise
         if why:
             self._remove(results)
             self._row_batches = self._left_to_rows = min(max(1, 2 * self._row_batches), _MOST_ROW_BATCHES)
@@ -99,13 +108,11 @@ class ColumnBatches:
 
     def _unusual(self, results: Sequence[TaskResult]) -> str:
         """Why the batch must be written in rows; empty if it need not. Raises the error of a task."""
-        for result in results:
-            if result.failure is not None:
-                code, message, remedy = result.failure
-                raise HeadraceError(code, message, remedy=remedy)
-            if result.storage_failure is not None:
-                number, text, file = result.storage_failure
-                raise OSError(number, text, file) if number is not None else OSError(text)
+        if (error := next(filter(None, map(_error, results)), None)) is not None:
+            with suppress(OSError):
+                # Otherwise this one would hide the first. VACUUM removes what stays.
+                self._remove(results)
+            raise error
         why = next((result.unusual for result in results if result.unusual), "")
         if why:
             return why
@@ -116,6 +123,16 @@ class ColumnBatches:
 
     def _remove(self, results: Sequence[TaskResult]) -> None:
         files_at(self._plan.location).delete(file.name for result in results for file in result.files)
+
+
+def _error(result: TaskResult) -> Exception | None:
+    if result.failure is not None:
+        code, message, remedy = result.failure
+        return HeadraceError(code, message, remedy=remedy)
+    if result.storage_failure is not None:
+        number, text, file = result.storage_failure
+        return OSError(number, text, file) if number is not None else OSError(text)
+    return None
 
 
 def _seen(results: Sequence[TaskResult], partitions: int) -> dict[str, Any]:

@@ -273,10 +273,15 @@ class TableQuery:
         def rows(records: DataFrame) -> DataFrame:
             return with_coordinates(shape.rows(records, columns), table, topic=topic)
 
-        return table, rows, plain, self._column_plan(topic, table, columns, values)
+        return table, rows, plain, self._column_plan(topic, table, columns, values, shape.derived_columns)
 
     def _column_plan(
-        self, topic: TopicIdentity, table: TableLayout, columns: Struct, values: ValueReader
+        self,
+        topic: TopicIdentity,
+        table: TableLayout,
+        columns: Struct,
+        values: ValueReader,
+        derived_columns: tuple[str, ...],
     ) -> ColumnPlan | None:
         plan = column_plan(
             self.sink,
@@ -285,6 +290,7 @@ class TableQuery:
             location=table.location,
             columns=columns,
             partition_columns=table.partition_columns,
+            derived_columns=derived_columns,
             schemas=values.schemas.by_id if isinstance(values, AvroValues) else {},
         )
         if isinstance(plan, ColumnPlan):
