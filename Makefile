@@ -81,6 +81,9 @@ bench: setup-kafka ## Run the benchmarks behind the README's figures
 	$(BIN)/python benchmarks/statements_shared.py
 	$(BIN)/python benchmarks/statement_start.py
 	$(BIN)/python benchmarks/fair_turns.py
+	$(BIN)/python benchmarks/lake_throughput.py
+	$(BIN)/python benchmarks/lake_sustained.py
+	$(BIN)/python benchmarks/lake_trickle.py
 	$(BIN)/python benchmarks/broker_benchmarks.py
 
 lock: setup ## Resolve the dependencies again into requirements.lock
