@@ -30,6 +30,7 @@ from headrace.assembly.supervisor import Supervisor
 from headrace.client.cluster import Cluster
 from headrace.core.settings import Settings
 from headrace.lake.delta_log import LOG_FOLDER, DeltaLog
+from headrace.lake.inspecting import tables_below
 from headrace.lake.repairing import carry_out, plan_repair
 from headrace.query.sql import LakeQuery
 from tests.broker.broker_process import PowerCutBroker
@@ -143,9 +144,10 @@ class Machine(Platform):
         for path in _newest_files(folder, synced):
             if chance.random() < 0.7:
                 os.truncate(path, chance.choice((0, chance.randrange(path.stat().st_size + 1))))
-        for table in self.settings.lake_dir.iterdir():
+        for name in tables_below(self.settings.lake_dir):
             # As the error tells the operator to do.
-            repair = plan_repair(table.name, table) if DeltaLog(table).exists else None
+            table = self.settings.lake_dir / name
+            repair = plan_repair(name, table) if DeltaLog(table).exists else None
             if repair is not None:
                 carry_out(repair, table)
         self.start()
