@@ -79,8 +79,8 @@ class Fetched:
 class RecordSet:
     """Whole batches of one partition as they are stored, and the headers of those that are visible.
 
-    `position` is where to go on, `end` where the visible records end. If `is_out_of_range`, the partition does
-    not have the offset asked for, and `position` is the first that it still has.
+    `position` is where to go on, `end` where the visible records end. If `is_out_of_range`, the partition
+    does not have the offset asked for, and `position` is the first that it still has.
     """
 
     content: Buffer

@@ -1,7 +1,7 @@
 """Which batches of a fetch are visible, and how many records they have between two offsets. Pure.
 
-The markers of transactions are not visible, nor are the batches of aborted ones. The last batch of a fetch may
-be cut off; then it is left out.
+The markers of transactions are not visible, nor are the batches of aborted ones. The last batch of a fetch
+may be cut off; then it is left out.
 """
 
 from __future__ import annotations
