@@ -19,7 +19,7 @@ Belongs to one thread at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from headrace.lake.columns.arrow_types import arrow_type
 from headrace.lake.columns.folders import folders_of
 from headrace.lake.columns.rows import rows_of
 from headrace.lake.columns.unusual import UnusualRecordsError
+from headrace.lake.layout import TOPIC_OFFSET
 from headrace.lake.new_partitions import Partition
 from headrace.lake.sink import ConverterKind, NullValues
 from headrace.lake.types import Simple
@@ -46,6 +47,7 @@ from headrace.wire.records import read_records
 # Decoded at once: few enough to stay in the processor's cache.
 _DECODED_BYTES: Final = 8 * 1024 * 1024
 _MOST_HEADERS: Final = 64
+_TOO_MANY_FOLDERS: Final = "their folders are new, and the table gets only so many of these in an hour"
 
 # The rows that the table does not have yet, of some of which only its files can tell.
 WithoutKnown = Callable[[pa.Table], pa.Table]
@@ -64,6 +66,7 @@ class Decoded:
 
     rows: pa.Table
     withheld: int = 0
+    withheld_end: int = 0
     reason: str = ""
     stopped_at: int | None = None
 
@@ -74,6 +77,7 @@ class _Singles:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     withheld: int = 0
+    withheld_end: int = 0
     reason: str = ""
     stopped_at: int | None = None
 
@@ -181,6 +185,7 @@ class BatchDecoder:
                         found.rows.append(dict(outcome.values))
                     case Unsure():
                         found.withheld += 1
+                        found.withheld_end = offset + 1
                         found.reason = outcome.reason
                     case Refused() if not self._shape.sink.errors.tolerates_all:
                         found.stopped_at, found.reason = offset, outcome.reason
@@ -188,6 +193,7 @@ class BatchDecoder:
         return Decoded(
             rows=pa.table(columns, schema=self._schema),
             withheld=found.withheld,
+            withheld_end=found.withheld_end,
             reason=found.reason,
             stopped_at=found.stopped_at,
         )
@@ -199,19 +205,16 @@ class BatchDecoder:
         try:
             folders = folders_of(decoded.rows, self._shape.folders)
         except UnusualRecordsError as error:
-            decoded.withheld += len(decoded.rows)
-            decoded.reason = str(error)
+            _withhold(decoded, decoded.rows, str(error))
             decoded.rows = decoded.rows.slice(0, 0)
             return
         refused = self._refused_folders([each.partition for each in folders])
         if not refused:
             return
-        left = [each.rows for each in folders if each.partition in refused]
-        kept = [each.rows for each in folders if each.partition not in refused]
-        decoded.withheld += sum(len(each) for each in left)
-        decoded.reason = "their folders are new, and the table gets only so many of these in an hour"
-        numbers = np.sort(np.concatenate([np.asarray(each) for each in kept])) if kept else np.array([], int)
-        decoded.rows = decoded.rows.take(pa.array(numbers, pa.int64()))
+        left = _numbers(each.rows for each in folders if each.partition in refused)
+        kept = _numbers(each.rows for each in folders if each.partition not in refused)
+        _withhold(decoded, decoded.rows.take(left), _TOO_MANY_FOLDERS)
+        decoded.rows = decoded.rows.take(kept)
 
     def _as_in_table(self, rows: pa.Table) -> pa.Table:
         """As readers of the table see its folders: the empty text and null are one value."""
@@ -225,3 +228,15 @@ class BatchDecoder:
                 nulls = pc.if_else(is_empty, pa.scalar(None, pa.string()), values)
                 rows = rows.set_column(number, self._schema.field(number), nulls)
         return rows
+
+
+def _numbers(rows: Iterable[pa.Array]) -> pa.Array:
+    """In order."""
+    found = [np.asarray(each, np.int64) for each in rows]
+    return pa.array(np.sort(np.concatenate(found)) if found else np.array([], np.int64))
+
+
+def _withhold(decoded: Decoded, rows: pa.Table, reason: str) -> None:
+    decoded.withheld += len(rows)
+    decoded.withheld_end = max(decoded.withheld_end, pc.max(rows.column(TOPIC_OFFSET)).as_py() + 1)
+    decoded.reason = reason

@@ -341,7 +341,7 @@ class TailLine:
                 return
             stretch.append(file, end=end)
             if decoded.withheld:
-                stretch.withhold(decoded.withheld, end=end, reason=decoded.reason)
+                stretch.withhold(decoded.withheld, end=decoded.withheld_end, reason=decoded.reason)
             self._pending = [
                 each for each in self._pending if each.partition != number or each.first >= records.position
             ]

@@ -33,6 +33,8 @@ from headrace.query.tail.versions import TableChangedError, TableVersions
 
 # A line can become useless between being chosen and being read.
 _MOST_ATTEMPTS: Final = 3
+# A log that did not answer is not asked for so long.
+_AWAY_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,7 @@ class TableTail:
         self._lines: list[_Line] = []
         self._policies: dict[int, FolderPolicy] = {}
         self._log: _LogNow | None = None
+        self._asks_again = 0.0
         self._newest = -1
         self._is_closed = False
         self._viewing = 0
@@ -222,6 +225,8 @@ class TableTail:
     def _log_now(self, name: str) -> _LogNow | str:
         """What the log says now, or else what it said last; a text if nothing is known."""
         before = self._log
+        if before is not None and before.topic.name == name and time.monotonic() < self._asks_again:
+            return before
         try:
             topic = self._cluster.topic(name)
             if topic is None:
@@ -231,7 +236,10 @@ class TableTail:
             self._beginnings.disturb()
             if before is None or before.topic.name != name:
                 return error.message
-            return _LogNow(topic=before.topic, ends=before.ends, away=error.message)
+            # Whoever asks next need not wait for it, too.
+            self._asks_again = time.monotonic() + _AWAY_SECONDS
+            self._log = _LogNow(topic=before.topic, ends=before.ends, away=error.message)
+            return self._log
         known = before.ends if before is not None and before.topic.topic_id == topic.topic_id else {}
         if any(ends.get(number, 0) < end for number, end in known.items()):
             # A partition that ends before where it has ended lost something.
