@@ -95,6 +95,7 @@ class WorkerPool:
         await asyncio.gather(*self._starting, return_exceptions=True)
         for worker in (*self._idle, *self._busy):
             self._end(worker)
+        self._idle.clear()
         await asyncio.gather(*self._ending, return_exceptions=True)
 
     def _refill(self) -> None:
