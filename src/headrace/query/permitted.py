@@ -74,9 +74,9 @@ def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set
         kind = inner[0].type.name if len(inner) == 1 else "EXPLAIN"
     if kind != "SELECT":
         raise _refused(f"{kind} is not allowed here: SQL over the lake is read-only.")
-    row = connection.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchone()
+    rows = connection.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchall()
     try:
-        tree = json.loads(row[0]) if row is not None else {"error": True}
+        tree = json.loads(rows[0][0])
     except RecursionError as error:
         raise HeadraceError(
             "query_failed",

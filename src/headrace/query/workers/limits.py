@@ -45,17 +45,19 @@ def prefer_to_be_killed() -> None:
 
 def limit_memory(megabytes: int) -> None:
     """From now on this process gets no more than so much in addition to what it has."""
-    if sys.platform != "linux":
-        return
-    limit = memory_of_process("VmData") + megabytes * MEGABYTE
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    if sys.platform == "linux":
+        limit = limited_memory() + megabytes * MEGABYTE
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
-def memory_of_process(what: str = "VmRSS", pid: int | str = "self") -> int:
-    """Bytes, as /proc says it: `VmRSS` is what is in memory, `VmData` what RLIMIT_DATA counts. 0 if unknown."""
+def limited_memory() -> int:
+    """How many bytes this process has of the memory that RLIMIT_DATA counts; 0 where that is unknown.
+
+    Also what an allocator keeps for itself: another one cannot have it.
+    """
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
             name, _, value = line.partition(":")
-            if name == what:
+            if name == "VmData":
                 return int(value.split()[0]) * 1024
     return 0

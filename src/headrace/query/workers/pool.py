@@ -21,9 +21,8 @@ from headrace.query.workers.process import WorkerEndedError, WorkerProcess
 
 # Memory that a worker leaks or scatters comes back at the latest after so many questions.
 _MOST_ANSWERS: Final = 2000
-# Of the memory of a question: what an idle worker may keep in addition to what it had when it was new.
+# Of the memory of a question: what an idle worker may keep. The next question has so much less.
 _KEPT_SHARE: Final = 0.5
-_FRESH_MEGABYTES: Final = 160
 _FAILURES: Final = 3
 _PAUSE_SECONDS: Final = 0.5
 
@@ -76,9 +75,9 @@ class WorkerPool:
             raise
 
     def give_back(self, worker: WorkerProcess, *, is_usable: bool, memory: int = 0) -> None:
-        """`memory` is what it says it has in bytes. One that is not usable is killed."""
+        """`memory` is what it keeps of its questions, in bytes. One that is not usable is killed."""
         self._busy.discard(worker)
-        kept = (_FRESH_MEGABYTES + self._limits.memory_megabytes * _KEPT_SHARE) * MEGABYTE
+        kept = self._limits.memory_megabytes * _KEPT_SHARE * MEGABYTE
         worker.answered += 1
         if self._closed or not is_usable or memory > kept or worker.answered >= _MOST_ANSWERS:
             self._end(worker)

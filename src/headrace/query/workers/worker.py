@@ -31,7 +31,7 @@ from headrace.query.workers.frames import Kind, receive, send
 from headrace.query.workers.limits import (
     end_with_parent,
     limit_memory,
-    memory_of_process,
+    limited_memory,
     prefer_to_be_killed,
 )
 
@@ -57,6 +57,7 @@ class Worker:
         self._lock = threading.Lock()
         self._running = 0
         self._interrupted = 0
+        self._fresh_memory = limited_memory()
 
     def work(self) -> None:
         """For ever."""
@@ -94,14 +95,17 @@ class Worker:
             return self._error(self._answering.failed(error))
         finally:
             self._answering.free()
-        content = {**dataclasses.asdict(summary), "memory": memory_of_process()}
+        content = {**dataclasses.asdict(summary), "memory": self._kept_memory()}
         return Kind.END, json.dumps(content).encode()
 
     def _error(
         self, error: HeadraceError, *, again: bool = False, widen: tuple[str, ...] = ()
     ) -> tuple[Kind, bytes]:
-        content = {**error.as_json(), "again": again, "widen": widen, "memory": memory_of_process()}
+        content = {**error.as_json(), "again": again, "widen": widen, "memory": self._kept_memory()}
         return Kind.ERROR, json.dumps(content).encode()
+
+    def _kept_memory(self) -> int:
+        return limited_memory() - self._fresh_memory
 
     def _tables_of(self, named: NamedTables) -> Sequence[TablePlan]:
         self._send(Kind.TABLES, json.dumps(dataclasses.asdict(named)).encode())
