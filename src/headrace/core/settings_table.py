@@ -196,8 +196,8 @@ class Settings:
     )
     query_slots: int = _setting(
         0,
-        "How many SQL questions run at once; 0 means one per core, at least two. Questions that run for longer "
-        "than a second get all slots but one.",
+        "How many SQL questions run at once; 0 means one per core, at least two. Questions that run for "
+        "longer than a second get all slots but one.",
         minimum=0,
         maximum=64,
     )

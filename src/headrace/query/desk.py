@@ -1,8 +1,8 @@
 """Takes questions, lets each run in a worker within its limits, and hands its answer on part by part.
 
 How a question goes: it waits for its turn (`slots.py`), gets a worker, and its tables are planned. What it
-gives is held until it is complete or larger than `HELD_BYTES`; so most errors come instead of an answer, and a
-question that has to be put back can begin again. Then parts flow as fast as whoever asked takes them.
+gives is held until it is complete or larger than `HELD_BYTES`; so most errors come instead of an answer, and
+a question that has to be put back can begin again. Then parts flow as fast as whoever asked takes them.
 
 Invariants: a question that has had its time is interrupted, and half a second later its worker is killed,
 whatever DuckDB does and whether anybody takes the answer; the same goes for a question that is cancelled, and
@@ -68,7 +68,8 @@ class Answer:
 
     async def _next(self) -> bytes:
         """The next part; empty for a frame without one."""
-        assert self._run is not None  # noqa: S101  set before anybody gets the answer
+        if self._run is None:
+            raise RuntimeError("the question was not asked")
         kind, payload = await self._run.receive()
         if kind is Kind.COLUMNS:
             content = json.loads(payload)
@@ -269,4 +270,3 @@ class _Asked:
 def _named(payload: bytes) -> NamedTables:
     content = json.loads(payload)
     return NamedTables(names=tuple(content["names"]), catalogue=bool(content["catalogue"]))
-

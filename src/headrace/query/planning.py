@@ -1,8 +1,8 @@
 """Which files and which tails a question reads: all tables at one moment, and behind each the topic's tail.
 
 Owns the lake's tables as this process follows them. Invariants: the snapshots of all tables that a question
-names are taken at once, before any tail; a tail is asked for with the snapshot that it continues. Blocks: call
-it from a thread. Never reads a data file.
+names are taken at once, before any tail; a tail is asked for with the snapshot that it continues. Blocks:
+call it from a thread. Never reads a data file.
 """
 
 from __future__ import annotations

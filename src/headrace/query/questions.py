@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.core.errors import HeadraceError
-from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.sources import TailView
+from headrace.query.table_snapshot import TableSnapshot
 
 LIVE: Final = "live"
 LAKE: Final = "lake"

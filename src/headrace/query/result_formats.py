@@ -1,4 +1,4 @@
-"""The formats of answers: rows as JSON, CSV, one JSON object per line, or pickled for another process of ours.
+"""The formats of answers: rows as JSON, CSV, one JSON object per line, or pickled for another process.
 
 An encoder turns the parts of one answer into bytes as they come: `begin`, then `rows` any number of times,
 then `end`. Invariants: the bytes do not depend on how the rows are cut into parts; an answer without its end

@@ -89,7 +89,7 @@ class Run:
         """The outcome of the work. Raises HeadraceError if the run ends before it."""
         stopped = asyncio.ensure_future(self._stopped.wait())
         try:
-            await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(set[asyncio.Future[Any]]({work, stopped}), return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopped.cancel()
         while not work.done():

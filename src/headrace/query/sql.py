@@ -1,8 +1,8 @@
 """SQL over the lake for callers that wait: the same workers, limits and answers as behind `POST /sql`.
 
-`SqlRunner` asks the desk of this process; `LakeQuery` has a desk of its own, for commands that need no running
-platform. Any number of threads may run queries at once. Each sees all tables at one moment, reads only files
-of those versions, changes nothing (`permitted.py`), and ends within its limits.
+`SqlRunner` asks the desk of this process; `LakeQuery` has a desk of its own, for commands that need no
+running platform. Any number of threads may run queries at once. Each sees all tables at one moment, reads
+only files of those versions, changes nothing (`permitted.py`), and ends within its limits.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A table of the lake at one version, as values. Apart from `snapshots.py`, which reads them, so that a process
-that only uses them does not load delta-rs.
+"""A table of the lake at one version, as values.
+
+Apart from `snapshots.py`, which reads them, so that a process that only uses them does not load delta-rs.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ class Column:
 class TableSnapshot:
     """One table at one version.
 
-    `rows` is the number of rows according to its log; `unreadable` says why the files alone do not give the
-    table's rows, and is empty if they do.
+    `unreadable` says why the files alone do not give the table's rows, and is empty if they do.
     """
 
     name: str

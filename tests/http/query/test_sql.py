@@ -1,4 +1,4 @@
-"""`POST /sql` over a real server and real workers: formats, errors, limits, cancelling, and clients that go."""
+"""`POST /sql` over a real server and real workers: formats, errors, limits, cancelling, lost clients."""
 
 from __future__ import annotations
 
@@ -217,7 +217,9 @@ def test_a_question_can_be_cancelled_by_its_id(server: SqlServer) -> None:
             assert time.monotonic() - began < 1
             check_error(server.client.delete("/sql/to-be-cancelled"), 404, "question_not_found")
     assert server.ask("SELECT 1").headers["headrace-question"] != ""
-    assert server.ask("SELECT 1", headers={"Headrace-Question": "mine"}).headers["headrace-question"] == "mine"
+    assert (
+        server.ask("SELECT 1", headers={"Headrace-Question": "mine"}).headers["headrace-question"] == "mine"
+    )
 
 
 @pytest.mark.parametrize("query", [ENDLESS, DEAF, "SELECT repeat('x', 100) FROM range(100000)"])
@@ -225,8 +227,8 @@ def test_a_client_that_goes_away_ends_its_question(server: SqlServer, query: str
     body = json.dumps({"query": query}).encode()
     connection = socket.create_connection(server.address.removeprefix("http://").split(":"))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    head = f"POST /sql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-    connection.sendall(head.encode() + b"\r\n\r\n" + body)
+    head = "POST /sql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     wait_until(lambda: server.desk.slots.running == 1, "it runs")
     connection.close()
     began = time.monotonic()

@@ -1,8 +1,8 @@
 """The query process: SQL, in workers of its own, on a port of its own.
 
-Owns the desk and its workers. Invariants: it starts and answers without the log, since the lake may be read
-without it; on SIGTERM it stops accepting, ends the questions that run, and leaves no worker; it gives signs of
-life from the event loop. Nothing that happens to a question reaches another process.
+Owns the desk and its workers. Invariants: it starts and answers without the log, since the lake can be read
+without it; on SIGTERM it stops accepting, ends the questions that run, and leaves no worker; it gives signs
+of life from the event loop. Nothing that happens to a question reaches another process.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import uvloop
 
 from headrace.assembly.announcements import announce, run_dir
 from headrace.assembly.process_logging import configure_logging
+from headrace.assembly.processes.probing import reachable
 from headrace.assembly.processes.serving import Door, serve_all
 from headrace.assembly.signs_of_life import SignOfLife
+from headrace.core.addresses import bracketed
 from headrace.core.settings import Settings
 from headrace.http.admission import Admission
 from headrace.http.query.app import QUERY_RULES, create_query_app
@@ -76,8 +78,15 @@ async def _run(settings: Settings) -> None:
             stopping,
             desk.stop,
             admission=Admission.of(settings),
-            say_ready=lambda where: announce(settings, PROCESS, state="ready", detail=where),
+            # `headrace sql` asks there.
+            say_ready=lambda _: announce(
+                settings, PROCESS, state="ready", detail=_url(settings.host, settings.query_port)
+            ),
         )
     finally:
         sign.cancel()
         await desk.stop()
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://{bracketed(reachable(host))}:{port}"

@@ -82,14 +82,10 @@ QUERY_RULES: Final = DoorRules(refusal=_refusal, checked_by_route=frozenset({"/s
 
 def query_handlers(services: QueryServices) -> list[ControllerRouterHandler]:
     """The routes, for an application that also has others."""
-    return [
-        _router([*forwarding_handlers(services.sql), *_flow_routes(services), *_topic_routes(services)])
-    ]
+    return [_router([*forwarding_handlers(services.sql), *_flow_routes(services), *_topic_routes(services)])]
 
 
-def create_query_app(
-    desk: Desk, *, more_handlers: Sequence[ControllerRouterHandler] = ()
-) -> Litestar:
+def create_query_app(desk: Desk, *, more_handlers: Sequence[ControllerRouterHandler] = ()) -> Litestar:
     """The application of the query process."""
     return Litestar(
         route_handlers=[_router([*sql_handlers(desk), _live()]), *more_handlers],

@@ -51,7 +51,7 @@ class QueryProcess:
             raise HeadraceError(
                 "query_unavailable",
                 f"The query process does not answer: {error or type(error).__name__}.",
-                remedy="It restarts by itself: ask again in a moment. `headrace status` shows why it is down.",
+                remedy="It restarts by itself: ask again in a moment. `headrace status` shows why it failed.",
             ) from error
 
 

@@ -1,9 +1,9 @@
 """`POST /sql` and `DELETE /sql/{id}` in front of a desk: the answer is streamed as the worker gives it.
 
-The body is `{"query": "SELECT …"}` as JSON, with `parameters`, `freshness` and `id` if wanted, or the SQL itself
-as text. Invariants: an error before the first byte has the common JSON error format; after it, the connection
-is closed before the answer is complete, so that no client takes a part for the whole; a client that goes away
-ends its question. Nothing here takes long: the worker has encoded what passes through.
+The body is `{"query": "SELECT …"}` as JSON, with `parameters`, `freshness` and `id` if wanted, or the SQL
+itself as text. Invariants: an error before the first byte has the common JSON error format; after it, the
+connection is closed before the answer is complete, so that no client takes a part for the whole; a client
+that goes away ends its question. Nothing here takes long: the worker has encoded what passes through.
 """
 
 from __future__ import annotations

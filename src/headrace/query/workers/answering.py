@@ -8,11 +8,9 @@ free again whatever happened. Knows nothing of processes or time: whoever calls 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
 
 import duckdb
 import pyarrow.ipc
@@ -22,16 +20,20 @@ from headrace.query.lake_database import LakeDatabase, same_shape
 from headrace.query.permitted import Permitted, check_permitted
 from headrace.query.questions import AnswerSummary, NamedTables, Question, QuestionLimits, TablePlan
 from headrace.query.result_formats import ARROW, ENCODERS
-from headrace.query.table_snapshot import TableSnapshot, quoted
 from headrace.query.sources import TailView
-from headrace.query.workers.limits import DUCKDB_SHARE, MEGABYTE
+from headrace.query.table_snapshot import TableSnapshot, quoted
+from headrace.query.workers.limits import DUCKDB_SHARE
+from headrace.query.workers.parts import (
+    MOST_ROWS,
+    PART_BYTES,
+    Counter,
+    Explained,
+    FrameSink,
+    Output,
+    Rows,
+    bound,
+)
 from headrace.query.workers.tail_rows import ChunkGoneError, TailRows
-
-# Parts of an answer: large enough to be worth a frame, small enough for everybody's memory.
-PART_BYTES: Final = 256 * 1024
-_FIRST_ROWS: Final = 16
-_MOST_ROWS: Final = 8192
-_WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,14 +52,6 @@ class AskAgainError(Exception):
     def __init__(self, reason: str, *, widen: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
         self.widen = widen
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """Where the parts of an answer go."""
-
-    columns: Callable[[Sequence[str], Sequence[str]], None]
-    data: Callable[[bytes | memoryview], None]
 
 
 class Answering:
@@ -167,9 +161,7 @@ class Answering:
             )
         if rows is None and shown is not None and shown.tail is not None:
             self.connection.unregister(name)
-        self._shown[plan.name] = _Shown(
-            number=number, snapshot=snapshot, widened=plan.widened, tail=tail
-        )
+        self._shown[plan.name] = _Shown(number=number, snapshot=snapshot, widened=plan.widened, tail=tail)
 
     def _run(
         self,
@@ -183,15 +175,15 @@ class Answering:
             self._show(plan)
         if question.answer_format == ARROW:
             return self._run_for_arrow(question, named, output)
-        answer: _Rows | _Explained
+        answer: Rows | Explained
         if permitted.kind == "EXPLAIN":
             note = json.dumps([_summary(plan, self._snapshots[plan.name]) for plan in named])
-            answer = _Explained(self.connection, question, note)
+            answer = Explained(self.connection, question, note)
         else:
-            answer = _Rows(self.connection, question)
+            answer = Rows(self.connection, question)
         encoder = ENCODERS[question.answer_format](answer.columns, answer.types)
         output.columns(answer.columns, answer.types)
-        counter = _Counter(self._limits)
+        counter = Counter(self._limits)
         part = bytearray(encoder.begin())
         for rows in answer.parts():
             counter.add_rows(len(rows))
@@ -207,14 +199,12 @@ class Answering:
         output.data(part)
         return summary
 
-    def _run_for_arrow(
-        self, question: Question, named: Sequence[TablePlan], output: Output
-    ) -> AnswerSummary:
-        relation = _bound(self.connection, question)
+    def _run_for_arrow(self, question: Question, named: Sequence[TablePlan], output: Output) -> AnswerSummary:
+        relation = bound(self.connection, question)
         output.columns(relation.columns, [str(kind) for kind in relation.types])
-        counter = _Counter(self._limits)
-        sink = _FrameSink(output, counter)
-        reader = relation.to_arrow_reader(_MOST_ROWS)
+        counter = Counter(self._limits)
+        sink = FrameSink(output, counter)
+        reader = relation.to_arrow_reader(MOST_ROWS)
         try:
             with pyarrow.ipc.new_stream(sink, reader.schema) as writer:
                 for batch in reader:
@@ -229,119 +219,6 @@ class Answering:
         return AnswerSummary(
             rows=rows, tables=tuple(_summary(plan, self._snapshots[plan.name]) for plan in named)
         )
-
-
-class _Counter:
-    """How much of an answer there is. Raises query_failed beyond the limits."""
-
-    def __init__(self, limits: QuestionLimits) -> None:
-        self._limits = limits
-        self.rows = 0
-        self._bytes = 0
-
-    def add_rows(self, number: int) -> None:
-        self.rows += number
-        if self.rows > self._limits.rows:
-            raise _too_much(f"{self._limits.rows} rows")
-
-    def add_bytes(self, number: int) -> None:
-        self._bytes += number
-        if self._bytes > self._limits.answer_megabytes * MEGABYTE:
-            raise _too_much(f"{self._limits.answer_megabytes} MB")
-
-
-class _Rows:
-    """The rows of a query as Python values, in parts of about the same size in bytes."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, question: Question) -> None:
-        self._connection = connection
-        self._question = question
-        relation = _bound(connection, question)
-        self.columns: tuple[str, ...] = tuple(relation.columns)
-        self.types: tuple[str, ...] = tuple(str(kind) for kind in relation.types)
-        # The caller sets it after each part, and so steers how many rows the next one has.
-        self.last_part_bytes = 0
-
-    def parts(self) -> Iterator[Sequence[tuple[object, ...]]]:
-        sql = self._question.sql
-        with_zone = [kind == _WITH_ZONE for kind in self.types]
-        if any(_WITH_ZONE in kind for kind in self.types):
-            sql = _without_zones(_without_end(self._connection, sql), self.types)
-        self._connection.execute(sql, _parameters(self._question))
-        size = _FIRST_ROWS
-        while rows := self._connection.fetchmany(size):
-            if any(with_zone):
-                rows = [tuple(map(_with_zone_again, row, with_zone)) for row in rows]
-            yield rows
-            if self.last_part_bytes * 2 <= PART_BYTES:
-                size = min(size * 2, _MOST_ROWS)
-            elif self.last_part_bytes > PART_BYTES:
-                size = max(1, size // 2)
-
-
-class _Explained:
-    """What EXPLAIN says, and a row with what we know of the tables."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, question: Question, note: str) -> None:
-        connection.execute(question.sql, _parameters(question))
-        self.columns = tuple(str(column[0]) for column in connection.description or ())
-        self.types = tuple(str(column[1]) for column in connection.description or ())
-        self._rows = [*connection.fetchall(), ("tables", note)]
-        self.last_part_bytes = 0
-
-    def parts(self) -> Iterator[Sequence[tuple[object, ...]]]:
-        yield self._rows
-
-
-class _FrameSink:
-    """A file to which Arrow writes; it passes on parts of limited size."""
-
-    closed = False
-
-    def __init__(self, output: Output, counter: _Counter) -> None:
-        self._output = output
-        self._counter = counter
-        self._part = bytearray()
-
-    def write(self, content: Any) -> int:
-        view = memoryview(content).cast("B")
-        self._counter.add_bytes(len(view))
-        for start in range(0, len(view), PART_BYTES):
-            self._part += view[start : start + PART_BYTES]
-            if len(self._part) >= PART_BYTES:
-                self.flush()
-        return len(view)
-
-    def flush(self) -> None:
-        if self._part:
-            self._output.data(self._part)
-            self._part = bytearray()
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        """Nothing: the frames go on."""
-
-
-def _bound(connection: duckdb.DuckDBPyConnection, question: Question) -> duckdb.DuckDBPyRelation:
-    """The query, not run: what it returns must be known before, see `_without_zones`."""
-    try:
-        return connection.sql(question.sql, params=_parameters(question))
-    except duckdb.Error:
-        # The same error, with the line that it is in.
-        connection.execute(question.sql, _parameters(question))
-        raise
-
-
-def _parameters(question: Question) -> list[object] | None:
-    return list(question.parameters) or None
 
 
 def _check_readable(table: TableSnapshot) -> None:
@@ -386,44 +263,7 @@ def _described(tables: dict[str, TableSnapshot]) -> str:
     return f"Tables and their columns: {'; '.join(described)}."
 
 
-def _too_much(limit: str) -> HeadraceError:
-    return HeadraceError(
-        "query_failed",
-        f"The answer has more than {limit}.",
-        remedy="Add a LIMIT, narrow the WHERE, or aggregate.",
-    )
-
-
 def _is_memory(error: BaseException) -> bool:
     """Whether memory was refused below DuckDB, which then reports another kind of error."""
     text = str(error)
     return "Allocation failure" in text or "bad_alloc" in text or "Cannot allocate memory" in text
-
-
-def _without_end(connection: duckdb.DuckDBPyConnection, sql: str) -> str:
-    """The statement without trailing semicolons. A comment may contain one too, or follow one."""
-    while ";" in sql:
-        head, _, tail = sql.rpartition(";")
-        try:
-            ended = not connection.extract_statements(tail) and len(connection.extract_statements(head)) == 1
-        except duckdb.ParserException:
-            ended = False
-        if not ended:
-            break
-        sql = head
-    return sql
-
-
-def _without_zones(sql: str, types: tuple[str, ...]) -> str:
-    """The same query with timestamps in UTC: DuckDB's client needs a package we lack for zoned ones."""
-    names = [f"c{number}" for number in range(len(types))]
-    values = (
-        f"CAST({name} AS {kind.replace(_WITH_ZONE, 'TIMESTAMP')})" if _WITH_ZONE in kind else name
-        for name, kind in zip(names, types, strict=True)
-    )
-    # The line break ends a comment at the end of the statement.
-    return f"SELECT {', '.join(values)} FROM ({sql}\n) AS answer({', '.join(names)})"
-
-
-def _with_zone_again(value: object, zoned: bool) -> object:
-    return value.replace(tzinfo=UTC) if zoned and isinstance(value, datetime) else value

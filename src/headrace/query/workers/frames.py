@@ -1,8 +1,8 @@
 """Frames between the desk and a worker: one byte for the kind, four for the length, then the payload.
 
 To a worker: a question, the plan of its tables, and requests to interrupt it; these are pickled, since the
-worker trusts its parent. From a worker: JSON, and the bytes of answers, since the parent trusts no worker that
-a hostile question may have harmed. Invariant: a payload is at most `LONGEST` bytes.
+worker trusts its parent. From a worker: JSON, and the bytes of answers, since the parent trusts no worker
+that a hostile question may have harmed. Invariant: a payload is at most `LONGEST` bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def framed(kind: Kind, payload: bytes) -> bytes:
     return _HEAD.pack(kind, len(payload)) + payload
 
 
-def send(connection: socket.socket, kind: Kind, payload: bytes | memoryview) -> None:
+def send(connection: socket.socket, kind: Kind, payload: bytes | bytearray) -> None:
     """Blocks while the other side does not read."""
     connection.sendall(_HEAD.pack(kind, len(payload)))
     connection.sendall(payload)

@@ -1,7 +1,7 @@
 """What a worker does to itself before its first question: it cannot outlive its parent, or take more memory.
 
-How the memory is limited: RLIMIT_DATA counts private writable memory when it is mapped, whoever maps it, so it
-holds for DuckDB, Arrow and Python alike, and for one huge allocation as for many small ones. It does not
+How the memory is limited: RLIMIT_DATA counts private writable memory when it is mapped, whoever maps it. So
+it holds for DuckDB, Arrow and Python alike, and for one huge allocation as for many small ones. It does not
 count what only reserves addresses (RLIMIT_AS would, and allocators and stacks of threads reserve a gigabyte)
 nor files that are mapped for reading, such as the tail of a topic. DuckDB has a lower limit of its own, which
 it keeps for most things and with better errors.

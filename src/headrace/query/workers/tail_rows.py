@@ -1,4 +1,4 @@
-"""The tail of a table as Arrow: chunks mapped into memory from their files, without the rows that the table has.
+"""The tail of a table as Arrow: chunks mapped from their files, without the rows that the table has.
 
 Owns the mapped files, and keeps those of the last view of each table mapped. Invariants: rows are not copied,
 except those of a chunk that begins before the start and is not in the order of offsets; a chunk that is gone
@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 
 from headrace.lake import layout
-from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.sources import TailChunk, TailView
+from headrace.query.table_snapshot import TableSnapshot
 
 _Key = tuple[str, int, int, int]
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from headrace.core.errors import HeadraceError
 from headrace.query.questions import NamedTables, Question, QuestionLimits, TablePlan
-from headrace.query.workers.answering import Answering, AskAgainError, Output
+from headrace.query.workers.answering import Answering, AskAgainError
 from headrace.query.workers.frames import Kind, receive, send
 from headrace.query.workers.limits import (
     end_with_parent,
@@ -34,6 +34,7 @@ from headrace.query.workers.limits import (
     limited_memory,
     prefer_to_be_killed,
 )
+from headrace.query.workers.parts import Output
 
 # An interruption may come between two uses of the connection: then it is repeated until it hits one.
 _REPEAT_SECONDS: Final = 0.02
@@ -118,11 +119,11 @@ class Worker:
     def _send_columns(self, columns: Sequence[str], types: Sequence[str]) -> None:
         self._send(Kind.COLUMNS, json.dumps({"columns": list(columns), "types": list(types)}).encode())
 
-    def _send_data(self, data: bytes | memoryview) -> None:
+    def _send_data(self, data: bytes | bytearray) -> None:
         if data:
             self._send(Kind.DATA, data)
 
-    def _send(self, kind: Kind, payload: bytes | memoryview) -> None:
+    def _send(self, kind: Kind, payload: bytes | bytearray) -> None:
         if self._is_interrupted():
             raise _InterruptedError
         send(self._connection, kind, payload)
