@@ -5,53 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 
-from headrace.assembly.announcements import latest
-from headrace.core.settings import Settings, to_environment
 from headrace.testing import EmbeddedBroker
 from tests.gateway_process import GatewayProcess, eventually, gateway_settings, run_gateway
 from tests.query.delta_tables import write_events
+from tests.query_process import run_query_process
 
 SLOW = {"query": "SELECT count(*) FROM range(1000000000000) t(i) WHERE hash(i) % 7 = 3"}
-
-
-@contextmanager
-def run_query_process(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
-    with (settings.data_dir / "query.out").open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "headrace.assembly.run_process", "query"],
-            env={**os.environ, **to_environment(settings)},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        eventually(
-            lambda: (
-                (said := latest(settings, "query")) is not None
-                and (said.pid, said.state) == (process.pid, "ready")
-            ),
-            "the query process is ready",
-            unless=lambda: process.poll() is not None,
-        )
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(60)
-        finally:
-            process.kill()
-            process.wait()
 
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[int]:

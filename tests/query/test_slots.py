@@ -1,4 +1,4 @@
-"""Whose turn it is: never more than the slots, always one for light questions, and in the order of arrival."""
+"""Whose turn it is: never more than the slots, and always one for light questions."""
 
 from __future__ import annotations
 
