@@ -36,6 +36,7 @@ PROBES = {
     "statements_port": "/info",
     "connect_port": "/connectors",
     "connect_second_port": "/health",
+    "query_port": "/health/live",
 }
 EVIL = "http://evil.example"
 

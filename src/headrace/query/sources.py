@@ -21,10 +21,12 @@ class TailChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailView:
-    """The tail of a table at one version. Rows whose topic offset lies below `starts` of their partition are
-    in the files of that version and must be left out (a chunk may begin before them). `reached` is up to
-    where the topic was read. `behind` is about how many records are not in the view although they were in the
-    topic when the view was asked for, and `reason` says why the view is not complete (empty if it is).
+    """The tail of a table at one version.
+
+    Rows whose topic offset lies below `starts` of their partition are in the files of that version and must
+    be left out (a chunk may begin before them). `reached` is up to where the topic was read. `behind` is
+    about how many records are not in the view although they were in the topic when the view was asked for,
+    and `reason` says why the view is not complete (empty if it is).
     """
 
     chunks: tuple[TailChunk, ...]

@@ -155,7 +155,9 @@ class Machine(Platform):
 
 @contextmanager
 def running_machine(folder: Path, seed: int, **overrides: Any) -> Iterator[Machine]:
-    kafka_port, ingest_port, registry_port, statements_port, console_port, *connect_ports = free_ports(7)
+    kafka_port, ingest_port, registry_port, statements_port, console_port, query_port, *connect_ports = (
+        free_ports(8)
+    )
     data = folder / "data"
     settings = dataclasses.replace(
         Settings(),
@@ -167,6 +169,7 @@ def running_machine(folder: Path, seed: int, **overrides: Any) -> Iterator[Machi
         registry_port=registry_port,
         statements_port=statements_port,
         console_port=console_port,
+        query_port=query_port,
         connect_port=connect_ports[0],
         connect_second_port=connect_ports[1],
         spark_ui_port=0,
