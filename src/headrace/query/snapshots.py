@@ -19,6 +19,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 LOG_FOLDER: Final = "_delta_log"
+# A table's property: which of its columns is the time of its rows.
+TIME_COLUMN: Final = "headrace.time.column"
 
 _DUCKDB_TYPES: Final[dict[str, str]] = {
     "binary": "BLOB",
@@ -51,7 +53,7 @@ class TableSnapshot:
     """One table at one version.
 
     `rows` is the number of rows according to its log; `unreadable` says why the files alone do not give the
-    table's rows, and is empty if they do.
+    table's rows, and is empty if they do. `time_column` is the table's property `headrace.time.column`.
     """
 
     name: str
@@ -62,6 +64,7 @@ class TableSnapshot:
     partition_columns: tuple[str, ...]
     files: tuple[str, ...]
     unreadable: str = ""
+    time_column: str = ""
 
 
 class LakeTables:
@@ -195,6 +198,7 @@ def _read_snapshot(name: str, folder: Path, table_id: str, delta: DeltaTable) ->
         partition_columns=tuple(delta.metadata().partition_columns),
         files=files,
         unreadable=unreadable,
+        time_column=delta.metadata().configuration.get(TIME_COLUMN, ""),
     )
 
 
