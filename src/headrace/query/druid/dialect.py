@@ -52,7 +52,9 @@ def verbatim(text: str) -> Sql:
 
 
 class _Tokenizer(tokens.Tokenizer):
-    # DIV is a function here, not an operator. `{{` and hints are not of Druid's language.
+    # No word swallows the rest of the text, as EXPLAIN and others otherwise do.
+    COMMANDS: ClassVar[set[TokenType]] = set()
+    # DIV is a function here, not an operator.
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
         word: kind for word, kind in tokens.Tokenizer.KEYWORDS.items() if word not in {"DIV"}
     }

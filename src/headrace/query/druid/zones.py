@@ -73,7 +73,7 @@ def zone_of(name: str) -> Zone:
         if len(name) > _LONGEST_NAME or not re.fullmatch(r"[A-Za-z0-9_+/-]+", name):
             raise _unknown(name)
         ZoneInfo(name)
-    except (OSError, ValueError) as error:
+    except (KeyError, OSError, ValueError) as error:
         raise _unknown(name) from error
     return Zone(name=name, minutes=None)
 
