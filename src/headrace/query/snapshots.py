@@ -22,6 +22,8 @@ from headrace.query.table_snapshot import Column, TableSnapshot, quoted
 __all__ = ["Column", "FollowedTable", "LakeTables", "TableSnapshot", "duckdb_type", "quoted"]
 
 LOG_FOLDER: Final = "_delta_log"
+# A table's property: which of its columns is the time of its rows.
+TIME_COLUMN: Final = "headrace.time.column"
 
 _DUCKDB_TYPES: Final[dict[str, str]] = {
     "binary": "BLOB",
@@ -168,6 +170,7 @@ def _read_snapshot(name: str, folder: Path, table_id: str, delta: DeltaTable) ->
         partition_columns=tuple(delta.metadata().partition_columns),
         files=files,
         unreadable=unreadable,
+        time_column=delta.metadata().configuration.get(TIME_COLUMN, ""),
     )
 
 

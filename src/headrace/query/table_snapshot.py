@@ -21,7 +21,8 @@ class Column:
 class TableSnapshot:
     """One table at one version.
 
-    `unreadable` says why the files alone do not give the table's rows, and is empty if they do.
+    `unreadable` says why the files alone do not give the table's rows, and is empty if they do. `time_column`
+    is the table's property `headrace.time.column`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class TableSnapshot:
     partition_columns: tuple[str, ...]
     files: tuple[str, ...]
     unreadable: str = ""
+    time_column: str = ""
 
 
 def quoted(identifier: str) -> str:
