@@ -22,6 +22,7 @@ _DUCKDB_INTEGERS: Final = "('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT')"
 _MOST_OPEN_DIVISIONS: Final = 3
 # What is left of a format of to_char when every code that is the same in strftime is taken away.
 _SAME_CODES: Final = re.compile(r"%-?[YymdHIMSfjbapGV]|\"[^\"%]*\"")
+_LIMITED: Final = (exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.NCHAR, exp.DType.NVARCHAR)
 _PATTERNS: Final = {"~": (False, False), "~*": (False, True), "!~": (True, False), "!~*": (True, True)}
 
 
@@ -97,6 +98,10 @@ def _cast(node: exp.Cast) -> exp.Expr:
         return _user_defined(node)
     if kind.this is exp.DType.NAME or kind.this is exp.DType.JSONB:
         return _retyped(node, "VARCHAR" if kind.this is exp.DType.NAME else "JSON")
+    if kind.this in _LIMITED and kind.expressions:
+        # DuckDB does not cut texts; PostgreSQL does, in a cast.
+        text = exp.Cast(this=operand.copy(), to=exp.DataType.build("VARCHAR", dialect="duckdb"))
+        return exp.Anonymous(this="left", expressions=[text, exp.Literal.number(kind.expressions[0].name)])
     is_text = isinstance(operand, exp.Literal) and operand.is_string
     if is_text and kind.this in (exp.DType.ARRAY, exp.DType.VARBINARY):
         known = types.BY_OID.get(type_of_cast(kind))

@@ -172,14 +172,12 @@ class CatalogueRewriting:
         return parse_one(f"[{', '.join(map(quoted, names))}]", read="duckdb")
 
     def _cast(self, cast: exp.Cast) -> exp.Expr:
-        if not isinstance(cast.to, exp.ObjectIdentifier):
-            return cast
-        kind = str(cast.to.this).upper()
-        if kind == "OID":
+        kind = _object_kind(cast.to)
+        if kind in ("", "OID"):
             return cast
         if isinstance(cast.this, exp.Literal) and cast.this.is_string:
             return self._named_oid(kind, cast.this, strict=True)
-        if isinstance(cast.parent, exp.Cast) and isinstance(cast.parent.to, exp.ObjectIdentifier):
+        if isinstance(cast.parent, exp.Cast) and _object_kind(cast.parent.to):
             return cast.this.copy()
         return self._name_of(kind, cast.this)
 
@@ -220,6 +218,15 @@ class CatalogueRewriting:
                 UNDEFINED_OBJECT, f'"{text}" does not exist'
             )
         return parse_one(f"CAST({'NULL' if oid is None else oid} AS UINTEGER)", read="duckdb")
+
+
+def _object_kind(kind: exp.Expr) -> str:
+    """OID, REGCLASS and the like, in capitals; empty for every other type."""
+    if isinstance(kind, exp.ObjectIdentifier):
+        return str(kind.this).upper()
+    named = kind.args.get("kind") if isinstance(kind, exp.DataType) else None
+    name = (named.name if isinstance(named, exp.Expr) else str(named or "")).upper()
+    return name if name.startswith("REG") or name == "OID" else ""
 
 
 def _plain_table(name: str) -> exp.Table:

@@ -77,7 +77,7 @@ _BY_MESSAGE: Final = tuple(
     )
 )
 # DuckDB ends an error with the line in question and a caret below it.
-_EXCERPT: Final = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^\s*$")
+_EXCERPT: Final = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$")
 _CUT: Final = "..."
 
 
