@@ -194,6 +194,13 @@ class Settings:
         "partition by time. 0 keeps everything.",
         minimum=0,
     )
+    query_tail_megabytes: int = _setting(
+        1024,
+        "Disk space for records on their way into the lake that SQL has been asked for; what does not fit is "
+        "left out, and the answer says so.",
+        minimum=16,
+        maximum=1_048_576,
+    )
     query_slots: int = _setting(
         0,
         "How many SQL questions run at once; 0 means one per core, at least two. Questions that run for "

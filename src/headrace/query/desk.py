@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -25,6 +25,7 @@ from headrace.query.planning import Planner, Tails
 from headrace.query.questions import NamedTables, Question, QuestionLimits
 from headrace.query.running import Run, Stop, cancelled
 from headrace.query.slots import Seat, Slots
+from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.workers.frames import Kind
 from headrace.query.workers.pool import WorkerPool
 from headrace.query.workers.process import WorkerEndedError
@@ -134,6 +135,10 @@ class Desk:
             answer.close()
             raise
         return answer
+
+    async def tables(self) -> Mapping[str, TableSnapshot]:
+        """All tables of the lake by name, now."""
+        return await self._in_thread(self._planner.snapshots)
 
     def cancel(self, question_id: str) -> bool:
         """Stop a question that waits or runs. False if there is none with this id."""

@@ -45,7 +45,7 @@ class SqlRunner:
         """Raises HeadraceError: query_failed, too_many_questions, or no_such_table if there are none yet."""
         question = Question(sql=sql, parameters=tuple(parameters), answer_format=ROWS)
         columns, types, content = asyncio.run_coroutine_threadsafe(
-            _whole_answer(self._desk, question), self._loop
+            whole_answer(self._desk, question), self._loop
         ).result()
         return QueryResult(columns=columns, types=types, rows=tuple(unpickled(content)))
 
@@ -129,7 +129,8 @@ class _OwnDesk:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-async def _whole_answer(desk: Desk, question: Question) -> tuple[tuple[str, ...], tuple[str, ...], bytes]:
+async def whole_answer(desk: Desk, question: Question) -> tuple[tuple[str, ...], tuple[str, ...], bytes]:
+    """Columns, types and content. Stops the question if the task that waits is cancelled."""
     answer = await desk.ask(question)
     try:
         content = b"".join([part async for part in answer.parts()])
