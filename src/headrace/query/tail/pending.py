@@ -18,8 +18,8 @@ class Pending:
 
 
 def joined(pending: Sequence[Pending]) -> list[Pending]:
-    """The records of each partition at once, in order. Where some have expired, those behind them begin anew: of
-    their first batch, only the records from their first offset on count.
+    """The records of each partition at once, in order. Where some have expired, those behind them begin anew:
+    of their first batch, only the records from their first offset on count.
     """
     groups: list[list[Pending]] = []
     newest: dict[int, list[Pending]] = {}
