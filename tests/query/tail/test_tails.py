@@ -501,3 +501,30 @@ def test_a_log_that_is_away_leaves_what_was_read(tmp_path: Path) -> None:
         tails.close()
         feeds.cluster.close()
         broker.close()
+
+
+def test_a_log_that_lost_records_is_read_again_and_what_the_table_has_is_left_out(tmp_path: Path) -> None:
+    broker = EmbeddedBroker(tmp_path / "log")
+    broker.start()
+    feeds = FeedsOfTests(Cluster(broker.bootstrap))
+    tails = Tails(broker.bootstrap, feeds, tmp_path / "tails", most_bytes=2**24)
+    try:
+        table = WrittenTable(broker, "t", tmp_path / "lake", feeds, is_derived=True)
+        table.produce(10)
+        table.write()
+        more = table.produce(1)
+        assert numbers_in(seen(tails, table)) == more
+        broker.stop()
+        assert tails.view(table.snapshot(), wait_seconds=0).reason
+        feeds.shorter = {0}
+        broker.start()
+        # What was lost is derived again.
+        table.produce_numbers([7, 8, 9], partition=0)
+        more += table.produce(1)
+        wait_until(lambda: not seen(tails, table).reason, "the log answers")
+        view = seen(tails, table)
+        assert (numbers_in(view), view.starts) == (more, {0: 0, 1: 0})
+    finally:
+        tails.close()
+        feeds.cluster.close()
+        broker.close()

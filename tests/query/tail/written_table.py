@@ -116,18 +116,31 @@ class FeedsOfTests:
     cluster: Cluster
     feeds: dict[str, TableFeed] = field(default_factory=dict)
     schemas: dict[int, Any] | None = field(default_factory=lambda: dict(SCHEMAS))
+    # Partitions that have lost the last record before any position.
+    shorter: set[int] = field(default_factory=set)
 
     def of(self, table: Location) -> TableFeed | None:
         return self.feeds.get(str(table))
 
     def topic_now(self, topic: TopicIdentity) -> TopicNow:
-        return AskedTopic(self.cluster, topic)
+        asked = AskedTopic(self.cluster, topic)
+        return _ShorterTopic(asked.topic_id, asked.starts, self.shorter) if self.shorter else asked
 
     def schema_by_id(self, schema_id: int) -> str | None:
         if self.schemas is None:
             raise HeadraceError("log_unavailable", "The registry does not answer.")
         found = self.schemas.get(schema_id)
         return None if found is None else json.dumps(found)
+
+
+@dataclass(frozen=True)
+class _ShorterTopic:
+    topic_id: str
+    starts: Mapping[int, int]
+    shorter: set[int]
+
+    def lacking(self, offsets: Mapping[int, int]) -> set[int]:
+        return offsets.keys() & self.shorter
 
 
 class _NoLetters:

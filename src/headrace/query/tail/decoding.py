@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from headrace.client.batches import RecordSet
 from headrace.lake.columns.arrow_types import arrow_type
-from headrace.lake.columns.folders import folders_of
+from headrace.lake.columns.folders import Folder, folders_of
 from headrace.lake.columns.rows import rows_of
 from headrace.lake.columns.unusual import UnusualRecordsError
 from headrace.lake.layout import TOPIC_OFFSET
@@ -124,9 +124,10 @@ class BatchDecoder:
         try:
             rows = self._in_columns(records, partition, first)
             decoded = Decoded(rows=rows)
+            # Also raises if a value cannot name a folder, or if there are very many of them.
+            self._leave_folders(decoded, folders_of(rows, self._shape.folders))
         except (UnusualRecordsError, CorruptBatchError):
             decoded = self._one_by_one(records, partition, first)
-        self._leave_folders(decoded)
         if len(decoded.rows):
             decoded.rows = self._without_known(decoded.rows)
         decoded.rows = self._as_in_table(decoded.rows)
@@ -190,23 +191,23 @@ class BatchDecoder:
                     case Refused() if not self._shape.sink.errors.tolerates_all:
                         found.stopped_at, found.reason = offset, outcome.reason
         columns = [pa.array([row.get(each.name) for row in found.rows], each.type) for each in self._schema]
-        return Decoded(
+        decoded = Decoded(
             rows=pa.table(columns, schema=self._schema),
             withheld=found.withheld,
             withheld_end=found.withheld_end,
             reason=found.reason,
             stopped_at=found.stopped_at,
         )
-
-    def _leave_folders(self, decoded: Decoded) -> None:
-        """Leave rows to the lake whose folders it may refuse."""
-        if not self._shape.folders or not len(decoded.rows):
-            return
         try:
-            folders = folders_of(decoded.rows, self._shape.folders)
+            self._leave_folders(decoded, folders_of(decoded.rows, self._shape.folders))
         except UnusualRecordsError as error:
             _withhold(decoded, decoded.rows, str(error))
             decoded.rows = decoded.rows.slice(0, 0)
+        return decoded
+
+    def _leave_folders(self, decoded: Decoded, folders: Sequence[Folder]) -> None:
+        """Leave rows to the lake whose folders it may refuse."""
+        if not self._shape.folders or not len(decoded.rows):
             return
         refused = self._refused_folders([each.partition for each in folders])
         if not refused:

@@ -15,16 +15,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from headrace.client.batches import BatchReader, RecordSet
+from headrace.client.batches import BatchReader
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.query.sources import TailChunk, TailView
 from headrace.query.tail.chunk_files import ChunkFiles, FullError
 from headrace.query.tail.decoding import BatchDecoder
+from headrace.query.tail.pending import Pending, joined
 from headrace.query.tail.stretch import Stretch
 from headrace.wire.errors import CorruptBatchError
 
@@ -33,21 +33,15 @@ _WAIT_MS: Final = 250
 # Between fetches, if nobody waits: a fetch for every few records takes most of its time for itself.
 _PACE_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 0.25
-# Records wait for being decoded at most so long, and so many bytes, if nobody waits for them.
+# Records wait for being decoded at most so long if nobody waits for them, longer if nobody asked for a while,
+# and at most so many bytes.
 _OLDEST_SECONDS: Final = 0.1
+_OLDEST_UNASKED_SECONDS: Final = 0.5
+_UNASKED_SECONDS: Final = 1.0
 _DUE_BYTES: Final = 1024 * 1024
 _MOST_PENDING_BYTES: Final = 16 * 1024 * 1024
 # With more chunks of a partition, they are merged although somebody waits.
 _MOST_CHUNKS: Final = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pending:
-    """Records of a partition from offset `first` on that are to be decoded."""
-
-    partition: int
-    first: int
-    records: RecordSet
 
 
 class TailLine:
@@ -76,7 +70,7 @@ class TailLine:
         self._changed = threading.Condition()
         self._stretches = {number: Stretch(begun=at, end=at) for number, at in begins.items()}
         self._fetched = dict(begins)
-        self._pending: list[_Pending] = []
+        self._pending: list[Pending] = []
         self._pending_since = 0.0
         self._waiting = 0
         self._is_full = False
@@ -268,13 +262,13 @@ class TailLine:
                     self._on_disturbed()
                 elif records.position > first:
                     # Also without batches: what is in between has expired, or was never there.
-                    self._take(_Pending(partition=number, first=first, records=records))
+                    self._take(Pending(partition=number, first=first, records=records))
                     has_any = True
             if has_any or self._broken:
                 self._changed.notify_all()
         return has_any
 
-    def _take(self, pending: _Pending) -> None:
+    def _take(self, pending: Pending) -> None:
         if not self._pending:
             self._pending_since = time.monotonic()
         self._pending.append(pending)
@@ -300,7 +294,7 @@ class TailLine:
                 self._changed.wait_for(lambda: self._is_due or self._is_stopping, self._seconds_until_due)
                 pending = list(self._pending) if self._is_due else []
             try:
-                for each in _joined(pending):
+                for each in joined(pending):
                     self._decode(each)
                 self._trouble, self._is_full = "", False
                 self._merge()
@@ -317,16 +311,19 @@ class TailLine:
     def _is_due(self) -> bool:
         if not self._pending:
             return False
-        is_old = time.monotonic() >= self._pending_since + _OLDEST_SECONDS
-        return bool(self._waiting) or is_old or self._pending_bytes >= _DUE_BYTES
+        is_large = self._pending_bytes >= _DUE_BYTES
+        return bool(self._waiting) or is_large or not self._seconds_until_due
 
     @property
     def _seconds_until_due(self) -> float:
         if not self._pending:
             return _RETRY_SECONDS
-        return max(self._pending_since + _OLDEST_SECONDS - time.monotonic(), 0.0)
+        now = time.monotonic()
+        is_unasked = now > self._asked + _UNASKED_SECONDS
+        oldest = _OLDEST_UNASKED_SECONDS if is_unasked else _OLDEST_SECONDS
+        return max(self._pending_since + oldest - now, 0.0)
 
-    def _decode(self, pending: _Pending) -> None:
+    def _decode(self, pending: Pending) -> None:
         number, records = pending.partition, pending.records
         decoded = self._decoder.decode(records, partition=number, first=pending.first)
         end = records.position if decoded.stopped_at is None else decoded.stopped_at
@@ -370,24 +367,3 @@ class TailLine:
             with self._changed:
                 is_replaced = self._stretches[number].replace(files, merged)
             self._files.remove(files if is_replaced else [merged], time.monotonic())
-
-
-def _joined(pending: Sequence[_Pending]) -> list[_Pending]:
-    """The records of each partition at once."""
-    found: dict[int, list[_Pending]] = {}
-    for each in pending:
-        found.setdefault(each.partition, []).append(each)
-    return [_join(each) if len(each) > 1 else each[0] for each in found.values()]
-
-
-def _join(parts: Sequence[_Pending]) -> _Pending:
-    content = bytearray()
-    batches = []
-    for each in parts:
-        batches += [
-            header._replace(position=header.position + len(content)) for header in each.records.batches
-        ]
-        content += each.records.content
-    last = parts[-1].records
-    records = RecordSet(content=bytes(content), batches=tuple(batches), position=last.position, end=last.end)
-    return _Pending(partition=parts[0].partition, first=parts[0].first, records=records)
