@@ -1,4 +1,4 @@
-"""A hundred hostile questions at once: each gets an answer or an error, and the process answers all the while."""
+"""A hundred hostile questions at once: each gets an answer or an error, and the process answers meanwhile."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ HOSTILE = [
     "SELECT * FROM range(1000000000000)",
     "SELECT DISTINCT hash(i) FROM range(1000000000) t(i)",
     "SELECT i FROM range(1000000000) t(i) ORDER BY hash(i)",
-    "SELECT count(*) FROM (SELECT * FROM range(100000000) t(i)) a ASOF JOIN range(100000000) b(i) ON a.i >= b.i",
+    "SELECT count(*) FROM range(100000000) a(i) ASOF JOIN range(100000000) b(i) ON a.i >= b.i",
     "SELECT read_text('/etc/passwd')",
     "COPY (SELECT 1) TO '/tmp/x'",
     "",
@@ -94,7 +94,9 @@ def test_a_hundred_hostile_questions(tmp_path: Path) -> None:
         with ThreadPoolExecutor(1) as watcher:
             watching = watcher.submit(watch)
             try:
-                outcomes = list(threads.map(lambda number: _outcome(client, settings, number), range(CLIENTS)))
+                outcomes = list(
+                    threads.map(lambda number: _outcome(client, settings, number), range(CLIENTS))
+                )
             finally:
                 done.set()
             watching.result()
