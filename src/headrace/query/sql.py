@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -89,12 +90,6 @@ class LakeQuery:
         if own is not None:
             own.close()
 
-    def __del__(self) -> None:
-        # Workers end with this process in any case; this is for those who forget.
-        if getattr(self, "_own", None) is not None:
-            with suppress(Exception):
-                self.close()
-
 
 class _OwnDesk:
     """A desk with an event loop in a thread of its own: workers live as long as the thread."""
@@ -104,6 +99,8 @@ class _OwnDesk:
         self._thread = threading.Thread(target=self._loop.run_forever, name="sql", daemon=True)
         self._thread.start()
         folder = Path(tempfile.mkdtemp(prefix="headrace-query-"))
+        # For those who do not close it; workers end with this process in any case.
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._desk = self._do(self._made(lake_dir, limits, folder, tails))
         self.runner = SqlRunner(self._desk, self._loop)
 

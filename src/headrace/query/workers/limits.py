@@ -26,6 +26,7 @@ DUCKDB_SHARE: Final = 0.85
 _PR_SET_PDEATHSIG: Final = 1
 # The kernel ends workers before the log or the pipeline if the machine has no memory left.
 _OOM_SCORE: Final = 800
+_NICENESS: Final = 5
 
 
 def end_with_parent(parent: int) -> None:
@@ -36,7 +37,9 @@ def end_with_parent(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def prefer_to_be_killed() -> None:
+def give_way() -> None:
+    """To the other processes of the machine: they get the processor and the memory first."""
+    os.nice(_NICENESS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Raising it needs no rights, but some containers have no such file.
     with contextlib.suppress(OSError):

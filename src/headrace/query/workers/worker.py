@@ -30,9 +30,9 @@ from headrace.query.workers.answering import Answering, AskAgainError
 from headrace.query.workers.frames import Kind, receive, send
 from headrace.query.workers.limits import (
     end_with_parent,
+    give_way,
     limit_memory,
     limited_memory,
-    prefer_to_be_killed,
 )
 from headrace.query.workers.parts import Output
 
@@ -165,7 +165,7 @@ class Worker:
 def main() -> None:
     lake_dir, limits_text, temporary, descriptor, parent = sys.argv[1:]
     end_with_parent(int(parent))
-    prefer_to_be_killed()
+    give_way()
     # Ctrl-C is for the parent, which then stops us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limits = QuestionLimits(**json.loads(limits_text))
