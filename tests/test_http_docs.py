@@ -9,6 +9,7 @@ from typing import Any, cast
 from litestar import Litestar
 
 from headrace.http.connect.app import create_connect_app
+from headrace.http.druid.app import create_druid_app
 from headrace.http.events.app import ROUTES
 from headrace.http.query.app import QueryServices, create_query_app, query_handlers
 from headrace.http.registry.app import create_registry_app
@@ -36,6 +37,7 @@ def test_every_route_is_documented_and_every_documented_route_exists() -> None:
     # A handler of its own, as it answers while it still reads.
     there |= _routes(create_connect_app(nothing, nothing, cluster_id=nothing))
     there |= _routes(create_statements_app(nothing)) - {"GET /"} | {"POST /inserts-stream"}
+    there |= _routes(create_druid_app(nothing))
     documented = set(
         re.findall(r"`((?:GET|POST|PUT|PATCH|DELETE) /[^`]*)`", PAGE.read_text(encoding="utf-8"))
     )

@@ -222,7 +222,7 @@ class Slow:
     """An engine whose answers come when DuckDB is interrupted, which is told what was asked."""
 
     def __init__(self) -> None:
-        self.begun, self.interrupted = threading.Event(), threading.Event()
+        self.begun, self.interrupted, self.ended = threading.Event(), threading.Event(), threading.Event()
         self._connection = duckdb.connect()
 
     def run(self, sql: str, parameters: Sequence[object]) -> QueryResult:
@@ -234,11 +234,18 @@ class Slow:
             )
         except duckdb.InterruptException as error:
             raise HeadraceError("query_failed", "It was interrupted.") from error
+        finally:
+            self.ended.set()
         raise AssertionError("nothing interrupted it")
 
     def interrupt(self, _: str) -> None:
         self.interrupted.set()
-        self._connection.interrupt()
+        threading.Thread(target=self._until_it_ends).start()
+
+    def _until_it_ends(self) -> None:
+        """An interrupt before DuckDB has begun has no effect."""
+        while not self.ended.wait(0.05):
+            self._connection.interrupt()
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from headrace.http.druid.answers import JSON
 from headrace.query.druid.calls import Context
 from headrace.query.druid.parameters import Parameter
 from headrace.query.druid.results import MEDIA_TYPES, Wanted
+from headrace.query.druid.translating import Statement, read
 from headrace.query.druid.zones import UTC_ZONE, zone_of
 
 # It comes back in a header.
@@ -92,23 +93,41 @@ def query_id_of(settings: Mapping[str, Any]) -> str:
     return chosen
 
 
-def context_of(settings: Mapping[str, Any]) -> Context:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request with its statement read and its context understood."""
+
+    statement: Statement
+    parameters: tuple[Parameter, ...]
+    context: Context
+    wanted: Wanted
+    timeout_seconds: float | None
+
+
+def asked_of(request: DruidRequest) -> Asked:
+    """Raises HeadraceError. Takes its time with a long statement."""
+    statement = read(request.query)
+    settings = {**request.settings, **statement.settings}
     zone = settings.get("sqlTimeZone")
-    return Context(
+    context = Context(
         zone=UTC_ZONE if zone is None else zone_of(str(zone)),
         exact_distinct=not _is_true(settings.get("useApproximateCountDistinct")),
     )
-
-
-def wanted_of(request: DruidRequest, settings: Mapping[str, Any], context: Context) -> Wanted:
-    return Wanted(
+    stringify = settings.get("sqlStringifyArrays")
+    wanted = Wanted(
         format=request.result_format,
         header=request.header,
         types_header=request.header and request.types_header,
         sql_types_header=request.header and request.sql_types_header,
-        stringify_arrays=settings.get("sqlStringifyArrays") is None
-        or _is_true(settings["sqlStringifyArrays"]),
+        stringify_arrays=stringify is None or _is_true(stringify),
         zone=context.zone,
+    )
+    return Asked(
+        statement=statement,
+        parameters=request.parameters,
+        context=context,
+        wanted=wanted,
+        timeout_seconds=timeout_of(settings),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from headrace.core.errors import HeadraceError
 from headrace.query.druid.results import Wanted, written
@@ -72,8 +72,9 @@ class ThreadedEngine:
         # The thread may go on after nobody waits for it.
         work.add_done_callback(self._done)
         stopped = asyncio.ensure_future(cancelled.wait())
+        either: set[asyncio.Future[Any]] = {work, stopped}
         try:
-            await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopped.cancel()
             self._asked.pop(question_id, None)

@@ -1,7 +1,7 @@
 """What a function of Druid SQL is to the translation: a row with its name, its arguments and its DuckDB SQL.
 
-The rows are in `functions/`, one file per family. A row's SQL is a template, or a rule that builds it from the
-call. docs/druid-sql.md is generated from the rows.
+The rows are in `functions/`, one file per family. A row's SQL is a template, or a rule that builds it from
+the call. docs/druid-sql.md is generated from the rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from headrace.query.druid.zones import UTC_ZONE, Zone, zone_of
 
 # What needs no parentheses inside another expression.
 _ATOMS: Final = (
-    Sql, exp.Column, exp.Literal, exp.Paren, exp.Boolean, exp.Null, exp.Star, exp.Subquery, exp.Array, exp.Cast,
+    Sql, exp.Column, exp.Literal, exp.Paren, exp.Boolean, exp.Null, exp.Star, exp.Subquery, exp.Array,
+    exp.Cast,
 )  # fmt: skip
 
 
@@ -137,9 +138,8 @@ class Function:
                 else f"at least {self.least}" if self.most >= MANY
                 else f"{self.least} to {self.most}"
             )  # fmt: skip
-            raise call.error(
-                f"{self.name} takes {wanted} argument{'' if wanted == '1' else 's'}, not {len(call)}: {self.syntax}"
-            )
+            arguments = "argument" if wanted == "1" else "arguments"
+            raise call.error(f"{self.name} takes {wanted} {arguments}, not {len(call)}: {self.syntax}")
         if call.distinct and not self.takes_distinct:
             raise call.error(f"{self.name} does not take DISTINCT")
 

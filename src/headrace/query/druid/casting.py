@@ -104,7 +104,9 @@ def date(argument: Argument, context: Context) -> exp.Expr:
     return built(f"CAST({context.zone.local('{0}')} AS DATE)", utc(argument, context))
 
 
-def cast(argument: Argument, name: str, context: Context) -> tuple[exp.Expr, Kind] | None:
+def cast(  # noqa: PLR0911
+    argument: Argument, name: str, context: Context
+) -> tuple[exp.Expr, Kind] | None:
     """A cast to an SQL type by its name; None if there is no such type."""
     if name in _TEXTS:
         return text(argument, context), Kind.STRING

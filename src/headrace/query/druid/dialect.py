@@ -1,9 +1,9 @@
 """How a statement of Druid SQL is read, and how its translation is written.
 
-Reading is sqlglot's, with its knowledge of functions taken away: every call becomes a plain call by its name,
-so that the table in `functions/` alone decides which functions there are and what they mean. Only what has a
-grammar of its own (CAST, EXTRACT, TRIM, FLOOR ... TO) keeps its parser. Writing is sqlglot's for DuckDB, with one
-node more: `Sql`, a piece of DuckDB SQL with places for its arguments.
+Reading is sqlglot's, with its knowledge of functions taken away: every call becomes a plain call by its
+name, so that the table in `functions/` alone decides which functions there are and what they mean. Only what
+has a grammar of its own (CAST, EXTRACT, TRIM, FLOOR ... TO) keeps its parser. Writing is sqlglot's for
+DuckDB, with one node more: `Sql`, a piece of DuckDB SQL with places for its arguments.
 
 Invariants: a statement is limited in length and nesting before it is parsed, because the parser is recursive;
 identifiers are always quoted; comments never reach DuckDB.
@@ -137,7 +137,7 @@ def tokens_of(statement: str) -> list[Token]:
         raise DruidSqlError(f"The statement cannot be read: {_first_line(error)}") from error
     if len(found) > MOST_TOKENS:
         raise DruidSqlError(f"The statement has more than {MOST_TOKENS} words and signs")
-    _check_nesting(statement, found)
+    _check_nesting(found)
     return found
 
 
@@ -146,7 +146,7 @@ def parsed(statement: str, found: list[Token]) -> exp.Expr:
     try:
         trees = _Parser(dialect=DruidSql()).parse(found, statement)
     except ParseError as error:
-        raise _not_parsed(statement, error) from error
+        raise _not_parsed(error) from error
     except RecursionError as error:
         raise too_deep() from error
     if len(trees) != 1 or trees[0] is None:
@@ -161,7 +161,7 @@ def too_deep() -> DruidSqlError:
     )
 
 
-def _check_nesting(statement: str, found: list[Token]) -> None:
+def _check_nesting(found: list[Token]) -> None:
     depth = prefixes = postfixes = 0
     for token in found:
         if token.token_type in _OPENING:
@@ -177,7 +177,7 @@ def _check_nesting(statement: str, found: list[Token]) -> None:
             raise too_deep()
 
 
-def _not_parsed(statement: str, error: ParseError) -> DruidSqlError:
+def _not_parsed(error: ParseError) -> DruidSqlError:
     details: dict[str, Any] = error.errors[0] if error.errors else {}
     what = str(details.get("description") or _first_line(error)).rstrip(".")
     near = str(details.get("highlight") or "")

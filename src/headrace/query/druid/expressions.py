@@ -1,8 +1,8 @@
 """Translates the expressions of a query: every node by a rule for its class, arguments before what uses them.
 
-Invariants: a class of nodes without a rule is an error, so nothing reaches DuckDB that nobody has considered; no
-recursion over expressions, so that a long chain of ANDs costs no stack. Queries inside expressions are
-`queries.py`'s.
+Invariants: a class of nodes without a rule is an error, so nothing reaches DuckDB that nobody has
+considered; no recursion over expressions, so that a long chain of ANDs costs no stack. Queries inside
+expressions are `queries.py`'s.
 """
 
 from __future__ import annotations
@@ -40,9 +40,13 @@ _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Nu
 # What has no meaning of its own: it stays, with its translated parts.
 _FRAMES: Final = (
     exp.Cube, exp.DataType, exp.DataTypeParam, exp.Distinct, exp.Group, exp.GroupingSets, exp.Having,
-    exp.Identifier, exp.If, exp.Limit, exp.Offset, exp.Fetch, exp.LimitOptions, exp.Order, exp.Ordered, exp.Rollup, exp.Star, exp.TableAlias, exp.Tuple,
-    exp.Var, exp.Where, exp.WindowSpec, exp.IntervalSpan,
+    exp.Fetch, exp.Identifier, exp.If, exp.IntervalSpan, exp.Limit, exp.LimitOptions, exp.Offset, exp.Order,
+    exp.Ordered, exp.Rollup, exp.Star, exp.TableAlias, exp.Tuple, exp.Var, exp.Where, exp.WindowSpec,
 )  # fmt: skip
+_SYMBOLS: Final[dict[type[exp.Expr], str]] = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "//", exp.Mod: "%",
+}  # fmt: skip
+_SIGNS: Final[dict[type[exp.Expr], str]] = {exp.Add: "1", exp.Sub: "-1"}
 _NUMBERS: Final = (Kind.LONG, Kind.DOUBLE)
 _WITH_UNIT: Final = frozenset({"TIMESTAMPADD", "TIMESTAMPDIFF"})
 
@@ -223,16 +227,10 @@ class Expressions:
         result = Kind.LONG if kinds == {Kind.LONG} else Kind.DOUBLE if Kind.DOUBLE in kinds else Kind.UNKNOWN
         one, other = self._as_number(one), self._as_number(other)
         # Of integers the quotient is an integer, otherwise floating point: as DuckDB's // has it.
-        symbols: dict[type[exp.Expr], str] = {
-            exp.Add: "+",
-            exp.Sub: "-",
-            exp.Mul: "*",
-            exp.Div: "//",
-            exp.Mod: "%",
-        }
-        if symbols[type(node)] in "+-*" and one.tree is node.this and other.tree is node.expression:
+        symbol = _SYMBOLS[type(node)]
+        if symbol in "+-*" and one.tree is node.this and other.tree is node.expression:
             return node, result
-        return built(f"({{0}} {symbols[type(node)]} {{1}})", one.tree, other.tree), result
+        return built(f"({{0}} {symbol} {{1}})", one.tree, other.tree), result
 
     def _as_number(self, argument: Argument) -> Argument:
         if argument.kind is not Kind.STRING:
@@ -242,7 +240,7 @@ class Expressions:
     def _time_arithmetic(self, node: exp.Expr, one: Argument, other: Argument) -> tuple[exp.Expr, Kind]:
         if isinstance(node, exp.Add) and one.kind is Kind.INTERVAL:
             one, other = other, one
-        sign = {exp.Add: "1", exp.Sub: "-1"}.get(type(node))
+        sign = _SIGNS.get(type(node))
         if sign is None or other.kind is not Kind.INTERVAL:
             raise DruidSqlError(
                 "Only an interval can be added to a time or subtracted from one",

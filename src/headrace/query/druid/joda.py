@@ -6,7 +6,6 @@ text is an expression of its own. A letter that neither can express is an error:
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -79,7 +78,8 @@ def _pieces(pattern: str) -> Iterator[_Piece]:
             yield _Piece(letter="", text=pattern[position + 1 : end] or "'")
             position = end + 1
         elif letter.isascii() and letter.isalpha():
-            count = sum(1 for _ in itertools.takewhile(lambda other: other == letter, pattern[position:]))
+            rest = pattern[position:]
+            count = len(rest) - len(rest.lstrip(letter))
             yield _Piece(letter=letter, count=count)
             position += count
         else:
@@ -99,7 +99,7 @@ def _common_code(piece: _Piece) -> str | None:
     return by_count[max(fitting)]
 
 
-def _output_code(piece: _Piece, zone: Zone) -> str | None:
+def _output_code(piece: _Piece, zone: Zone) -> str | None:  # noqa: PLR0911
     match piece.letter:
         case "S" if piece.count == 3:
             return "%g"
@@ -128,9 +128,9 @@ def _output_expression(piece: _Piece, local: str, utc: str, pattern: str) -> str
         case "S" if piece.count < 6:
             return f"left(strftime({local}, '%f'), {piece.count})"
         case "k":
-            return f"lpad(CAST((extract(hour FROM {local}) + 23) % 24 + 1 AS VARCHAR), {min(piece.count, 2)}, '0')"
+            return _padded(f"(extract(hour FROM {local}) + 23) % 24 + 1", piece.count)
         case "K":
-            return f"lpad(CAST(extract(hour FROM {local}) % 12 AS VARCHAR), {min(piece.count, 2)}, '0')"
+            return _padded(f"extract(hour FROM {local}) % 12", piece.count)
         case "w":
             return f"CAST(extract(week FROM {local}) AS VARCHAR)"
         case "Z":
@@ -138,11 +138,16 @@ def _output_expression(piece: _Piece, local: str, utc: str, pattern: str) -> str
             colon = "" if piece.count == 1 else ":"
             # Braces are doubled, because what this returns is a template.
             return (
-                f"format('{{{{}}}}{{{{:02d}}}}{colon}{{{{:02d}}}}', CASE WHEN {minutes} < 0 THEN '-' ELSE '+' END, "
+                f"format('{{{{}}}}{{{{:02d}}}}{colon}{{{{:02d}}}}', "
+                f"CASE WHEN {minutes} < 0 THEN '-' ELSE '+' END, "
                 f"abs({minutes}) // 60, abs({minutes}) % 60)"
             )
         case _:
             raise _unsupported(piece, pattern)
+
+
+def _padded(number: str, count: int) -> str:
+    return f"CAST({number} AS VARCHAR)" if count == 1 else f"lpad(CAST({number} AS VARCHAR), 2, '0')"
 
 
 def _input_code(piece: _Piece, pattern: str) -> str:

@@ -1,8 +1,8 @@
 """Druid's types, and how DuckDB's types appear as such.
 
 A kind is what the translation knows about an expression: enough to choose between integer and floating-point
-arithmetic, or between the casts of a timestamp and of a text. Druid has two names for each type: the SQL type,
-in INFORMATION_SCHEMA and `sqlTypesHeader`, and the runtime type, in `typesHeader`.
+arithmetic, or between the casts of a timestamp and of a text. Druid has two names for each type: the SQL
+type, in INFORMATION_SCHEMA and `sqlTypesHeader`, and the runtime type, in `typesHeader`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _FIXED_ARRAY: Final = re.compile(r"\[\d*\]$")
 
 
 def druid_type(duckdb_type: str) -> DruidType:
-    """How an answer's column of this DuckDB type appears. Decimals are floating point, as they are in Druid."""
+    """How an answer's column of this DuckDB type appears. Decimals are floating point, as in Druid."""
     found = _PLAIN.get(duckdb_type)
     if found is not None:
         return found

@@ -1,9 +1,9 @@
 """Translates queries: which tables they read, what their columns are, and their clauses in the right scope.
 
 A table of the lake becomes a subquery that adds `__time`. A name in FROM is a table of the lake, of
-INFORMATION_SCHEMA or sys, or of a WITH clause; anything else is an error, so no file, function or catalogue of
-DuckDB's is within reach. Invariants: a clause without a rule is an error; every unnamed column gets Druid's name
-for it, `EXPR$0` with the column's place.
+INFORMATION_SCHEMA or sys, or of a WITH clause; anything else is an error, so no file, function or catalogue
+of DuckDB's is within reach. Invariants: a clause without a rule is an error; every unnamed column gets
+Druid's name for it, `EXPR$0` with the column's place.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from headrace.query.snapshots import quoted
 DATASOURCES: Final = "druid"
 
 _SELECT_PARTS: Final = frozenset({
-    "with_", "expressions", "distinct", "from_", "joins", "where", "group", "having", "windows", "order", "limit",
-    "offset",
+    "with_", "expressions", "distinct", "from_", "joins", "where", "group", "having", "windows", "order",
+    "limit", "offset",
 })  # fmt: skip
 _SET_PARTS: Final = frozenset({"with_", "this", "expression", "distinct", "order", "limit", "offset"})
 _SUBQUERY_PARTS: Final = frozenset({"with_", "this", "alias", "order", "limit", "offset"})

@@ -4,17 +4,16 @@
     objectLines  {"a":1}                arrayLines  [1]           one row a line, then an empty line
     csv          1                                                the same
 
-Values are as Druid's: times are ISO 8601 with milliseconds in the request's zone, arrays and nested values are
-JSON in a string (arrays only if the context wants it so), decimals are floating point, numbers that JSON cannot
-express are strings. Invariants: an answer that was cut off can be told from a whole one, because a whole one ends
-with its last bracket or with an empty line; at most a chunk of the answer is in memory as text. Never HTTP.
+Values are as Druid's: times are ISO 8601 with milliseconds in the request's zone, arrays and nested values
+are JSON in a string (arrays only if the context wants it so), decimals are floating point, numbers that JSON
+cannot express are strings. Invariants: an answer that was cut off can be told from a whole one, because a
+whole one ends with its last bracket or with an empty line; at most a chunk of the answer is in memory as
+text. Never HTTP.
 """
 
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ MEDIA_TYPES: Final[dict[str, str]] = {
     "object": JSON, "array": JSON, "objectLines": TEXT, "arrayLines": TEXT, "csv": CSV,
 }  # fmt: skip
 
+_CSV_SPECIAL: Final = frozenset(',"\r\n')
 _encoder: Final = msgspec.json.Encoder()
 
 Row = Sequence[object]
@@ -155,9 +155,13 @@ def _csv_line(values: list[object]) -> bytes:
     if texts == [""]:
         # An empty line would be the end.
         return b'""\n'
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(texts)
-    return line.getvalue().encode("utf-8", "replace")
+    return (",".join(map(_csv_field, texts)) + "\n").encode("utf-8", "replace")
+
+
+def _csv_field(text: str) -> str:
+    if _CSV_SPECIAL.isdisjoint(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _csv_text(value: object) -> str:

@@ -1,8 +1,8 @@
 """Druid's INFORMATION_SCHEMA and sys, as queries over literal rows, so that any SQL can be asked of them.
 
-Clients find tables and columns here. Invariants: columns and their types are those of Druid's documentation, in
-its order; what Druid leaves null is null. In sys, the tables about segments and ingestion are empty, because the
-lake has neither.
+Clients find tables and columns here. Invariants: columns and their types are those of Druid's documentation,
+in its order; what Druid leaves null is null. In sys, the tables about segments and ingestion are empty,
+because the lake has neither.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ _SHAPES: Final[dict[str, dict[str, dict[str, str]]]] = {
         "COLUMNS": _shape(
             "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME COLUMN_NAME | COLUMN_DEFAULT IS_NULLABLE DATA_TYPE "
             "CHARACTER_MAXIMUM_LENGTH CHARACTER_OCTET_LENGTH | | | | CHARACTER_SET_NAME COLLATION_NAME |",
-            "ORDINAL_POSITION NUMERIC_PRECISION NUMERIC_PRECISION_RADIX NUMERIC_SCALE DATETIME_PRECISION JDBC_TYPE",
+            "ORDINAL_POSITION NUMERIC_PRECISION NUMERIC_PRECISION_RADIX NUMERIC_SCALE DATETIME_PRECISION "
+            "JDBC_TYPE",
         ),
         "ROUTINES": _shape(
             "ROUTINE_CATALOG ROUTINE_SCHEMA ROUTINE_NAME ROUTINE_TYPE IS_AGGREGATOR SIGNATURES"
         ),
         "SCHEMATA": _shape(
-            "CATALOG_NAME SCHEMA_NAME SCHEMA_OWNER DEFAULT_CHARACTER_SET_CATALOG DEFAULT_CHARACTER_SET_SCHEMA "
-            "DEFAULT_CHARACTER_SET_NAME SQL_PATH"
+            "CATALOG_NAME SCHEMA_NAME SCHEMA_OWNER DEFAULT_CHARACTER_SET_CATALOG "
+            "DEFAULT_CHARACTER_SET_SCHEMA DEFAULT_CHARACTER_SET_NAME SQL_PATH"
         ),
         "TABLES": _shape("TABLE_CATALOG TABLE_SCHEMA TABLE_NAME TABLE_TYPE IS_JOINABLE IS_BROADCAST"),
     },
@@ -66,8 +67,8 @@ _SHAPES: Final[dict[str, dict[str, dict[str, str]]]] = {
             "supervisor_id datasource state detailed_state | type source | spec", "healthy suspended"
         ),
         "tasks": _shape(
-            "task_id group_id type datasource created_time queue_insertion_time status runner_status | location "
-            "host | | error_msg",
+            "task_id group_id type datasource created_time queue_insertion_time status runner_status | "
+            "location host | | error_msg",
             "duration plaintext_port tls_port",
         ),
     },

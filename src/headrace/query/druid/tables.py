@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.lake.layout import COORDINATE_COLUMNS, POSTED_AT
-from headrace.query.druid.kinds import DATE, INSTANT, TIMESTAMP, VARCHAR, DruidType, Kind, column_type
+from headrace.query.druid.kinds import BIGINT, DATE, INSTANT, TIMESTAMP, VARCHAR, DruidType, Kind, column_type
 from headrace.query.snapshots import Column, TableSnapshot
 
 TIME: Final = "__time"
@@ -59,7 +59,7 @@ def time_column(columns: Sequence[Column], *, chosen: str = "") -> str:
     """The name of the column that is `__time`; `chosen` by the table's property, if it can be one."""
     by_folded = {column.name.casefold(): column for column in columns}
     named = by_folded.get(chosen.casefold()) or by_folded.get(TIME)
-    if named is not None and column_type(named.type) in (TIMESTAMP, INSTANT, DATE, VARCHAR):
+    if named is not None and column_type(named.type) in (TIMESTAMP, INSTANT, DATE, VARCHAR, BIGINT):
         return named.name
     for column in columns:
         if column.name not in _COORDINATES and column_type(column.type) in (TIMESTAMP, INSTANT):

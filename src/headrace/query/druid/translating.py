@@ -3,9 +3,9 @@
     read(text)                           the words, SET statements and EXPLAIN taken off
     translate(statement, tables, …)      DuckDB SQL, and which tables it reads
 
-Invariants: only one query passes, whose tables are those given; every function, clause and expression in it has a
-rule here; its literals are the request's, quoted. Whatever the text is, the outcome is a translation or a
-DruidSqlError. Never runs anything, and never depends on the time or on the machine.
+Invariants: only one query passes, whose tables are those given; every function, clause and expression in it
+has a rule here; its literals are the request's, quoted. Whatever the text is, the outcome is a translation
+or a DruidSqlError. Never runs anything, and never depends on the time or on the machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Time zones by name (`America/Los_Angeles`) or offset (`-08:00`), in a statement and in its results.
 
-Timestamps are the wall clock of UTC everywhere in a translated statement; a zone's own wall clock appears only
-between `local` and `instant`. Never depends on the time zone of the session.
+Timestamps are the wall clock of UTC everywhere in a translated statement; a zone's own wall clock appears
+only between `local` and `instant`. Never depends on the time zone of the session.
 """
 
 from __future__ import annotations

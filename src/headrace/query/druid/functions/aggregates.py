@@ -71,8 +71,10 @@ def _quantile(call: Call) -> exp.Expr:
     return call.build(f"approx_quantile(CAST({{0}} AS DOUBLE), {fraction!r})", 0)
 
 
-AGGREGATES.add("COUNT([expr[, ...]])", _count, Kind.LONG, aggregate=True, takes_distinct=True,
-               note="DISTINCT counts exactly, unless the context has `useApproximateCountDistinct`: true")  # fmt: skip
+AGGREGATES.add(
+    "COUNT([expr[, ...]])", _count, Kind.LONG, aggregate=True, takes_distinct=True,
+    note="DISTINCT counts exactly, unless the context has `useApproximateCountDistinct`: true",
+)  # fmt: skip
 AGGREGATES.add("SUM(expr)", "sum({0})", _sum, aggregate=True)
 AGGREGATES.add("MIN(expr)", "min({0})", 0, aggregate=True, note="of text, too")
 AGGREGATES.add("MAX(expr)", "max({0})", 0, aggregate=True, note="of text, too")
@@ -112,7 +114,8 @@ AGGREGATES.add(
     aggregate=True, note=_SIZE,
 )  # fmt: skip
 AGGREGATES.add(
-    "ANY_VALUE(expr[, maxBytesPerValue[, aggregateMultipleValues]])", lambda call: call.build("any_value({0})", 0), 0,
+    "ANY_VALUE(expr[, maxBytesPerValue[, aggregateMultipleValues]])",
+    lambda call: call.build("any_value({0})", 0), 0,
     aggregate=True, note=f"never null if there is a value; {_SIZE}",
 )  # fmt: skip
 AGGREGATES.add(

@@ -1,4 +1,5 @@
-"""Functions of values of any kind, and of nested ones: Druid's JSON columns, which are structures and maps here."""
+"""Functions of values of any kind, and of nested ones: Druid's JSON columns, which are structures and maps
+here."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ def _padded(function: str) -> Callable[[Call], exp.Expr]:
             return built(f"{function}({{0}}, {{1}}, {{2}})", value, call.tree(1), filling)
         # DuckDB fails where there is nothing to pad with.
         return built(
-            f"CASE WHEN {{2}} = '' THEN left({{0}}, {{1}}) ELSE {function}({{0}}, {{1}}, nullif({{2}}, '')) END",
+            "CASE WHEN {2} = '' THEN left({0}, {1}) "
+            f"ELSE {function}({{0}}, {{1}}, nullif({{2}}, '')) END",
             value, call.tree(1), *_texts(call, 2),
         )  # fmt: skip
 

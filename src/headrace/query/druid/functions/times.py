@@ -1,4 +1,5 @@
-"""Functions of times. They work on the wall clock of a zone: UTC, the one of the context, or an argument's."""
+"""Functions of times. They work on the wall clock of a zone: UTC, the one of the context, or an
+argument's."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from headrace.query.druid.zones import Zone
 TIMES: Final = Family(title="Times")
 
 UNITS: Final = {
-    "MILLISECOND": "PT0.001S", "SECOND": "PT1S", "MINUTE": "PT1M", "HOUR": "PT1H", "DAY": "P1D", "WEEK": "P1W",
-    "MONTH": "P1M", "QUARTER": "P3M", "YEAR": "P1Y",
+    "MILLISECOND": "PT0.001S", "SECOND": "PT1S", "MINUTE": "PT1M", "HOUR": "PT1H", "DAY": "P1D",
+    "WEEK": "P1W", "MONTH": "P1M", "QUARTER": "P3M", "YEAR": "P1Y",
 }  # fmt: skip
 _LONG_UNITS: Final = {"DECADE": "P10Y", "CENTURY": "P100Y", "MILLENNIUM": "P1000Y"}
 _PARTS: Final = {
