@@ -113,5 +113,9 @@ def type_of_cast(kind: exp.Expr) -> int:
     if kind.this is exp.DType.ARRAY and kind.expressions:
         element = types.BY_OID.get(type_of_cast(kind.expressions[0]))
         return element.array_oid if element is not None else 0
+    named = kind.args.get("kind")
+    if named is not None:
+        known = types.BY_NAME.get(named.name if isinstance(named, exp.Expr) else str(named))
+        return known.oid if known is not None else 0
     found = _BY_CAST.get(kind.this)
     return found.oid if found is not None else 0

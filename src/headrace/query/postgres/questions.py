@@ -8,6 +8,7 @@ delays neither the event loop nor other sessions' short ones. Never knows the pr
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -19,11 +20,12 @@ from headrace.query.postgres.commands import Question
 from headrace.query.postgres.engine import Engine
 from headrace.query.postgres.lexer import StatementText, statements
 from headrace.query.postgres.protocol.decoding import literal
-from headrace.query.postgres.protocol.errors import CANCELLED, SYNTAX_ERROR, PostgresError, from_headrace
+from headrace.query.postgres.protocol.errors import CANCELLED, INTERNAL, SYNTAX_ERROR, PostgresError, from_headrace
 from headrace.query.postgres.settings import Settings
 from headrace.query.postgres.translation import Session, Translation, translate, with_parameters
 from headrace.query.sql import QueryResult
 
+_log = logging.getLogger(__name__)
 _SHORT: Final = 8 * 1024
 _PLAN: Final = "QUERY PLAN"
 
@@ -71,7 +73,14 @@ class Questions:
         catalogue = Catalogue(tables=tables, settings=self._settings.by_lower_name)
         pool = self._translators.for_length(len(question.text))
         call: Callable[[], Translation] = lambda: translate(statement, catalogue, self._session, declared)  # noqa: E731
-        return await asyncio.get_running_loop().run_in_executor(pool, call)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(pool, call)
+        except PostgresError:
+            raise
+        except Exception as error:
+            # The parser raises whatever it runs into. Only this statement fails.
+            _log.exception("A statement could not be translated.")
+            raise PostgresError(INTERNAL, f"the statement could not be translated: {error}") from error
 
     async def answer(
         self, question: Question, translation: Translation, literals: Sequence[str] = ()

@@ -212,8 +212,6 @@ class Session:
 
     def _bind(self, message: incoming.Bind) -> None:
         prepared = self._statement(message.statement)
-        if prepared.command is not None:
-            self._check_transaction(prepared.command)
         if message.portal and message.portal in self._portals:
             raise PostgresError(DUPLICATE_CURSOR, f'cursor "{message.portal}" already exists')
         oids = prepared.translation.types if prepared.translation is not None else ()
@@ -421,9 +419,12 @@ class Session:
             )
         if command.cursor in self._portals:
             raise PostgresError(DUPLICATE_CURSOR, f'cursor "{command.cursor}" already exists')
-        self._keep(
-            command.cursor, _Portal(prepared=portal.prepared, literals=portal.literals, hold=command.hold)
+        rows = _Prepared(
+            command=Question(text=command.question),
+            text=command.question,
+            translation=portal.prepared.translation,
         )
+        self._keep(command.cursor, _Portal(prepared=rows, literals=portal.literals, hold=command.hold))
 
     def _transaction(self, command: commands.Transaction) -> str:
         if command.action == "BEGIN":

@@ -29,6 +29,7 @@ _DEFAULTS: Final = {
     "bytea_output": "hex",
     "client_encoding": "UTF8",
     "client_min_messages": "notice",
+    "default_table_access_method": "heap",
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "on",
     "extra_float_digits": "1",

@@ -12,7 +12,7 @@ Parameters become names (`placeholder`), which `with_parameters` replaces by lit
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,6 +40,7 @@ MOST_PARAMETERS: Final = 32_767
 _PLACEHOLDER: Final = re.compile(r'"headrace parameter (\d+)"')
 # Statements of DuckDB that no PostgreSQL has.
 _DUCKDB_ONLY: Final = frozenset({"DESCRIBE", "SUMMARIZE", "SHOW"})
+_OID_TYPES: Final = frozenset({"OID", "REGCLASS", "REGTYPE", "REGPROC"})
 _CHANGES: Final = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop)
 _QUERIES: Final = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery, exp.Paren)
 
@@ -123,10 +124,18 @@ def _translated(
     if unchanged:
         sql = statement.text
     elif rewriting.relations:
-        relations = ", ".join(f'"{name}" AS ({query})' for name, query in rewriting.relations.items())
-        sql = f"WITH {relations} ({sql})"
+        sql = _with_relations(sql, rewriting.relations)
     oids = tuple(types[placeholder(number)] for number in range(1, count + 1))
     return Translation(sql=sql, types=oids, names=names, unchanged=unchanged)
+
+
+def _with_relations(sql: str, relations: Mapping[str, str]) -> str:
+    """The statement with more common table expressions, before its own: those may refer to these."""
+    listed = ", ".join(f'"{name}" AS ({query})' for name, query in relations.items())
+    for beginning in ("WITH RECURSIVE ", "WITH "):
+        if sql.startswith(beginning):
+            return f"{beginning}{listed}, {sql.removeprefix(beginning)}"
+    return f"WITH {listed} {sql}"
 
 
 def _untranslated(statement: StatementText, count: int, *, guessed: bool) -> Translation:
@@ -142,8 +151,11 @@ def _with_placeholders(statement: StatementText) -> tuple[str, int]:
     """The text with parameters as quoted names, which stand wherever a value can, and the highest number."""
     parts: list[str] = []
     at = highest = 0
-    for token in statement.tokens:
-        if token.kind is Kind.PARAMETER:
+    for index, token in enumerate(statement.tokens):
+        if token.word in _OID_TYPES and _is_array(statement, index):
+            parts += (statement.text[at : token.start], "_oid")
+            at = statement.tokens[index + 2].end
+        elif token.kind is Kind.PARAMETER:
             number = int(token.text[1:]) if len(token.text) < 8 else 0
             if not 1 <= number <= MOST_PARAMETERS:
                 raise PostgresError(
@@ -152,6 +164,11 @@ def _with_placeholders(statement: StatementText) -> tuple[str, int]:
             parts += (statement.text[at : token.start], f'"{placeholder(number)}"')
             at, highest = token.end, max(highest, number)
     return "".join(parts) + statement.text[at:], highest
+
+
+def _is_array(statement: StatementText, index: int) -> bool:
+    """Whether `[]` follows: sqlglot knows the types of oids, but not arrays of them."""
+    return [token.text for token in statement.tokens[index + 1 : index + 3]] == ["[", "]"]
 
 
 def _refuse_changes(tree: exp.Expr) -> None:

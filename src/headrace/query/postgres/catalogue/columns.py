@@ -138,7 +138,8 @@ def _relations(text: str) -> dict[str, tuple[RelationColumn, ...]]:
     found: dict[str, tuple[RelationColumn, ...]] = {}
     for line in text.strip().splitlines():
         name, _, columns = line.partition(": ")
-        found[name] = tuple(_column(column) for column in columns.split(", "))
+        # PostgreSQL does not show the last one in `*`; clients that ask for it name it.
+        found[name] = (*(_column(column) for column in columns.split(", ")), _column("tableoid oid = 0"))
     return found
 
 

@@ -36,16 +36,17 @@ _DISPLAY: Final = [(kind.oid, kind.display) for kind in types.ALL]
 def format_type(arguments: Sequence[str]) -> str:
     """The name of a type as SQL writes it, with the precision of a decimal."""
     oid = arguments[0]
-    modifier = f"CAST({arguments[1]} AS INTEGER)" if len(arguments) > 1 else "CAST(NULL AS INTEGER)"
+    named = f"WHEN {oid} = 0 THEN '-' ELSE COALESCE({_map(_DISPLAY, oid)}, '???') END"
+    if len(arguments) == 1 or arguments[1].upper() == "NULL":
+        return f"CASE WHEN {oid} IS NULL THEN NULL {named}"
+    modifier = f"CAST({arguments[1]} AS INTEGER)"
     decimal = (
         f"'numeric(' || (({modifier} - 4) >> 16) || ',' || (({modifier} - 4) & 65535) || ')'"
         f" || CASE WHEN {oid} = {types.NUMERIC_TYPE.array_oid} THEN '[]' ELSE '' END"
     )
     decimals = f"{types.NUMERIC_TYPE.oid}, {types.NUMERIC_TYPE.array_oid}"
-    named = f"COALESCE({_map(_DISPLAY, oid)}, '???')"
     return (
-        f"CASE WHEN {oid} IS NULL THEN NULL WHEN {oid} IN ({decimals}) AND {modifier} >= 4 THEN {decimal}"
-        f" WHEN {oid} = 0 THEN '-' ELSE {named} END"
+        f"CASE WHEN {oid} IS NULL THEN NULL WHEN {oid} IN ({decimals}) AND {modifier} >= 4 THEN {decimal} {named}"
     )
 
 
@@ -87,6 +88,7 @@ FUNCTIONS: Final[dict[str, Build]] = {
     "pg_get_function_arguments": _constant(_NULL_TEXT),
     "pg_get_function_identity_arguments": _constant(_NULL_TEXT),
     "pg_get_function_result": _constant(_NULL_TEXT),
+    "pg_get_function_sqlbody": _constant(_NULL_TEXT),
     "pg_get_functiondef": _constant(_NULL_TEXT),
     "pg_get_indexdef": _constant(_NULL_TEXT),
     "pg_get_partition_constraintdef": _constant(_NULL_TEXT),
@@ -127,6 +129,14 @@ FUNCTIONS: Final[dict[str, Build]] = {
         )
     },
 }  # fmt: skip
+
+# Functions that DuckDB has under another name.
+RENAMED: Final = {
+    "json_build_array": "json_array",
+    "json_build_object": "json_object",
+    "jsonb_build_array": "json_array",
+    "jsonb_build_object": "json_object",
+}
 
 # Functions that stand where a table would, with their rows as SQL.
 TABLE_FUNCTIONS: Final = {

@@ -18,9 +18,10 @@ from headrace.query.postgres.catalogue.functions import (
     FUNCTIONS,
     NAMES_BY_OID,
     NAMESPACES,
+    RENAMED,
     TABLE_FUNCTIONS,
 )
-from headrace.query.postgres.catalogue.relations import DATABASE, PUBLIC, Catalogue
+from headrace.query.postgres.catalogue.relations import DATABASE, PUBLIC, SYSTEM_CLASSES, Catalogue
 from headrace.query.postgres.protocol import types
 from headrace.query.postgres.protocol.decoding import quoted
 from headrace.query.postgres.protocol.errors import UNDEFINED_OBJECT, UNDEFINED_TABLE, PostgresError
@@ -143,6 +144,8 @@ class CatalogueRewriting:
             return parse_one(expanded, read="duckdb")
         if name == "generate_subscripts":
             return parse_one(f"unnest(range(1, len({arguments[0].sql('duckdb')}) + 1))", read="duckdb")
+        if name in RENAMED:
+            return exp.Anonymous(this=RENAMED[name], expressions=[each.copy() for each in arguments])
         build = FUNCTIONS.get(name)
         if build is None or (name == "quote_ident" and not arguments):
             return function
@@ -160,6 +163,11 @@ class CatalogueRewriting:
         value = self._catalogue.settings.get(name)
         if value is not None:
             return exp.Literal.string(value)
+        if arguments and not name:
+            known = self._catalogue.settings
+            names, values = ", ".join(map(quoted, known)), ", ".join(map(quoted, known.values()))
+            asked = f"lower({arguments[0].sql('duckdb')})"
+            return parse_one(f"MAP([{names}], [{values}])[{asked}]", read="duckdb")
         if len(arguments) > 1:
             return exp.Null()
         raise PostgresError(UNDEFINED_OBJECT, f'unrecognized configuration parameter "{name}"')
@@ -177,6 +185,8 @@ class CatalogueRewriting:
             return cast
         if isinstance(cast.this, exp.Literal) and cast.this.is_string:
             return self._named_oid(kind, cast.this, strict=True)
+        if kind == "REGCLASS" and _is_text(cast.this):
+            return self._class_by_name(cast.this)
         if isinstance(cast.parent, exp.Cast) and _object_kind(cast.parent.to):
             return cast.this.copy()
         return self._name_of(kind, cast.this)
@@ -195,6 +205,13 @@ class CatalogueRewriting:
             f" WHERE named.oid = CAST({oid} AS UINTEGER)), CAST({oid} AS VARCHAR))",
             read="duckdb",
         )
+
+    def _class_by_name(self, value: exp.Expr) -> exp.Expr:
+        """The oid of the relation whose name a text has when the question is answered."""
+        known = SYSTEM_CLASSES | self._catalogue.oids
+        names, oids = ", ".join(map(quoted, known)), ", ".join(map(str, known.values()))
+        plain = f"list_last(string_split(replace(CAST({value.sql('duckdb')} AS VARCHAR), '\"', ''), '.'))"
+        return parse_one(f"CAST(MAP([{names}], [{oids}])[{plain}] AS UINTEGER)", read="duckdb")
 
     def _named_oid(self, kind: str, value: exp.Expr, *, strict: bool) -> exp.Expr:
         """The oid of the object with this name."""
@@ -227,6 +244,13 @@ def _object_kind(kind: exp.Expr) -> str:
     named = kind.args.get("kind") if isinstance(kind, exp.DataType) else None
     name = (named.name if isinstance(named, exp.Expr) else str(named or "")).upper()
     return name if name.startswith("REG") or name == "OID" else ""
+
+
+def _is_text(expression: exp.Expr) -> bool:
+    """Whether this can only be a text: a cast to text, or a parameter, which is text before a cast to a name."""
+    if isinstance(expression, exp.Column):
+        return expression.name.startswith("headrace parameter ")
+    return isinstance(expression, exp.Cast) and expression.to.this in (exp.DType.TEXT, exp.DType.VARCHAR)
 
 
 def _plain_table(name: str) -> exp.Table:
