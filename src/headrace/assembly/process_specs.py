@@ -79,7 +79,7 @@ PROCESSES: Final[tuple[ProcessSpec, ...]] = (
         module="headrace.assembly.processes.query",
         needs=("log",),
         drains_after=("ingest",),
-        ports=("query_port",),
+        ports=("query_port", "postgres_port"),
         silent_seconds=_SILENT_SECONDS,
     ),
     ProcessSpec(

@@ -111,7 +111,8 @@ class Settings:
         8086, "Second port of the Connect API, for clients that expect a further worker there."
     )
     statements_port: int = _port(8088, "Port of the statements API, which is ksqlDB's.")
-    query_port: int = _port(8888, "Port of the query process, which answers SQL.")
+    query_port: int = _port(8888, "Port of SQL over HTTP: `/sql`, and Druid's SQL API.")
+    postgres_port: int = _port(5433, "Port of SQL in PostgreSQL's wire protocol.")
     console_port: int = _port(9000, "Port of the console, `/sql`, `/flow`, `/latency` and `/health`.")
     spark_ui_port: int = _port(4040, "Port of the Spark UI; 0 turns it off.", minimum=0)
     ingest_workers: int = _setting(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
 from headrace.query.sources import TailView
@@ -32,12 +32,13 @@ class QuestionLimits:
 class Question:
     """One statement, with values for its parameters.
 
-    `answer_format` is a name in `result_formats.py`; with `freshness` LAKE the tails of topics are left out.
+    `answer_format` is a name in `result_formats.py`, or makes an encoder as those there from columns and types; it
+    can be pickled. With `freshness` LAKE the tails of topics are left out.
     """
 
     sql: str
     parameters: tuple[object, ...] = ()
-    answer_format: str
+    answer_format: str | Callable[[Sequence[str], Sequence[str]], Any]
     freshness: str = LIVE
     question_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 

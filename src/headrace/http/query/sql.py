@@ -51,7 +51,7 @@ def sql_handlers(desk: Desk) -> list[ControllerRouterHandler]:
     @post("/sql", status_code=200, request_max_body_size=MOST_BODY_BYTES)
     async def sql(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         media_type = request.accept.best_match(list(MEDIA_TYPES), default=JSON) or JSON
-        return SqlAnswer(desk, asked_question(request, body, media_type))
+        return SqlAnswer(desk, asked_question(request, body, media_type), media_type)
 
     @delete("/sql/{question_id:str}", status_code=200)
     async def cancel(question_id: FromPath[str]) -> Response[bytes]:
@@ -97,9 +97,10 @@ def asked_question(request: Request[Any, Any, Any], body: bytes, answer_format: 
 class SqlAnswer:
     """The answer to one request, as an ASGI application: it notices at any time that the client has gone."""
 
-    def __init__(self, desk: Desk, question: Question) -> None:
+    def __init__(self, desk: Desk, question: Question, media_type: str) -> None:
         self._desk = desk
         self._question = question
+        self._media_type = media_type
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         await while_client_waits(self._answer(send), receive)
@@ -127,7 +128,7 @@ class SqlAnswer:
             answer.close()
 
     async def _send(self, answer: Answer, send: Send) -> None:
-        media_type = self._question.answer_format
+        media_type = self._media_type
         if media_type in _WITH_CHARSET:
             media_type += "; charset=utf-8"
         await send(self._start(200, media_type, []))

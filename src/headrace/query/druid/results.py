@@ -58,18 +58,55 @@ def written(
     columns: Sequence[str], types: Sequence[str], rows: Iterable[Row], wanted: Wanted
 ) -> Iterator[bytes]:
     """The answer in chunks. `types` are DuckDB's."""
-    names = distinct_names(columns)
-    writers = [_writer(kind, wanted) for kind in types]
-    pieces = _pieces(names, types, rows, writers, wanted)
-    chunk: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        chunk.append(piece)
-        size += len(piece)
-        if size >= CHUNK_BYTES:
-            yield b"".join(chunk)
-            chunk, size = [], 0
-    yield b"".join(chunk)
+    encoder = AnswerEncoder(columns, types, wanted)
+    chunk = bytearray(encoder.begin())
+    for row in rows:
+        chunk += encoder.rows([row])
+        if len(chunk) >= CHUNK_BYTES:
+            yield bytes(chunk)
+            chunk.clear()
+    yield bytes(chunk) + encoder.end()
+
+
+class AnswerEncoder:
+    """One answer: its beginning, then its rows in any number of parts, then its end."""
+
+    def __init__(self, columns: Sequence[str], types: Sequence[str], wanted: Wanted) -> None:
+        self._names = distinct_names(columns)
+        self._types = types
+        self._wanted = wanted
+        self._writers = [_writer(kind, wanted) for kind in types]
+        self._encode = _encoding(wanted.format, self._names)
+        self._is_csv = wanted.format == "csv"
+        self._has_lines = wanted.format in ("objectLines", "arrayLines")
+        self._has_begun = False
+
+    def begin(self) -> bytes:
+        headers = list(_headers(self._names, self._types, self._wanted)) if self._wanted.header else []
+        if self._is_csv:
+            return b"".join(_csv_line(header) for header in headers)
+        return (b"" if self._has_lines else b"[") + self._joined(_encoder.encode(each) for each in headers)
+
+    def rows(self, rows: Iterable[Row]) -> bytes:
+        encoded = (
+            self._encode([write(value) for write, value in zip(self._writers, row, strict=True)])
+            for row in rows
+        )
+        return b"".join(encoded) if self._is_csv else self._joined(encoded)
+
+    def end(self) -> bytes:
+        if self._is_csv:
+            return b"\n"
+        return b"\n\n" if self._has_lines else b"]\n"
+
+    def _joined(self, pieces: Iterable[bytes]) -> bytes:
+        """With separators between them, and one in front unless they are the first."""
+        separator = b"\n" if self._has_lines else b","
+        joined = separator.join(pieces)
+        if not joined:
+            return b""
+        is_first, self._has_begun = not self._has_begun, True
+        return joined if is_first else separator + joined
 
 
 def distinct_names(columns: Sequence[str]) -> list[str]:
@@ -84,37 +121,6 @@ def distinct_names(columns: Sequence[str]) -> list[str]:
         taken.add(name)
         names.append(name)
     return names
-
-
-def _pieces(
-    names: list[str],
-    types: Sequence[str],
-    rows: Iterable[Row],
-    writers: list[Callable[[Any], object]],
-    wanted: Wanted,
-) -> Iterator[bytes]:
-    lines = wanted.format in ("objectLines", "arrayLines")
-    encode = _encoding(wanted.format, names)
-    headers = list(_headers(names, types, wanted)) if wanted.header else []
-    if wanted.format == "csv":
-        for header in headers:
-            yield _csv_line(header)
-        for row in rows:
-            yield encode([write(value) for write, value in zip(writers, row, strict=True)])
-        yield b"\n"
-        return
-    separator = b"\n" if lines else b","
-    yield b"" if lines else b"["
-    first = True
-    for header in headers:
-        yield (b"" if first else separator) + _encoder.encode(header)
-        first = False
-    for row in rows:
-        yield (b"" if first else separator) + encode(
-            [write(value) for write, value in zip(writers, row, strict=True)]
-        )
-        first = False
-    yield b"\n\n" if lines else b"]\n"
 
 
 def _headers(names: list[str], types: Sequence[str], wanted: Wanted) -> Iterator[Any]:

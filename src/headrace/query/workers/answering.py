@@ -19,7 +19,7 @@ from headrace.core.errors import HeadraceError
 from headrace.query.lake_database import LakeDatabase, same_shape
 from headrace.query.permitted import Permitted, check_permitted
 from headrace.query.questions import AnswerSummary, NamedTables, Question, QuestionLimits, TablePlan
-from headrace.query.result_formats import ARROW, ENCODERS
+from headrace.query.result_formats import ARROW, ENCODERS, Encoder
 from headrace.query.sources import TailView
 from headrace.query.table_snapshot import TableSnapshot, quoted
 from headrace.query.workers.limits import DUCKDB_SHARE
@@ -181,7 +181,9 @@ class Answering:
             answer = Explained(self.connection, question, note)
         else:
             answer = Rows(self.connection, question)
-        encoder = ENCODERS[question.answer_format](answer.columns, answer.types)
+        wanted = question.answer_format
+        made = ENCODERS[wanted] if isinstance(wanted, str) else wanted
+        encoder: Encoder = made(answer.columns, answer.types)
         output.columns(answer.columns, answer.types)
         counter = Counter(self._limits)
         part = bytearray(encoder.begin())
