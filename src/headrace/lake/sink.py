@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Final
 
 
 class FileFormat(Enum):
@@ -110,6 +111,10 @@ class Transformation:
     negate: bool = False
 
 
+# The transformation that changes the name of the topic, and so of the table, and nothing in a record.
+RENAMES_TABLE: Final = "RegexRouter"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimePartitions:
     """Folders by time. `columns` are the parts of the path, each with the name of its column and its Java
@@ -195,3 +200,8 @@ class LakeSink:
     json_column: str = ""
     errors: ErrorPolicy = field(default_factory=ErrorPolicy)
     starts_at_latest: bool = False
+
+    @property
+    def changes_records(self) -> bool:
+        """Whether a transformation does more than name the table."""
+        return any(step.kind != RENAMES_TABLE for step in self.transformations)

@@ -13,14 +13,14 @@ from typing import Final
 from headrace.core.errors import HeadraceError
 from headrace.lake.dead_letter_headers import dead_letter_topic
 from headrace.lake.location import Location, located
-from headrace.lake.sink import LakeSink, NullValues, Transformation
+from headrace.lake.sink import RENAMES_TABLE, LakeSink, NullValues, Transformation
 from headrace.pipeline.expressions.functions.java_pattern_translation import compiled
 from headrace.pipeline.expressions.functions.java_patterns import replacement_text
 from headrace.pipeline.statements.errors import UnsupportedError
 
 _LONGEST_ID: Final = 200
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
-_ROUTER: Final = "RegexRouter"
+
 _BY_TOPIC: Final = "TopicNameMatches"
 
 
@@ -38,7 +38,7 @@ def table_name(sink: LakeSink, topic: str) -> str:
     """Raises lake_unsupported if it cannot be told from the name of the topic, or cannot name a folder."""
     name = topic
     for step in sink.transformations:
-        if step.kind == _ROUTER and _applies(step, name):
+        if step.kind == RENAMES_TABLE and _applies(step, name):
             name = routed(step, name)
     if not name or name in (".", "..") or "/" in name or "\0" in name:
         raise HeadraceError(

@@ -93,7 +93,7 @@ def _unsuitable(sink: LakeSink, columns: Struct, partition_columns: tuple[str, .
         return "it is not a Delta table"
     if sink.value.kind is not ConverterKind.AVRO:
         return "its values are not Avro"
-    if sink.transformations:
+    if sink.changes_records:
         return "its records are transformed"
     if sink.stores_keys or sink.stores_headers:
         return "it stores keys or headers"
