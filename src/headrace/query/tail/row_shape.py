@@ -14,8 +14,6 @@ from headrace.lake.types import Simple, Struct
 
 # The column of the number of the topic's partition, as `pipeline/spark/lake/partitioning.py` names it.
 _PARTITION: Final = "partition"
-# Changes the name of the table and nothing else.
-_RENAMES_TABLE: Final = "RegexRouter"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +62,7 @@ def _unsuitable(  # noqa: PLR0911 - one for each reason
 ) -> str:
     if sink.table_format is not TableFormat.DELTA:
         return "it is not a Delta table"
-    if any(step.kind != _RENAMES_TABLE for step in sink.transformations):
+    if sink.changes_records:
         return "its records are transformed, which only the pipeline can do"
     if sink.stores_keys or sink.stores_headers:
         return "it stores keys or headers"
