@@ -164,9 +164,7 @@ def running_platform(
     They are there before Spark has started: it would warm up if there were no event, which takes longer than
     all the rest.
     """
-    kafka_port, ingest_port, registry_port, statements_port, console_port, query_port, *connect_ports = (
-        free_ports(8)
-    )
+    kafka_port, ingest_port, registry_port, statements_port, console_port, query_port, *others = free_ports(9)
     settings = dataclasses.replace(
         Settings(),
         data_dir=folder,
@@ -177,8 +175,9 @@ def running_platform(
         statements_port=statements_port,
         console_port=console_port,
         query_port=query_port,
-        connect_port=connect_ports[0],
-        connect_second_port=connect_ports[1],
+        postgres_port=others[2],
+        connect_port=others[0],
+        connect_second_port=others[1],
         spark_ui_port=0,
         **overrides,
     )

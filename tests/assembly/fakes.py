@@ -163,7 +163,7 @@ class FakeProcesses:
 
 def settings_in(folder: Path) -> Settings:
     """Settings with a data folder and ports of their own."""
-    kafka, ingest, registry, statements, console, query, connect, connect_second = free_ports(8)
+    kafka, ingest, registry, statements, console, query, postgres, connect, connect_second = free_ports(9)
     return Settings(
         data_dir=folder / "data",
         cache_dir=folder / "cache",
@@ -173,6 +173,7 @@ def settings_in(folder: Path) -> Settings:
         statements_port=statements,
         console_port=console,
         query_port=query,
+        postgres_port=postgres,
         connect_port=connect,
         connect_second_port=connect_second,
     )

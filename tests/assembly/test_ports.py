@@ -28,6 +28,7 @@ def test_free_ports_are_fine(settings: Settings) -> None:
         "statements_port",
         "console_port",
         "query_port",
+        "postgres_port",
         "connect_port",
         "connect_second_port",
     ],

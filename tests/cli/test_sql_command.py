@@ -97,7 +97,7 @@ def test_the_running_platform_answers_as_the_command_would(
         "SELECT EVENT_TYPE, count(*) AS N FROM events GROUP BY ALL ORDER BY 1",
     ]
     embedded = [_ask(data_dir, statement, "-f", output) for statement in statements for output in FORMATS]
-    settings = Settings(data_dir=data_dir, query_port=free_port())
+    settings = Settings(data_dir=data_dir, query_port=free_port(), postgres_port=free_port())
     url = f"http://{settings.host}:{settings.query_port}"
     with run_query_process(settings):
         monkeypatch.setattr(sql_command, "running_query_process", lambda _: url)

@@ -58,10 +58,11 @@ DOORS: Final[dict[str, Door]] = {
     "connect_port": Door(section="Connect", message=_confluent),
     "connect_second_port": Door(section="Connect", message=_confluent),
     "console_port": Door(section="Queries", message=_ours, reads_text=frozenset({"/sql"})),
-    "query_port": Door(section="SQL", message=_ours, reads_text=frozenset({"/sql"})),
+    "query_port": Door(section="SQL", message=_ours, reads_text=frozenset({"/sql", "/druid/v2/sql"})),
 }
 NO_DOORS: Final[dict[str, str]] = {
     "kafka_port": "speaks Kafka's protocol; an HTTP request is no frame of it",
+    "postgres_port": "speaks PostgreSQL's protocol; an HTTP request is no message of it",
     "spark_ui_port": "Spark's own server on the loopback, which only shows (spark.ui.killEnabled=false)",
 }
 

@@ -63,6 +63,7 @@ def test_a_hundred_hostile_questions(tmp_path: Path) -> None:
     settings = Settings(
         data_dir=tmp_path,
         query_port=free_port(),
+        postgres_port=free_port(),
         query_seconds=SECONDS,
         query_memory_megabytes=MEGABYTES,
         query_waiting=CLIENTS,

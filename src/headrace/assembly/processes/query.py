@@ -28,9 +28,8 @@ from headrace.core.addresses import bracketed
 from headrace.core.settings import Settings
 from headrace.http.admission import Admission
 from headrace.http.by_path import ByPath
-from headrace.http.druid.answers import DRUID_RULES
 from headrace.http.druid.app import create_druid_app
-from headrace.http.query.app import create_query_app
+from headrace.http.query.app import QUERY_RULES, create_query_app
 from headrace.query.desk import Desk
 from headrace.query.druid.desk_engine import DruidDesk
 from headrace.query.planning import Tails as AnyTails
@@ -42,8 +41,10 @@ from headrace.query.tail.tails import Tails
 PROCESS: Final = "query"
 # Paths of ours on the port that Druid's clients use.
 _OUR_PATHS: Final = ("/sql", "/health")
-# SQL changes nothing, so `/sql` takes it as text, too.
-_RULES: Final = dataclasses.replace(DRUID_RULES, checked_by_route=frozenset({"/sql"}))
+# SQL changes nothing, so it may also come as text.
+_RULES: Final = dataclasses.replace(
+    QUERY_RULES, checked_by_route=frozenset({"/sql", "/druid/v2/sql", "/druid/v2/sql/"})
+)
 _MEGABYTE: Final = 1024 * 1024
 # How long a question waits for a log that does not answer.
 _LOG_SECONDS: Final = 3.0

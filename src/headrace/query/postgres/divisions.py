@@ -43,7 +43,17 @@ _BY_CAST: Final = {
     exp.DType.DATE: Number.DATE,
 }
 _COUNTS: Final = (exp.Count, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
-_WRAPPERS: Final = (exp.Paren, exp.Neg, exp.Alias, exp.Window, exp.Filter, exp.Max, exp.Min, exp.Abs, exp.Nullif)
+_WRAPPERS: Final = (
+    exp.Paren,
+    exp.Neg,
+    exp.Alias,
+    exp.Window,
+    exp.Filter,
+    exp.Max,
+    exp.Min,
+    exp.Abs,
+    exp.Nullif,
+)
 _OTHERS: Final = (
     exp.Avg, exp.Boolean, exp.CurrentTimestamp, exp.Extract, exp.Pow, exp.Round, exp.Sqrt, exp.Stddev,
     exp.TimestampTrunc, exp.Interval,

@@ -165,7 +165,9 @@ def _statement(sql: str, found: list[Token]) -> StatementText:
 def _closing(sql: str, start: int, found: int, length: int) -> int:
     if found < 0:
         raise PostgresError(
-            SYNTAX_ERROR, f"unterminated quoted text at or near {sql[start : start + 20]!r}", position=start + 1
+            SYNTAX_ERROR,
+            f"unterminated quoted text at or near {sql[start : start + 20]!r}",
+            position=start + 1,
         )
     return found + length
 

@@ -20,7 +20,13 @@ from headrace.query.postgres.commands import Question
 from headrace.query.postgres.engine import Engine
 from headrace.query.postgres.lexer import StatementText, statements
 from headrace.query.postgres.protocol.decoding import literal
-from headrace.query.postgres.protocol.errors import CANCELLED, INTERNAL, SYNTAX_ERROR, PostgresError, from_headrace
+from headrace.query.postgres.protocol.errors import (
+    CANCELLED,
+    INTERNAL,
+    SYNTAX_ERROR,
+    PostgresError,
+    from_headrace,
+)
 from headrace.query.postgres.settings import Settings
 from headrace.query.postgres.translation import Session, Translation, translate, with_parameters
 from headrace.query.sql import QueryResult

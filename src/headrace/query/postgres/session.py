@@ -196,9 +196,7 @@ class Session:
             raise PostgresError(DUPLICATE_STATEMENT, f'prepared statement "{message.name}" already exists')
         found = statements(message.sql)
         if len(found) > 1:
-            raise PostgresError(
-                SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement"
-            )
+            raise PostgresError(SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement")
         kept = sum(len(each.text) for each in self._statements.values())
         if len(self._statements) >= MOST_STATEMENTS or kept + len(message.sql) > MOST_STATEMENT_CHARACTERS:
             raise PostgresError("53400", "the session has too many prepared statements")
@@ -331,9 +329,7 @@ class Session:
             tag = self._act(command, portal)
             self._write(outgoing.command_complete(tag))
 
-    async def _rows(
-        self, answer: Answer, portal: _Portal, most: int, tag: str, *, describe: bool
-    ) -> None:
+    async def _rows(self, answer: Answer, portal: _Portal, most: int, tag: str, *, describe: bool) -> None:
         formats = formats_of(len(answer.columns), portal.result_formats)
         if describe:
             self._write_shape(answer.columns, formats)

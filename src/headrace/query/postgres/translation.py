@@ -179,5 +179,3 @@ def _refuse_changes(tree: exp.Expr) -> None:
             raise read_only("SELECT INTO")
         if isinstance(node, exp.Lock):
             raise read_only("SELECT FOR UPDATE")
-
-

@@ -45,9 +45,7 @@ def format_type(arguments: Sequence[str]) -> str:
         f" || CASE WHEN {oid} = {types.NUMERIC_TYPE.array_oid} THEN '[]' ELSE '' END"
     )
     decimals = f"{types.NUMERIC_TYPE.oid}, {types.NUMERIC_TYPE.array_oid}"
-    return (
-        f"CASE WHEN {oid} IS NULL THEN NULL WHEN {oid} IN ({decimals}) AND {modifier} >= 4 THEN {decimal} {named}"
-    )
+    return f"CASE WHEN {oid} IS NULL THEN NULL WHEN {oid} IN ({decimals}) AND {modifier} >= 4 THEN {decimal} {named}"
 
 
 def _privilege(arguments: Sequence[str]) -> str:

@@ -176,7 +176,9 @@ class CatalogueRewriting:
         return exp.Literal.string(DATABASE)
 
     def _schemas(self, node: exp.CurrentSchemas) -> exp.Expr:
-        names = [PUBLIC] if node.this is not None and node.this.sql().lower() == "false" else [PG_CATALOG, PUBLIC]
+        names = (
+            [PUBLIC] if node.this is not None and node.this.sql().lower() == "false" else [PG_CATALOG, PUBLIC]
+        )
         return parse_one(f"[{', '.join(map(quoted, names))}]", read="duckdb")
 
     def _cast(self, cast: exp.Cast) -> exp.Expr:
@@ -231,8 +233,10 @@ class CatalogueRewriting:
         else:
             oid = self._catalogue.class_oid(plain) if kind == "REGCLASS" else None
         if oid is None and strict:
-            raise _no_table(text) if kind == "REGCLASS" else PostgresError(
-                UNDEFINED_OBJECT, f'"{text}" does not exist'
+            raise (
+                _no_table(text)
+                if kind == "REGCLASS"
+                else PostgresError(UNDEFINED_OBJECT, f'"{text}" does not exist')
             )
         return parse_one(f"CAST({'NULL' if oid is None else oid} AS UINTEGER)", read="duckdb")
 

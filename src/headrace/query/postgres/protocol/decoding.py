@@ -152,8 +152,6 @@ def _uuid(text: str) -> str:
     return str(UUID(text))
 
 
-
-
 def _binary_literal(value: bytes, kind: Type) -> str:
     decode = _BINARY.get(kind.oid)
     try:

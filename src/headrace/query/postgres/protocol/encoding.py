@@ -81,7 +81,7 @@ def _float_text(value: Any) -> bytes:
     if value != value or value in (float("inf"), float("-inf")):
         return _SPECIAL_FLOATS[str(float(value))].encode()
     if value == int(value) and abs(value) < _WHOLE_FLOAT:
-        return (b"-0" if str(value).startswith("-0") else b"%d" % int(value))
+        return b"-0" if str(value).startswith("-0") else b"%d" % int(value)
     return str(value).encode()
 
 
