@@ -83,12 +83,17 @@ class Beginnings:
         self._intact: tuple[str, int] | None = None
         self._found: OrderedDict[tuple[int, str, int, int], Beginning | None] = OrderedDict()
 
+    @property
+    def disturbances(self) -> int:
+        """How often the log may have lost records."""
+        return self._disturbances
+
     def disturb(self) -> None:
         """The log may have lost records."""
         self._disturbances += 1
 
-    def at(self, version: int, feed: TableFeed, topic: TopicIdentity) -> Beginning | None:
-        """None if the lake has yet to say where it begins. If the log does not answer, it counts as whole.
+    def at(self, version: int, feed: TableFeed, topic: TopicIdentity, *, is_away: bool) -> Beginning | None:
+        """None if the lake has yet to say where it begins. If the log `is_away`, it counts as whole.
 
         Raises TableChangedError and OSError.
         """
@@ -96,11 +101,14 @@ class Beginnings:
             disturbances = self._disturbances
             key = (version, topic.topic_id, topic.partitions, disturbances)
             if key not in self._found:
+                intact = _IntactTopic(topic.topic_id)
+                if is_away:
+                    return self._begun(version, feed, intact, _IntactTopic(), topic)
                 try:
                     found = self._beginning(version, feed, topic, disturbances)
                 except HeadraceError as error:
                     _logger.info("the tail of %s begins unchecked: %s", self._versions.location, error)
-                    return self._begun(version, feed, _IntactTopic(topic.topic_id), _IntactTopic(), topic)
+                    return self._begun(version, feed, intact, _IntactTopic(), topic)
                 self._found[key] = found
                 if len(self._found) > _MOST_VERSIONS:
                     self._found.popitem(last=False)

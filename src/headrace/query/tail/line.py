@@ -104,6 +104,21 @@ class TailLine:
     def is_broken(self) -> bool:
         return bool(self._broken)
 
+    def break_off(self) -> None:
+        """The topic has lost what was read."""
+        with self._changed:
+            self._broken = "the topic came back shorter"
+            self._changed.notify_all()
+
+    def read_to(self) -> dict[int, int]:
+        """Behind the last offset that was read of each partition, where any was."""
+        with self._changed:
+            return {
+                number: stretch.end
+                for number, stretch in self._stretches.items()
+                if stretch.end > stretch.begun or stretch.chunks
+            }
+
     def idle_seconds(self, now: float) -> float:
         """Since somebody asked."""
         return now - self._asked if not self._waiting else 0.0

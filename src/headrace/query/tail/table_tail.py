@@ -3,7 +3,8 @@
 Which line serves a version depends on what its rows would be: the incarnation of the topic, the connector,
 the columns of the table, and which rows must be looked up. A line serves all versions that agree in these and
 begin at or behind its beginning. Otherwise another one begins where the version does: after a restore, a new
-column, a topic that was recreated or came back shorter. Safe for several threads.
+column, a topic that was recreated or came back shorter. After the log was disturbed, a line counts only if
+the topic still has what the line has read. Safe for several threads.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.lake.location import Location
 from headrace.lake.positions import Position, Source
+from headrace.lake.resuming import shorter_partitions
 from headrace.query.sources import TailView
 from headrace.query.tail.beginnings import Beginning, Beginnings
 from headrace.query.tail.chunk_files import ChunkFiles
@@ -47,13 +49,16 @@ class _Kind:
     bounds: frozenset[tuple[Source, Position]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Line:
-    """`version` is the one that it was begun for, whose files have the rows that are looked up."""
+    """`version` is the one that it was begun for, whose files have the rows that are looked up. After
+    `checked` disturbances of the log, the topic still had what the line has read.
+    """
 
     kind: _Kind
     version: int
     line: TailLine
+    checked: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +84,7 @@ class TableTail:
         open_reader: Callable[[], BatchReader],
         keep_seconds: float,
     ) -> None:
+        self._feeds = feeds
         self._cluster = cluster
         self._files = files
         self._open_reader = open_reader
@@ -118,7 +124,7 @@ class TableTail:
         if isinstance(now, str):
             return _nothing(now)
         try:
-            beginning = self._beginnings.at(version, feed, now.topic)
+            beginning = self._beginnings.at(version, feed, now.topic, is_away=bool(now.away))
             if beginning is None:
                 return _nothing(f"connector {feed.sink.name} has not said yet where the table begins")
             for _ in range(_MOST_ATTEMPTS):
@@ -169,10 +175,13 @@ class TableTail:
             topic_id=beginning.topic_id, feed=feed, shape=shape, bounds=frozenset(beginning.bounds.items())
         )
         with self._lock:
+            if not now.away:
+                self._check_lines(now.topic)
             line = self._line_for(kind, version, beginning.starts)
             if line is None:
                 line = self._begin(kind, version, beginning, now.topic, policy)
-                self._lines.append(_Line(kind=kind, version=version, line=line))
+                disturbances = self._beginnings.disturbances
+                self._lines.append(_Line(kind=kind, version=version, line=line, checked=disturbances))
                 line.start()
             is_newest = version >= self._newest
             self._newest = max(self._newest, version)
@@ -186,6 +195,21 @@ class TableTail:
             behind=found.behind,
             reason="; ".join(filter(None, [now.away, found.reason])),
         )
+
+    def _check_lines(self, topic: TopicIdentity) -> None:
+        """After the log was disturbed, break the lines that have read what it has lost."""
+        disturbances = self._beginnings.disturbances
+        for each in self._lines:
+            if each.checked == disturbances or each.kind.topic_id != topic.topic_id:
+                continue
+            try:
+                lost = shorter_partitions(self._feeds.topic_now(topic), each.line.read_to())
+            except HeadraceError:
+                # It is still away, and nothing new comes from it.
+                return
+            if lost:
+                each.line.break_off()
+            each.checked = disturbances
 
     def _line_for(self, kind: _Kind, version: int, starts: Mapping[int, int]) -> TailLine | None:
         """The one that has most of it."""
