@@ -24,6 +24,7 @@ from headrace.core.settings import Settings
 from headrace.http.admission import Admission
 from headrace.http.query.app import QUERY_RULES, create_query_app
 from headrace.query.desk import Desk
+from headrace.query.planning import Tails
 from headrace.query.questions import QuestionLimits
 
 PROCESS: Final = "query"
@@ -35,8 +36,8 @@ def run(settings: Settings) -> int:
     return 0
 
 
-def desk_of(settings: Settings) -> Desk:
-    """The desk with the limits of these settings."""
+def desk_of(settings: Settings, tails: Tails | None = None) -> Desk:
+    """The desk with the limits of these settings. Without `tails`, only the lake is read."""
     cores = os.cpu_count() or 1
     return Desk(
         settings.lake_dir.resolve(),
@@ -50,6 +51,7 @@ def desk_of(settings: Settings) -> Desk:
         slots=settings.query_slots or cores,
         most_waiting=settings.query_waiting,
         folder=run_dir(settings).resolve() / "query",
+        tails=tails,
     )
 
 
