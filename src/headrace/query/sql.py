@@ -42,9 +42,17 @@ class SqlRunner:
         self._desk = desk
         self._loop = loop
 
-    def run(self, sql: str, parameters: Sequence[object] = ()) -> QueryResult:
-        """Raises HeadraceError: query_failed, too_many_questions, or no_such_table if there are none yet."""
-        question = Question(sql=sql, parameters=tuple(parameters), answer_format=ROWS)
+    def run(self, sql: str, parameters: Sequence[object] = (), *, question_id: str = "") -> QueryResult:
+        """Raises HeadraceError: query_failed, too_many_questions, or no_such_table if there are none yet.
+
+        Blocks: never call it from the desk's event loop.
+        """
+        question = Question(
+            sql=sql,
+            parameters=tuple(parameters),
+            answer_format=ROWS,
+            **({"question_id": question_id} if question_id else {}),
+        )
         columns, types, content = asyncio.run_coroutine_threadsafe(
             whole_answer(self._desk, question), self._loop
         ).result()

@@ -113,6 +113,51 @@ def test_parameters(server: SqlServer) -> None:
     assert "parameter" in content["message"].lower()
 
 
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        None,
+        True,
+        1.5,
+        "x",
+        2**63,
+        2**200,
+        -(2**130),
+        [1, "a", None],
+        {"a": [1]},
+        [],
+        {},
+        "\x00",
+        "\U0001f600",
+    ],
+)
+def test_any_parameter_gets_an_answer_and_costs_no_worker(server: SqlServer, parameter: object) -> None:
+    before = server.desk.pool.pids
+    assert server.ask("SELECT ? AS a", parameters=[parameter]).status_code in (200, 400)
+    assert set(before) <= set(server.desk.pool.pids)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT INTERVAL '2000000000 days'",
+        "SELECT DATE '5881580-07-10', DATE '-290308-12-21' - 0, TIMESTAMP 'infinity'",
+        "SELECT '\\xff'::BLOB::VARCHAR",
+        "SELECT 'nan'::FLOAT, 1e308 * 10, MAP {{'a': 1}: 2}",
+        "SELECT 99999999999999999999999999999999999999::DECIMAL(38, 0) * 10",
+        "SELECT '24:00:00'::TIME, '12:00:00+15:59:59'::TIMETZ",
+        "SELECT chr(0), chr(55296)",
+    ],
+)
+@pytest.mark.parametrize("media_type", ["application/json", "application/vnd.apache.arrow.stream"])
+def test_odd_values_get_an_answer_and_cost_no_worker(server: SqlServer, query: str, media_type: str) -> None:
+    before = server.desk.pool.pids
+    response = server.ask(query, headers={"Accept": media_type})
+    assert response.status_code in (200, 400)
+    assert response.status_code == 200 or "process" not in response.json()["message"]
+    assert set(before) <= set(server.desk.pool.pids)
+
+
 def test_an_answer_larger_than_what_is_held_comes_whole(server: SqlServer) -> None:
     rows = server.ask("SELECT i, repeat('x', 100) AS x FROM range(90000) t(i)").json()["rows"]
     assert [row[0] for row in rows] == list(range(90000))
@@ -170,6 +215,7 @@ def test_a_question_ends_within_a_second_of_its_limit(server: SqlServer, query: 
     ],
 )
 def test_memory_stays_within_its_limit_whatever_a_question_does(server: SqlServer, query: str) -> None:
+    assert server.ask("SELECT 1").status_code == 200
     idle = max(psutil.Process(pid).memory_info().rss for pid in server.desk.pool.pids)
     with ThreadPoolExecutor() as threads:
         asked = threads.submit(server.ask, query)

@@ -57,7 +57,7 @@ def run(settings: Settings) -> int:
 
 
 def desk_of(settings: Settings, tails: AnyTails | None = None) -> Desk:
-    """The desk with the limits of these settings."""
+    """The desk with the limits of these settings. Without `tails`, only the lake is read."""
     cores = os.cpu_count() or 1
     return Desk(
         settings.lake_dir.resolve(),

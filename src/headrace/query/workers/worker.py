@@ -41,7 +41,11 @@ _REPEAT_SECONDS: Final = 0.02
 
 
 # What a question can cause in DuckDB and in Arrow. Anything else is a bug of ours and ends the worker.
-_REPORTED: Final = (duckdb.Error, pa.ArrowException, MemoryError, RuntimeError, OSError)
+_REPORTED: Final = (
+    duckdb.Error, pa.ArrowException, MemoryError, RuntimeError, OSError,
+    # Values that Python cannot hold, and parameters that DuckDB cannot take.
+    ValueError, TypeError, ArithmeticError,
+)  # fmt: skip
 
 
 class _InterruptedError(Exception):
