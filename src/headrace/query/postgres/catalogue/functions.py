@@ -139,7 +139,7 @@ RENAMED: Final = {
 # Functions that stand where a table would, with their rows as SQL.
 TABLE_FUNCTIONS: Final = {
     "pg_get_keywords": (
-        "SELECT * FROM (VALUES ('select', 'R', 'reserved'), ('lateral', 'R', 'reserved'))"
+        "SELECT * FROM (VALUES ('ilike', 'T', 'reserved'), ('limit', 'R', 'reserved'))"
         " AS keywords(word, catcode, catdesc)"
     ),
     "pg_get_publication_tables": "SELECT CAST(NULL AS UINTEGER) AS relid WHERE false",

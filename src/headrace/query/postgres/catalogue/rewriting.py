@@ -219,6 +219,9 @@ class CatalogueRewriting:
         """The oid of the object with this name."""
         text = value.name if isinstance(value, exp.Literal) else ""
         plain = text.rpartition(".")[2].strip('"')
+        if kind in ("REGPROC", "REGPROCEDURE"):
+            # Functions have no oids here: columns of the type regproc have their names.
+            return exp.Literal.string(plain)
         if plain.isdigit():
             oid: int | None = int(plain)
         elif kind == "REGTYPE":

@@ -39,6 +39,8 @@ _EPOCH: Final = datetime(2000, 1, 1)
 _EPOCH_DAY: Final = date(2000, 1, 1).toordinal()
 _TRUE: Final = frozenset({"t", "true", "y", "yes", "on", "1"})
 _FALSE: Final = frozenset({"f", "false", "n", "no", "off", "0"})
+# What PostgreSQL takes for blanks in an array; other spaces belong to the values.
+_BLANKS: Final = " \t\n\r\v\f"
 _MOST_DIMENSIONS: Final = 6
 
 
@@ -251,8 +253,9 @@ def _binary_items(value: bytes, element: Type) -> str:
 def _text_items(text: str, element: Type) -> str:
     """The text of an array, such as `{1,NULL,"a b"}`, as a DuckDB list literal."""
     try:
-        items, end = _parsed_array(text.strip(), 0, element, 0)
-        if end != len(text.strip()):
+        trimmed = text.strip(_BLANKS)
+        items, end = _parsed_array(trimmed, 0, element, 0)
+        if end != len(trimmed):
             raise ValueError(text)
     except (ValueError, IndexError) as problem:
         raise PostgresError(INVALID_TEXT, f'malformed array literal: "{text[:100]}"') from problem
@@ -267,7 +270,7 @@ def _parsed_array(text: str, at: int, element: Type, depth: int) -> tuple[str, i
     if text[at] == "}":
         return "[]", at + 1
     while True:
-        while text[at].isspace():
+        while text[at] in _BLANKS:
             at += 1
         if text[at] == "{":
             item, at = _parsed_array(text, at, element, depth + 1)
@@ -293,7 +296,7 @@ def _parsed_item(text: str, at: int) -> tuple[str, int, bool]:
             letters.append(text[at])
             at += 1
         at += 1
-        while text[at].isspace():
+        while text[at] in _BLANKS:
             at += 1
         return "".join(letters), at, True
     while text[at] not in ",}":
@@ -302,7 +305,7 @@ def _parsed_item(text: str, at: int) -> tuple[str, int, bool]:
         at += text[at] == "\\"
         letters.append(text[at])
         at += 1
-    raw = "".join(letters).strip()
+    raw = "".join(letters).strip(_BLANKS)
     if not raw:
         raise ValueError(text)
     return raw, at, False

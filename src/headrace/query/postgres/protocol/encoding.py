@@ -158,8 +158,8 @@ def _numeric_binary(value: Any) -> bytes:
     sign, decimals, exponent = number.as_tuple()
     assert isinstance(exponent, int)
     scale = max(0, -exponent)
-    whole = "".join(map(str, decimals)) + "0" * max(0, exponent)
-    before, after = (whole[: len(whole) - scale], whole[len(whole) - scale :].rjust(scale, "0"))
+    whole = ("".join(map(str, decimals)) + "0" * max(0, exponent)).rjust(scale, "0")
+    before, after = whole[: len(whole) - scale], whole[len(whole) - scale :]
     before = before.rjust((len(before) + 3) // 4 * 4, "0")
     after = after.ljust((len(after) + 3) // 4 * 4, "0")
     text = before + after
