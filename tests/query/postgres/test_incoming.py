@@ -82,10 +82,7 @@ def test_messages_come_as_they_were_sent(
             message(b"Q", sql.encode() + b"\0"),
             message(
                 b"P",
-                statement
-                + sql.encode()
-                + b"\0"
-                + struct.pack(f">H{len(oids)}I", len(oids), *oids),
+                statement + sql.encode() + b"\0" + struct.pack(f">H{len(oids)}I", len(oids), *oids),
             ),
             message(
                 b"B",
@@ -132,7 +129,9 @@ def test_any_bytes_of_a_parameter_give_a_literal_or_an_error(data: bytes, oid: i
     else:
         # No value can leave its quotes: outside them there are only casts.
         outside = "".join(text.split("'")[::2])
-        assert set(outside) <= set("()[], _") | set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+        assert set(outside) <= set("()[], _") | set(
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+        )
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=10, min_value=-(10**20), max_value=10**20))

@@ -69,7 +69,9 @@ def test_encryption_is_declined_and_the_session_goes_on(door: Door) -> None:
         (3 << 16, {"_pq_.new": "1"}, struct.pack(">ii", 3 << 16, 1) + b"_pq_.new\0"),
     ],
 )
-def test_versions_are_negotiated(door: Door, version: int, options: dict[str, str], negotiated: bytes) -> None:
+def test_versions_are_negotiated(
+    door: Door, version: int, options: dict[str, str], negotiated: bytes
+) -> None:
     with raw(door) as client:
         client.sendall(startup({"user": "x", **options}, version))
         answer = read_until(client, READY)
@@ -201,9 +203,9 @@ def test_prepared_statements_and_portals_are_bounded(door: Door) -> None:
 @given(
     st.lists(
         st.binary(max_size=60)
-        | st.tuples(st.sampled_from([bytes([kind]) for kind in b"BCDEFHPQSXcdfp?"]), st.binary(max_size=40)).map(
-            lambda parts: message(*parts)
-        )
+        | st.tuples(
+            st.sampled_from([bytes([kind]) for kind in b"BCDEFHPQSXcdfp?"]), st.binary(max_size=40)
+        ).map(lambda parts: message(*parts))
         | st.sampled_from([b"SELECT 1\0", b"BEGIN; SELECT nope\0", b"'\0"]).map(
             lambda sql: message(b"Q", sql)
         ),
