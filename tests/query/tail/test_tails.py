@@ -399,12 +399,17 @@ def test_a_table_that_nobody_asks_for_is_not_followed_and_leaves_no_files(
 
 def test_small_chunks_become_few(table: WrittenTable, tails: Tails) -> None:
     numbers: list[int] = []
+    earlier: list[tuple[int, TailView]] = []
     for at in range(60):
         numbers += table.produce(3, partition=at % 2)
         view = seen(tails, table)
+        earlier.append((len(numbers), view))
         assert numbers_in(view) == numbers
     wait_until(lambda: len(seen(tails, table).chunks) <= 16, "small chunks are merged")
     assert numbers_in(seen(tails, table)) == numbers
+    # Whoever was about to open the small ones still can.
+    for count, view in earlier[-20:]:
+        assert numbers_in(view) == numbers[:count]
 
 
 def test_a_chunk_that_is_mapped_can_be_read_after_its_file_is_gone(table: WrittenTable, tails: Tails) -> None:
