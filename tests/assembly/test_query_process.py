@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -143,3 +144,10 @@ def test_what_it_does_first_it_does_without_a_log(tmp_path: Path) -> None:
         answer = httpx.post(f"{url}/sql", json={"query": "SELECT USER_ID FROM events"}, timeout=60)
         assert answer.json()["rows"] == [["1"]]
         assert httpx.get(f"{url}/health/live", timeout=60).status_code == 200
+
+
+@pytest.mark.parametrize("process", ["gateway", "query"])
+def test_the_processes_that_others_depend_on_do_not_load_duckdb(process: str) -> None:
+    program = f"import sys, headrace.assembly.processes.{process}; print('duckdb' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"

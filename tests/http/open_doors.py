@@ -92,6 +92,7 @@ class OpenDoors:
     gateway: GatewayProcess
     ingest: subprocess.Popen[bytes]
     connect: subprocess.Popen[bytes]
+    query: subprocess.Popen[bytes]
 
     def port(self, setting: str) -> int:
         found: int = getattr(self.settings, setting)
@@ -126,7 +127,7 @@ def open_doors(data_dir: Path, bootstrap: str, **changes: Any) -> Iterator[OpenD
                 f"{name} is ready",
                 unless=lambda process=process: process.poll() is not None,
             )
-        yield OpenDoors(settings=settings, gateway=gateway, ingest=ingest, connect=connect)
+        yield OpenDoors(settings=settings, gateway=gateway, ingest=ingest, connect=connect, query=query)
 
 
 @contextmanager

