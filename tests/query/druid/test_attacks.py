@@ -139,10 +139,16 @@ def test_nested_three_thousand_times(nested, connection) -> None:  # type: ignor
         f"SELECT COUNT(*) FROM events WHERE VIEWS IN ({', '.join(map(str, range(20_000)))})",
         f"SELECT {' + '.join(['1'] * 200)} AS n",
         " UNION ALL ".join(["SELECT 1 AS a"] * 200),
+        "SELECT COUNT(*) FROM events "
+        + " ".join(f"JOIN events e{n} ON e{n}.TYPE = events.TYPE" for n in range(60)),
     ],
 )  # fmt: skip
 def test_long_statements(statement: str, connection: duckdb.DuckDBPyConnection) -> None:
     assert asked(connection, statement)
+
+
+def test_statements_that_are_too_long_to_parse() -> None:
+    assert "more than 50000 words" in str(refusal(f"SELECT {', '.join(['1'] * 30_000)}"))
 
 
 def test_comments_and_trailing_semicolons_are_harmless(connection: duckdb.DuckDBPyConnection) -> None:

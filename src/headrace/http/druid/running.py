@@ -8,6 +8,7 @@ ended. An id that clients choose need not be unique: all of that id are cancelle
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from uuid import uuid4
@@ -50,7 +51,10 @@ class RunningStatements:
             if work.done():
                 parts = work.result()
                 begun = True
-                return self._until_end(parts, query_id, question_id)
+                answer = self._until_end(parts, query_id, question_id)
+                # A client can leave before the first part is asked for.
+                weakref.finalize(answer, self._forget, query_id, question_id)
+                return answer
             if leaving.done():
                 raise HeadraceError("query_cancelled", "The client has disconnected.")
             raise TimeoutError

@@ -1,4 +1,4 @@
 """Druid's SQL: its statements as DuckDB's, its catalogue of tables, and its result formats.
 
-Never: HTTP, running a statement, reading a table.
+Never: HTTP, DuckDB, reading a table.
 """

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from headrace.core.errors import HeadraceError
 
@@ -29,5 +32,12 @@ class DruidSqlError(HeadraceError):
 
 def place_in(sql: str, offset: int) -> Place:
     """The place of a character of the statement."""
-    before = sql[:offset]
-    return Place(line=before.count("\n") + 1, column=offset - before.rfind("\n"))
+    starts = _line_starts(sql)
+    line = bisect.bisect_right(starts, offset)
+    return Place(line=line, column=offset - starts[line - 1] + 1)
+
+
+@lru_cache(1)
+def _line_starts(sql: str) -> list[int]:
+    """Kept, because every call in a long statement has a place."""
+    return [0, *(match.end() for match in re.finditer("\n", sql))]

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from headrace.query.druid import casting
 from headrace.query.druid.calls import Argument, Call, Context, built
-from headrace.query.druid.dialect import sql
+from headrace.query.druid.dialect import put, sql
 from headrace.query.druid.errors import DruidSqlError
 from headrace.query.druid.functions import FUNCTIONS, MISSING
 from headrace.query.druid.functions.strings import concat
@@ -70,7 +70,7 @@ class Expressions:
             self._note(tree, kind, node)
             if tree is not node:
                 # The tree took over the node's arguments, but not its place.
-                node.replace(tree)
+                put(tree, node)
         return kind
 
     def _nodes(self, root: exp.Expr) -> list[exp.Expr]:

@@ -14,7 +14,7 @@ from typing import Final
 from sqlglot import exp
 
 from headrace.query.druid.calls import Context
-from headrace.query.druid.dialect import verbatim
+from headrace.query.druid.dialect import put, verbatim
 from headrace.query.druid.errors import DruidSqlError
 from headrace.query.druid.expressions import Expressions, unsupported
 from headrace.query.druid.kinds import BIGINT, DATE, INSTANT, Kind, column_type
@@ -125,8 +125,9 @@ class Queries:
             kind = self._expressions.translate(each, scope)
             now = query.expressions[index]
             if not isinstance(now, exp.Alias | exp.Column):
-                named = exp.alias_(now.copy(), f"EXPR${index}", quoted=True, copy=False)
-                now.replace(named)
+                named = exp.Alias(alias=exp.to_identifier(f"EXPR${index}", quoted=True))
+                put(named, now)
+                named.set("this", now)
                 now = named
             columns.append((now.alias_or_name, kind))
         return columns if known else None

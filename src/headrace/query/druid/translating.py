@@ -18,7 +18,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.query.druid.calls import Context
-from headrace.query.druid.dialect import parsed, tokens_of, too_deep, written
+from headrace.query.druid.dialect import parsed, put, tokens_of, too_deep, written
 from headrace.query.druid.errors import DruidSqlError, place_in
 from headrace.query.druid.parameters import Parameter, bound
 from headrace.query.druid.queries import Queries
@@ -111,7 +111,9 @@ def _keep_spelling(tree: exp.Expr) -> None:
         tree = tree.this
     for each in list(tree.expressions):
         if isinstance(each, exp.Column) and not each.is_star:
-            each.replace(exp.alias_(each.copy(), each.name, quoted=True, copy=False))
+            named = exp.Alias(alias=exp.to_identifier(each.name, quoted=True))
+            put(named, each)
+            named.set("this", each)
 
 
 def _setting(text: str, words: list[Token]) -> tuple[str, str]:
