@@ -112,6 +112,7 @@ class Settings:
     )
     statements_port: int = _port(8088, "Port of the statements API, which is ksqlDB's.")
     console_port: int = _port(9000, "Port of the console, `/sql`, `/flow`, `/latency` and `/health`.")
+    postgres_port: int = _port(5433, "Port of SQL for PostgreSQL's clients.")
     spark_ui_port: int = _port(4040, "Port of the Spark UI; 0 turns it off.", minimum=0)
     ingest_workers: int = _setting(
         0, "Worker processes of the events API; 0 means one per two cores.", minimum=0

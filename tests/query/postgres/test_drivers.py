@@ -130,7 +130,9 @@ def test_writes_are_refused(connection: psycopg.Connection[Any], statement: str)
         connection.execute(statement)
 
 
-@pytest.mark.parametrize("statement", ["SELECT * FROM '/etc/passwd'", "SELECT * FROM read_text('/etc/passwd')"])
+@pytest.mark.parametrize(
+    "statement", ["SELECT * FROM '/etc/passwd'", "SELECT * FROM read_text('/etc/passwd')"]
+)
 def test_files_are_out_of_reach(connection: psycopg.Connection[Any], statement: str) -> None:
     with pytest.raises(psycopg.Error):
         connection.execute(statement)

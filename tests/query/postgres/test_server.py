@@ -1,4 +1,4 @@
-"""What the door holds against: many, silent, slow, hostile and vanishing clients, and how questions are stopped."""
+"""Many, silent, slow, hostile and vanishing clients, and how questions are stopped."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def test_encryption_is_declined_and_the_session_goes_on(door: Door) -> None:
         (3 << 16, {"_pq_.new": "1"}, struct.pack(">ii", 3 << 16, 1) + b"_pq_.new\0"),
     ],
 )
-def test_versions_are_negotiated(door: Door, version: int, options: dict[str, str], negotiated: bytes) -> None:
+def test_versions_are_negotiated(
+    door: Door, version: int, options: dict[str, str], negotiated: bytes
+) -> None:
     with raw(door) as client:
         client.sendall(startup({"user": "x", **options}, version))
         answer = read_until(client, READY)
@@ -88,7 +90,8 @@ def test_more_connections_than_allowed_are_refused_and_told_so(lake: Path) -> No
         first, second = psycopg.connect(door.conninfo), psycopg.connect(door.conninfo)
         with pytest.raises(psycopg.OperationalError, match="too many clients"):
             psycopg.connect(door.conninfo)
-        # (`cancel` would hold the interpreter, in which the door runs.) A cancel request still gets through, and a place that is free is given away.
+        # A cancel request still gets through, and a place that is free is given away.
+        # (`cancel` without `_safe` would hold the interpreter, in which the door runs.)
         first.cancel_safe()
         second.close()
         wait_for(lambda: door.server.sessions == 1)
@@ -190,9 +193,9 @@ def test_a_long_statement_delays_no_others(door: Door) -> None:
 
 def test_prepared_statements_and_portals_are_bounded(door: Door) -> None:
     with psycopg.connect(door.conninfo) as connection:
+        declare = "; ".join(f"DECLARE c{number} CURSOR FOR SELECT 1" for number in range(20))
         with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
-            for number in range(20):
-                connection.execute(f"DECLARE c{number} CURSOR FOR SELECT 1")
+            connection.execute(declare)
         connection.rollback()
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
@@ -201,9 +204,9 @@ def test_prepared_statements_and_portals_are_bounded(door: Door) -> None:
 @given(
     st.lists(
         st.binary(max_size=60)
-        | st.tuples(st.sampled_from([bytes([kind]) for kind in b"BCDEFHPQSXcdfp?"]), st.binary(max_size=40)).map(
-            lambda parts: message(*parts)
-        )
+        | st.tuples(
+            st.sampled_from([bytes([kind]) for kind in b"BCDEFHPQSXcdfp?"]), st.binary(max_size=40)
+        ).map(lambda parts: message(*parts))
         | st.sampled_from([b"SELECT 1\0", b"BEGIN; SELECT nope\0", b"'\0"]).map(
             lambda sql: message(b"Q", sql)
         ),

@@ -1,8 +1,8 @@
 """Rows on their way to a client: from the engine's answer, or from a command about the session.
 
-An `Answer` is read forwards once, in pieces, by Execute, FETCH or COPY. Invariants: rows are encoded when they are
-sent, so an answer that is held takes the engine's memory and no more; the bytes that wait for a slow client are
-bounded by `PIECE_BYTES` and one row.
+An `Answer` is read forwards once, in pieces, by Execute, FETCH or COPY. Invariants: rows are encoded when
+they are sent, so an answer that is held takes the engine's memory and no more; the bytes that wait for a
+slow client are bounded by `PIECE_BYTES` and one row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from headrace.query.sql import QueryResult
 
 PIECE_BYTES: Final = 64 * 1024
 _QUOTED_IN_CSV: Final = re.compile(r"[\"\r\n]|^\\\.$")
-_COPY_ESCAPES: Final = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f", "\v": "\\v"}
+_COPY_ESCAPES: Final = {
+    "\\": "\\\\",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\v": "\\v",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,20 +121,18 @@ def _copy_value(text: str, options: CopyOut) -> str:
         quotes = options.delimiter in text or text == options.null or _QUOTED_IN_CSV.search(text)
         return '"' + text.replace('"', '""') + '"' if quotes else text
     escaped = "".join(_COPY_ESCAPES.get(letter, letter) for letter in text)
-    return escaped if options.delimiter == "\t" else escaped.replace(options.delimiter, "\\" + options.delimiter)
+    return (
+        escaped if options.delimiter == "\t" else escaped.replace(options.delimiter, "\\" + options.delimiter)
+    )
 
 
 def _encoders(columns: Sequence[ColumnShape], formats: Sequence[int]) -> list[Encoder]:
-    return [
-        encoder(column.duckdb, binary=form == 1) for column, form in zip(columns, formats, strict=True)
-    ]
+    return [encoder(column.duckdb, binary=form == 1) for column, form in zip(columns, formats, strict=True)]
 
 
 def _encoded(row: Sequence[object], encoders: Sequence[Encoder]) -> list[bytes | None]:
     try:
-        return [
-            None if value is None else encode(value) for value, encode in zip(row, encoders, strict=True)
-        ]
+        return [None if value is None else encode(value) for value, encode in zip(row, encoders, strict=True)]
     except (ValueError, TypeError, OverflowError, AttributeError, StructError) as error:
         raise PostgresError(
             INVALID_BINARY,

@@ -1,7 +1,8 @@
-"""What a statement is: a question for the engine, or a command about the session, which never leaves the door.
+"""What a statement is: a question for the engine, or a command about the session, which stays in the door.
 
-Reads commands that clients send by themselves: transactions, settings, cursors, prepared statements, LISTEN. What
-would write is refused with 25006; what is not known is a syntax error. Never executes anything.
+Reads commands that clients send by themselves: transactions, settings, cursors, prepared statements,
+LISTEN. What would write is refused with 25006; what is not known is a syntax error. Never executes
+anything.
 """
 
 from __future__ import annotations
@@ -135,9 +136,10 @@ Command = (
 _QUESTIONS: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "FROM", "DESCRIBE", "SUMMARIZE"})
 _WRITES: Final = frozenset(
     {
-        "ALTER", "ANALYZE", "CALL", "CLUSTER", "COMMENT", "CREATE", "DELETE", "DO", "DROP", "GRANT", "IMPORT",
-        "INSERT", "LOCK", "MERGE", "REASSIGN", "REFRESH", "REINDEX", "REVOKE", "SECURITY", "TRUNCATE", "UPDATE",
-        "VACUUM", "ATTACH", "DETACH", "INSTALL", "LOAD", "USE", "PRAGMA", "CHECKPOINT", "EXPORT",
+        "ALTER", "ANALYZE", "CALL", "CLUSTER", "COMMENT", "CREATE", "DELETE", "DO", "DROP", "GRANT",
+        "IMPORT", "INSERT", "LOCK", "MERGE", "REASSIGN", "REFRESH", "REINDEX", "REVOKE", "SECURITY",
+        "TRUNCATE",
+        "UPDATE", "VACUUM", "ATTACH", "DETACH", "INSTALL", "LOAD", "USE", "PRAGMA", "CHECKPOINT", "EXPORT",
     }
 )  # fmt: skip
 _ISOLATION: Final = "TRANSACTION_ISOLATION"
@@ -282,10 +284,10 @@ def _start(words: _Words) -> Command:
 
 
 def _modes(words: _Words) -> None:
-    """Isolation and access modes. READ WRITE is accepted, since drivers send it; a write is refused anyway."""
+    """Isolation and access modes. Drivers send READ WRITE, so it is accepted; writes are refused anyway."""
     known = {
-        "ISOLATION", "LEVEL", "READ", "WRITE", "ONLY", "COMMITTED", "UNCOMMITTED", "REPEATABLE", "SERIALIZABLE",
-        "NOT", "DEFERRABLE",
+        "ISOLATION", "LEVEL", "READ", "WRITE", "ONLY", "COMMITTED", "UNCOMMITTED", "REPEATABLE",
+        "SERIALIZABLE", "NOT", "DEFERRABLE",
     }  # fmt: skip
     while words.peek().word in known or words.peek().text == ",":
         words.take()

@@ -1,8 +1,9 @@
 """Asks the engine: translates a statement, runs it under the session's limits, and describes it.
 
-Owns the question that is running, of which there is at most one in a session, and how it is stopped: `stop` ends it
-with 57014. Translating happens in threads, one for short statements and one for long ones, so that a long one
-delays neither the event loop nor other sessions' short ones. Never knows the protocol's messages.
+Owns the question that is running, of which there is at most one in a session, and how it is stopped: `stop`
+ends it with 57014. Translating happens in threads, one for short statements and one for long ones, so that
+a long one delays neither the event loop nor other sessions' short ones. Never knows the protocol's
+messages.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from headrace.query.postgres.commands import Question
 from headrace.query.postgres.engine import Engine
 from headrace.query.postgres.lexer import StatementText, statements
 from headrace.query.postgres.protocol.decoding import literal
-from headrace.query.postgres.protocol.errors import CANCELLED, INTERNAL, SYNTAX_ERROR, PostgresError, from_headrace
+from headrace.query.postgres.protocol.errors import (
+    CANCELLED,
+    INTERNAL,
+    SYNTAX_ERROR,
+    PostgresError,
+    from_headrace,
+)
 from headrace.query.postgres.settings import Settings
 from headrace.query.postgres.translation import Session, Translation, translate, with_parameters
 from headrace.query.sql import QueryResult

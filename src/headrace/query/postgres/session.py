@@ -1,12 +1,13 @@
 """One session: what each message does, and what it answers.
 
 Owns the session's state: settings, prepared statements, portals (cursors are portals), the transaction. A
-transaction pins nothing: each question sees the newest version of its tables. It has PostgreSQL's states all the
-same, since clients rely on them: an error fails the transaction, and it then refuses everything until it ends.
+transaction pins nothing: each question sees the newest version of its tables. It has PostgreSQL's states
+all the same, since clients rely on them: an error fails the transaction, and it then refuses everything
+until it ends.
 
-Invariants: after an error in the extended protocol every message is ignored until Sync; each Query and each Sync is
-answered with one ReadyForQuery; statements and held answers are bounded in number. Messages are handled one at a
-time. Never opens a socket: `send` takes bytes and waits until the client takes them.
+Invariants: after an error in the extended protocol every message is ignored until Sync; each Query and each
+Sync is answered with one ReadyForQuery; statements and held answers are bounded in number. Messages are
+handled one at a time. Never opens a socket: `send` takes bytes and waits until the client takes them.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ class Session:
             most = message.most_rows if message.most_rows > 0 else -1
             await self._execute(portal, most, describe=False)
         elif isinstance(message, incoming.Close):
-            (self._statements if message.of == "S" else self._portals).pop(message.name, None)  # type: ignore[attr-defined]
+            (self._statements if message.of == "S" else self._portals).pop(message.name, None)
             self._write(outgoing.CLOSE_COMPLETE)
         elif isinstance(message, incoming.Other) and message.kind in ("c", "d", "f"):
             return  # PostgreSQL ignores what is left of a COPY that has failed.
@@ -196,9 +197,7 @@ class Session:
             raise PostgresError(DUPLICATE_STATEMENT, f'prepared statement "{message.name}" already exists')
         found = statements(message.sql)
         if len(found) > 1:
-            raise PostgresError(
-                SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement"
-            )
+            raise PostgresError(SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement")
         kept = sum(len(each.text) for each in self._statements.values())
         if len(self._statements) >= MOST_STATEMENTS or kept + len(message.sql) > MOST_STATEMENT_CHARACTERS:
             raise PostgresError("53400", "the session has too many prepared statements")
@@ -331,9 +330,7 @@ class Session:
             tag = self._act(command, portal)
             self._write(outgoing.command_complete(tag))
 
-    async def _rows(
-        self, answer: Answer, portal: _Portal, most: int, tag: str, *, describe: bool
-    ) -> None:
+    async def _rows(self, answer: Answer, portal: _Portal, most: int, tag: str, *, describe: bool) -> None:
         formats = formats_of(len(answer.columns), portal.result_formats)
         if describe:
             self._write_shape(answer.columns, formats)
@@ -370,7 +367,7 @@ class Session:
             return Answer.of_texts(["name", "setting", "description"], rows)
         return Answer.of_texts([name], [[self._settings.show(name)]])
 
-    def _act(self, command: Command, portal: _Portal) -> str:  # noqa: PLR0911 - one command a branch
+    def _act(self, command: Command, portal: _Portal) -> str:  # noqa: PLR0911, PLR0912 - one command a branch
         """What has no rows. Returns the tag of its answer."""
         match command:
             case commands.Transaction():

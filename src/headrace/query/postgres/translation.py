@@ -1,12 +1,13 @@
 """PostgreSQL's SQL to DuckDB's.
 
-The statement is parsed by sqlglot, rewritten as a tree where the two differ, and printed for DuckDB. If printing it
-for PostgreSQL and for DuckDB gives the same text, nothing differs: then the statement goes on as it was written, and
-the engine's errors keep their position. What PostgreSQL's parser does not know goes on unchanged too, with `guessed`
-set, which the door tells the client.
+The statement is parsed by sqlglot, rewritten as a tree where the two differ, and printed for DuckDB. If
+printing it for PostgreSQL and for DuckDB gives the same text, nothing differs: then the statement goes on
+as it was written, and the engine's errors keep their position. What PostgreSQL's parser does not know goes
+on unchanged too, with `guessed` set, which the door tells the client.
 
-Where a meaning differs and cannot be kept, the statement is refused (0A000): it never gets another meaning silently.
-Parameters become names (`placeholder`), which `with_parameters` replaces by literals. Never runs anything.
+Where a meaning differs and cannot be kept, the statement is refused (0A000): it never gets another meaning
+silently. Parameters become names (`placeholder`), which `with_parameters` replaces by literals. Never runs
+anything.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def translate(
         raise PostgresError(TOO_COMPLEX, "the statement is nested too deeply") from error
 
 
-def _translated(
+def _translated(  # noqa: PLR0917 - split off `translate`
     statement: StatementText,
     text: str,
     count: int,
@@ -119,7 +120,9 @@ def _translated(
     )
     tree = rewriting.rewritten(tree)
     tree = rewrite_differences(tree, numbers)
-    sql = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE, normalize_functions=False)
+    sql = tree.sql(
+        dialect="duckdb", unsupported_level=ErrorLevel.IGNORE, normalize_functions=False, copy=False
+    )
     unchanged = count == 0 and not rewriting.relations and sql == before
     if unchanged:
         sql = statement.text
@@ -179,5 +182,3 @@ def _refuse_changes(tree: exp.Expr) -> None:
             raise read_only("SELECT INTO")
         if isinstance(node, exp.Lock):
             raise read_only("SELECT FOR UPDATE")
-
-

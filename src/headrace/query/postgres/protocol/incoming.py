@@ -1,16 +1,17 @@
 """What a client sends, from bytes to messages.
 
-A connection begins with startup packets, which have no type byte: requests for encryption, a cancel request, or
-the startup message itself. After that each message is a type byte, a length (int32, which counts itself) and a
-body. https://www.postgresql.org/docs/16/protocol-message-formats.html
+A connection begins with startup packets, which have no type byte: requests for encryption, a cancel
+request, or the startup message itself. After that each message is a type byte, a length (int32, which
+counts itself) and a body. https://www.postgresql.org/docs/16/protocol-message-formats.html
 
-Invariants: a length above the limit is refused as soon as its four bytes are there, and the buffer never holds
-more than what has come; any bytes give messages or a FatalError and nothing else; how the bytes are split does
-not change the messages. Never answers anything.
+Invariants: a length above the limit is refused as soon as its four bytes are there, and the buffer never
+holds more than what has come; any bytes give messages or a FatalError and nothing else; how the bytes are
+split does not change the messages. Never answers anything.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final
@@ -307,7 +308,7 @@ def _of(body: _Body) -> str:
     return of
 
 
-_KINDS: Final = {
+_KINDS: Final[dict[int, Callable[[_Body], Message]]] = {
     ord("B"): _bind,
     ord("C"): lambda body: Close(of=_of(body), name=body.text()),
     ord("D"): lambda body: Describe(of=_of(body), name=body.text()),
