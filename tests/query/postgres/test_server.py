@@ -117,7 +117,7 @@ def test_a_cancel_request_stops_the_question(door: Door) -> None:
             target=lambda: (wait_for(lambda: door.engine.running == 1), connection.cancel_safe())
         )
         stopper.start()
-        with pytest.raises(psycopg.errors.QueryCanceled):
+        with pytest.raises(psycopg.errors.QueryCanceled, match="user request"):
             connection.execute(ENDLESS)
         stopper.join()
         wait_for(lambda: door.engine.running == 0)

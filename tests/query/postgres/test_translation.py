@@ -10,7 +10,7 @@ import pytest
 
 from headrace.query.postgres.catalogue.columns import RELATIONS
 from headrace.query.postgres.catalogue.relations import Catalogue
-from headrace.query.postgres.commands import command_of
+from headrace.query.postgres.command_reading import command_of
 from headrace.query.postgres.lexer import statements
 from headrace.query.postgres.protocol import types
 from headrace.query.postgres.protocol.errors import PostgresError

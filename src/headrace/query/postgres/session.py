@@ -18,7 +18,8 @@ from typing import Final
 
 from headrace.query.postgres import commands
 from headrace.query.postgres.answers import Answer, ColumnShape, copied, data_rows, formats_of
-from headrace.query.postgres.commands import Command, CopyOut, Question, command_of
+from headrace.query.postgres.command_reading import command_of
+from headrace.query.postgres.commands import Command, CopyOut, Question
 from headrace.query.postgres.lexer import StatementText, statements
 from headrace.query.postgres.protocol import incoming, outgoing, types
 from headrace.query.postgres.protocol.decoding import literal

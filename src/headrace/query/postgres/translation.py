@@ -23,7 +23,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 
 from headrace.query.postgres.catalogue.relations import Catalogue
 from headrace.query.postgres.catalogue.rewriting import CatalogueRewriting
-from headrace.query.postgres.commands import read_only
+from headrace.query.postgres.command_reading import read_only
 from headrace.query.postgres.differences import rewrite_differences
 from headrace.query.postgres.divisions import Numbers
 from headrace.query.postgres.lexer import Kind, StatementText
