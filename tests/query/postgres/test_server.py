@@ -168,13 +168,22 @@ def test_a_statement_that_is_too_deep_or_too_long_is_an_error(door: Door) -> Non
             "SELECT " + "NOT " * 20_000 + "true",
             "SELECT 1" + " + 1" * 30_000,
             "SELECT " + "-" * 50 + "1" + "," * 70_000,
-            "SELECT '" + "x" * 2_000_000 + "'",
+            "SELECT '" + "x" * 1_050_000 + "'",
             "SELECT " + "/*" * 100,
             "SELECT " + "CASE WHEN true THEN " * 2000 + "1" + " END" * 2000,
         ):
             with pytest.raises(psycopg.Error):
                 connection.execute(statement)
         assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_message_above_the_limit_ends_its_session_alone(door: Door) -> None:
+    with psycopg.connect(door.conninfo) as other:
+        with psycopg.connect(door.conninfo) as connection:
+            with pytest.raises(psycopg.OperationalError):
+                connection.execute("SELECT '" + "x" * 2_000_000 + "'")
+            assert connection.closed
+        assert other.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_long_statement_delays_no_others(door: Door) -> None:

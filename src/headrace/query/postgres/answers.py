@@ -66,7 +66,11 @@ class Answer:
         """The next rows, all of them if `most` is negative."""
         end = len(self._rows) if most < 0 else min(len(self._rows), self._at + most)
         start, self._at = self._at, end
-        return self._rows[start:end]
+        rows = self._rows[start:end]
+        if end == len(self._rows):
+            # Nothing is left to read, so a portal that stays open holds no rows.
+            self._rows, self._at = (), 0
+        return rows
 
 
 def shapes(

@@ -41,6 +41,8 @@ class Translators:
     """The threads in which statements are translated, shared by all sessions."""
 
     def __init__(self) -> None:
+        # Its warnings would repeat users' statements in our log.
+        logging.getLogger("sqlglot").setLevel(logging.ERROR)
         self._short = ThreadPoolExecutor(1, thread_name_prefix="postgres-translation")
         self._long = ThreadPoolExecutor(1, thread_name_prefix="postgres-long-translation")
 

@@ -42,7 +42,7 @@ from headrace.query.postgres.settings import REPORTED, Settings
 from headrace.query.postgres.translation import Translation
 
 MOST_STATEMENTS: Final = 1_000
-MOST_STATEMENT_CHARACTERS: Final = 8 * 1024 * 1024
+MOST_STATEMENT_CHARACTERS: Final = 4 * 1024 * 1024
 # Each may hold an answer of the largest size that the engine gives.
 MOST_PORTALS: Final = 16
 _GUESSED: Final = "this is not PostgreSQL's SQL as it is known here, so it was run as DuckDB's"
@@ -59,6 +59,10 @@ class _Prepared:
     text: str
     translation: Translation | None = None
     described: tuple[ColumnShape, ...] | None = None
+
+    @property
+    def characters(self) -> int:
+        return len(self.text) + (len(self.translation.sql) if self.translation is not None else 0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -199,7 +203,7 @@ class Session:
         found = statements(message.sql)
         if len(found) > 1:
             raise PostgresError(SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement")
-        kept = sum(len(each.text) for each in self._statements.values())
+        kept = sum(each.characters for each in self._statements.values())
         if len(self._statements) >= MOST_STATEMENTS or kept + len(message.sql) > MOST_STATEMENT_CHARACTERS:
             raise PostgresError("53400", "the session has too many prepared statements")
         command = command_of(found[0]) if found else None

@@ -13,6 +13,7 @@ anything.
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -38,7 +39,9 @@ from headrace.query.postgres.protocol.errors import (
 )
 
 MOST_PARAMETERS: Final = 32_767
-_PLACEHOLDER: Final = re.compile(r'"headrace parameter (\d+)"')
+# A name that nobody can guess: a text in a statement must never be taken for a parameter.
+_SECRET: Final = secrets.token_hex(8)
+_PLACEHOLDER: Final = re.compile(rf'"headrace parameter {_SECRET} (\d+)"')
 # Statements of DuckDB that no PostgreSQL has.
 _DUCKDB_ONLY: Final = frozenset({"DESCRIBE", "SUMMARIZE", "SHOW"})
 _OID_TYPES: Final = frozenset({"OID", "REGCLASS", "REGTYPE", "REGPROC"})
@@ -70,7 +73,7 @@ class Translation:
 
 
 def placeholder(number: int) -> str:
-    return f"headrace parameter {number}"
+    return f"headrace parameter {_SECRET} {number}"
 
 
 def with_parameters(sql: str, literals: Sequence[str]) -> str:

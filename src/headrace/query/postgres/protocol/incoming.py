@@ -19,8 +19,8 @@ from typing import Final
 from headrace.query.postgres.protocol.errors import PROTOCOL_VIOLATION, FatalError
 
 LONGEST_STARTUP: Final = 10_000
-# Room for the longest statement that is accepted, in UTF-8, and for its parameters.
-LONGEST_MESSAGE: Final = 4 * 1024 * 1024
+# Room for the longest statement that is accepted, if it is ASCII.
+LONGEST_MESSAGE: Final = 1_100_000
 # Of these the body is short by nature; a client that announces more is not one.
 _SHORT_KINDS: Final = frozenset(b"CDEHSXp")
 _LONGEST_SHORT: Final = 16 * 1024
