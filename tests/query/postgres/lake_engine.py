@@ -22,7 +22,7 @@ _MOST_ROWS = 300_000
 
 
 class LakeEngine:
-    """Answers from the tables in `lake`. `running` counts questions, `interrupted` those that were stopped."""
+    """Answers from the tables in `lake`. `running` counts questions, `interrupted` the stopped ones."""
 
     def __init__(self, lake: Path, *, time_limit_seconds: float = 30.0) -> None:
         self._tables = LakeTables(lake)
@@ -36,7 +36,8 @@ class LakeEngine:
     async def tables(self) -> Mapping[str, Sequence[Column]]:
         return {name: table.columns for name, table in self._tables.current().items()}
 
-    async def run(self, sql: str, parameters: Sequence[object]) -> QueryResult:
+    async def run(self, sql: str, parameters: Sequence[object] = ()) -> QueryResult:
+        assert not parameters, "the door writes parameters into the statement"
         tables = self._tables.current()
         connection = self._database.connect(tables.values(), widened=())
         done = threading.Event()

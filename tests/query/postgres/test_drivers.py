@@ -155,6 +155,14 @@ def test_prepared_statements(connection: psycopg.Connection[Any]) -> None:
         assert row == ({0: 2, 1: 3}.get(user, 2 if user < 5 else 0),)
 
 
+def test_a_text_is_never_taken_for_a_parameter(connection: psycopg.Connection[Any]) -> None:
+    texts = ["$1", '"headrace parameter 1"', "' || $1 || '"]
+    for text_ in texts:
+        quoted = text_.replace("'", "''")
+        row = connection.execute(f"SELECT '{quoted}', %s, '$2' -- $3", [text_]).fetchone()
+        assert row == (text_, text_, "$2")
+
+
 def test_pipelines(connection: psycopg.Connection[Any]) -> None:
     with connection.pipeline():
         cursors = [connection.execute("SELECT %s::int + 1", [number]) for number in range(20)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from decimal import Decimal
 
@@ -41,7 +42,7 @@ def read(pieces: list[bytes]) -> tuple[list[Message], str]:
 
 def split(data: bytes, cuts: list[int]) -> list[bytes]:
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in itertools.pairwise(edges)]
 
 
 _BEGINNING = startup({"user": "x"})
@@ -65,7 +66,7 @@ def test_any_bytes_give_the_same_however_they_are_split(data: bytes, cuts: list[
     rows=st.integers(-(2**31), 2**31 - 1),
     cuts=st.lists(st.integers(0, 1000), max_size=6),
 )
-def test_messages_come_as_they_were_sent(
+def test_messages_come_as_they_were_sent(  # noqa: PLR0917 - hypothesis gives them by name
     names: tuple[str, str],
     sql: str,
     oids: list[int],
@@ -125,7 +126,8 @@ def test_any_bytes_of_a_parameter_give_a_literal_or_an_error(data: bytes, oid: i
     try:
         text = literal(data, oid, binary=binary)
     except PostgresError as error:
-        assert error.state in ("22P02", "22P03", "22021", "0A000")
+        refusal = error
+        assert refusal.state in ("22P02", "22P03", "22021", "0A000")
     else:
         # No value can leave its quotes: outside them there are only casts.
         outside = "".join(text.split("'")[::2])

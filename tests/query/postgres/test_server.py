@@ -1,4 +1,4 @@
-"""What the door holds against: many, silent, slow, hostile and vanishing clients, and how questions are stopped."""
+"""Many, silent, slow, hostile and vanishing clients, and how questions are stopped."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def test_more_connections_than_allowed_are_refused_and_told_so(lake: Path) -> No
         first, second = psycopg.connect(door.conninfo), psycopg.connect(door.conninfo)
         with pytest.raises(psycopg.OperationalError, match="too many clients"):
             psycopg.connect(door.conninfo)
-        # (`cancel` would hold the interpreter, in which the door runs.) A cancel request still gets through, and a place that is free is given away.
+        # A cancel request still gets through, and a place that is free is given away.
+        # (`cancel` without `_safe` would hold the interpreter, in which the door runs.)
         first.cancel_safe()
         second.close()
         wait_for(lambda: door.server.sessions == 1)
@@ -116,7 +117,7 @@ def test_a_cancel_request_stops_the_question(door: Door) -> None:
             target=lambda: (wait_for(lambda: door.engine.running == 1), connection.cancel_safe())
         )
         stopper.start()
-        with pytest.raises(psycopg.errors.QueryCanceled):
+        with pytest.raises(psycopg.errors.QueryCanceled, match="user request"):
             connection.execute(ENDLESS)
         stopper.join()
         wait_for(lambda: door.engine.running == 0)
@@ -167,13 +168,22 @@ def test_a_statement_that_is_too_deep_or_too_long_is_an_error(door: Door) -> Non
             "SELECT " + "NOT " * 20_000 + "true",
             "SELECT 1" + " + 1" * 30_000,
             "SELECT " + "-" * 50 + "1" + "," * 70_000,
-            "SELECT '" + "x" * 2_000_000 + "'",
+            "SELECT '" + "x" * 1_050_000 + "'",
             "SELECT " + "/*" * 100,
             "SELECT " + "CASE WHEN true THEN " * 2000 + "1" + " END" * 2000,
         ):
             with pytest.raises(psycopg.Error):
                 connection.execute(statement)
         assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_message_above_the_limit_ends_its_session_alone(door: Door) -> None:
+    with psycopg.connect(door.conninfo) as other:
+        with psycopg.connect(door.conninfo) as connection:
+            with pytest.raises(psycopg.OperationalError):
+                connection.execute("SELECT '" + "x" * 2_000_000 + "'")
+            assert connection.closed
+        assert other.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_long_statement_delays_no_others(door: Door) -> None:
@@ -192,9 +202,9 @@ def test_a_long_statement_delays_no_others(door: Door) -> None:
 
 def test_prepared_statements_and_portals_are_bounded(door: Door) -> None:
     with psycopg.connect(door.conninfo) as connection:
+        declare = "; ".join(f"DECLARE c{number} CURSOR FOR SELECT 1" for number in range(20))
         with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
-            for number in range(20):
-                connection.execute(f"DECLARE c{number} CURSOR FOR SELECT 1")
+            connection.execute(declare)
         connection.rollback()
         assert connection.execute("SELECT 1").fetchone() == (1,)
 

@@ -1,8 +1,8 @@
 """Rows on their way to a client: from the engine's answer, or from a command about the session.
 
-An `Answer` is read forwards once, in pieces, by Execute, FETCH or COPY. Invariants: rows are encoded when they are
-sent, so an answer that is held takes the engine's memory and no more; the bytes that wait for a slow client are
-bounded by `PIECE_BYTES` and one row.
+An `Answer` is read forwards once, in pieces, by Execute, FETCH or COPY. Invariants: rows are encoded when
+they are sent, so an answer that is held takes the engine's memory and no more; the bytes that wait for a
+slow client are bounded by `PIECE_BYTES` and one row.
 """
 
 from __future__ import annotations
@@ -66,7 +66,11 @@ class Answer:
         """The next rows, all of them if `most` is negative."""
         end = len(self._rows) if most < 0 else min(len(self._rows), self._at + most)
         start, self._at = self._at, end
-        return self._rows[start:end]
+        rows = self._rows[start:end]
+        if end == len(self._rows):
+            # Nothing is left to read, so a portal that stays open holds no rows.
+            self._rows, self._at = (), 0
+        return rows
 
 
 def shapes(

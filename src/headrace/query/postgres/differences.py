@@ -1,12 +1,13 @@
 """Where PostgreSQL and DuckDB read the same SQL differently: one rewriting for each difference.
 
-Each rule takes a node of the tree and gives the node that means in DuckDB what it means in PostgreSQL, or refuses
-the statement. What needs no rule is left to sqlglot's own translation, such as the order of nulls.
+Each rule takes a node of the tree and gives the node that means in DuckDB what it means in PostgreSQL, or
+refuses the statement. What needs no rule is left to sqlglot's own translation, such as the order of nulls.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from sqlglot import expressions as exp
@@ -88,7 +89,7 @@ def _like(node: exp.Expr) -> exp.Expr:
     return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
 
 
-def _cast(node: exp.Cast) -> exp.Expr:
+def _cast(node: exp.Cast) -> exp.Expr:  # noqa: PLR0911 - one rule a branch
     kind, operand = node.to, node.this
     if isinstance(kind, exp.ObjectIdentifier):
         return _retyped(node, "UINTEGER") if kind.name == "OID" else node
@@ -177,7 +178,13 @@ def _operator(node: exp.Operator) -> exp.Expr:
         negated, folded = _PATTERNS[name]
         matches: exp.Expr = (exp.RegexpILike if folded else exp.RegexpLike)(this=left, expression=right)
         return exp.Not(this=matches) if negated else matches
-    kind = {"=": exp.EQ, "<>": exp.NEQ, "+": exp.Add, "-": exp.Sub, "~~": exp.Like}.get(name)
+    kind: type[exp.Binary] | None = {
+        "=": exp.EQ,
+        "<>": exp.NEQ,
+        "+": exp.Add,
+        "-": exp.Sub,
+        "~~": exp.Like,
+    }.get(name)
     if kind is None:
         raise _refused(f"the operator {name}")
     return kind(this=left, expression=right)
@@ -186,11 +193,12 @@ def _operator(node: exp.Operator) -> exp.Expr:
 def _collate(node: exp.Collate) -> exp.Expr:
     name = node.expression.name.lower()
     if name in ("default", "c", "posix"):
-        return node.this.copy()
+        copied: exp.Expr = node.this.copy()
+        return copied
     raise _refused(f"the collation {name}")
 
 
-_RULES: Final = {
+_RULES: Final[dict[type[exp.Expr], Callable[..., exp.Expr]]] = {
     exp.Any: _any,
     exp.BitString: _bit_string,
     exp.Cast: _cast,

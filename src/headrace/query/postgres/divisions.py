@@ -1,8 +1,9 @@
 """What kind of number an expression is, as far as PostgreSQL's division needs to know it.
 
-PostgreSQL divides integers without a remainder, DuckDB does not. The kinds come from literals, casts, functions
-and columns. A column's is known if everything of its name in the statement has the same kind. Where it is not
-known this says so; the caller then lets the engine decide by the values' types. Never guesses.
+PostgreSQL divides integers without a remainder, DuckDB does not. The kinds come from literals, casts,
+functions and columns. A column's is known if everything of its name in the statement has the same kind.
+Where it is not known this says so; the caller then lets the engine decide by the values' types. Never
+guesses.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _DEEPEST: Final = 50
 
 
 class Numbers:
-    """The kinds of numbers in one statement. `parameters` has the oid of each parameter column by its name."""
+    """The kinds of numbers in one statement. `parameters` has the oid of each parameter by its name."""
 
     def __init__(
         self, tree: exp.Expr, tables: Mapping[str, Sequence[Column]], parameters: Mapping[str, int]
@@ -90,7 +91,7 @@ class Numbers:
                 return next(iter(found))
         return None
 
-    def kind(self, expression: exp.Expr | None, depth: int = 0) -> Number:  # noqa: PLR0911 - one rule a line
+    def kind(self, expression: exp.Expr | None, depth: int = 0) -> Number:  # noqa: PLR0911, PLR0912 - one rule a line
         """The kind of an expression."""
         if expression is None or depth > _DEEPEST:
             return Number.UNKNOWN

@@ -17,6 +17,8 @@ from headrace.query.postgres.protocol.errors import PROGRAM_LIMIT, SYNTAX_ERROR,
 
 LONGEST_STATEMENT: Final = 1_000_000
 MOST_STATEMENTS: Final = 1_000
+# Translating takes about 50 microseconds a token. This is room for a list of 12,000 values.
+MOST_TOKENS: Final = 25_000
 # The parser behind this one needs about ten frames of the stack for each level.
 DEEPEST_NESTING: Final = 60
 
@@ -111,6 +113,8 @@ def statements(sql: str) -> list[StatementText]:
                 pending = []
                 continue
         pending.append(token)
+        if len(pending) > MOST_TOKENS:
+            raise PostgresError(PROGRAM_LIMIT, f"the statement has more than {MOST_TOKENS} words and signs")
     if pending:
         found.append(_statement(sql, pending))
     if len(found) > MOST_STATEMENTS:

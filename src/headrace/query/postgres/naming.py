@@ -1,7 +1,7 @@
 """Names of the columns of an answer, where PostgreSQL's rules differ from the engine's.
 
-PostgreSQL calls the column of `count(*)` `count` and that of `1 + 1` `?column?`; dashboards address columns by
-these names. A column with a name of its own keeps the engine's.
+PostgreSQL calls the column of `count(*)` `count` and that of `1 + 1` `?column?`; dashboards address columns
+by these names. A column with a name of its own keeps the engine's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from sqlglot import expressions as exp
 
 _UNNAMED: Final = "?column?"
 _OPERATORS: Final = (
-    exp.Between, exp.Binary, exp.Boolean, exp.In, exp.Literal, exp.Neg, exp.Not, exp.Null, exp.Is, exp.Interval,
+    exp.Between, exp.Binary, exp.Boolean, exp.In, exp.Literal, exp.Neg, exp.Not, exp.Null, exp.Is,
+    exp.Interval,
 )  # fmt: skip
 _NAMES: Final[dict[type[exp.Expr], str]] = {
     exp.Array: "array",
@@ -39,9 +40,9 @@ _NAMES: Final[dict[type[exp.Expr], str]] = {
 }
 # Where sqlglot's name of a function is PostgreSQL's.
 _SAME_NAMES: Final = (
-    exp.Abs, exp.Avg, exp.Ceil, exp.Count, exp.DenseRank, exp.Exp, exp.Floor, exp.Greatest, exp.Length, exp.Least,
-    exp.Ln, exp.Lower, exp.Max, exp.Min, exp.Nullif, exp.Rank, exp.Round, exp.RowNumber, exp.Stddev, exp.Sqrt,
-    exp.Substring, exp.Sum, exp.Trim, exp.Upper,
+    exp.Abs, exp.Avg, exp.Ceil, exp.Count, exp.DenseRank, exp.Exp, exp.Floor, exp.Greatest, exp.Least,
+    exp.Length, exp.Ln, exp.Lower, exp.Max, exp.Min, exp.Nullif, exp.Rank, exp.Round, exp.RowNumber,
+    exp.Sqrt, exp.Stddev, exp.Substring, exp.Sum, exp.Trim, exp.Upper,
 )  # fmt: skip
 
 

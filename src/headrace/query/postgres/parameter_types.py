@@ -1,7 +1,7 @@
-"""Types of parameters that a client leaves open: what the place of a parameter shows, as PostgreSQL infers it.
+"""Types of parameters that a client leaves open: what the place of one shows, as PostgreSQL infers it.
 
-Clients such as asyncpg write a parameter as the type that the server names. A parameter whose place shows nothing
-is text, as in PostgreSQL. Never overrules a type that the client has declared.
+Clients such as asyncpg write a parameter as the type that the server names. A parameter whose place shows
+nothing is text, as in PostgreSQL. Never overrules a type that the client has declared.
 """
 
 from __future__ import annotations

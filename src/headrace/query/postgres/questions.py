@@ -1,8 +1,9 @@
 """Asks the engine: translates a statement, runs it under the session's limits, and describes it.
 
-Owns the question that is running, of which there is at most one in a session, and how it is stopped: `stop` ends it
-with 57014. Translating happens in threads, one for short statements and one for long ones, so that a long one
-delays neither the event loop nor other sessions' short ones. Never knows the protocol's messages.
+Owns the question that is running, of which there is at most one in a session, and how it is stopped: `stop`
+ends it with 57014. Translating happens in threads, one for short statements and one for long ones, so that
+a long one delays neither the event loop nor other sessions' short ones. Never knows the protocol's
+messages.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Translators:
     """The threads in which statements are translated, shared by all sessions."""
 
     def __init__(self) -> None:
+        # Its warnings would repeat users' statements in our log.
+        logging.getLogger("sqlglot").setLevel(logging.ERROR)
         self._short = ThreadPoolExecutor(1, thread_name_prefix="postgres-translation")
         self._long = ThreadPoolExecutor(1, thread_name_prefix="postgres-long-translation")
 

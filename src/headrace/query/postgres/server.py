@@ -1,10 +1,11 @@
 """The door: listens, takes connections through startup, and carries bytes between sockets and sessions.
 
-Owns every connection and its tasks. One task reads messages ahead, so that a client that goes away is noticed while
-its question runs; another handles them in order. Invariants: at most `MOST_CONNECTIONS` sessions, and as many
-connections again in startup, which lasts at most `STARTUP_SECONDS`; of one client at most `AHEAD_BYTES` and one
-message wait; a client that takes nothing of its answer for `SEND_SECONDS` is disconnected; whatever one connection
-does, the others go on. There is no password: like every door, this one listens where the settings say.
+Owns every connection and its tasks. One task reads messages ahead, so that a client that goes away is
+noticed while its question runs; another handles them in order. Invariants: at most `MOST_CONNECTIONS`
+sessions, and as many connections again in startup, which lasts at most `STARTUP_SECONDS`; of one client at
+most `AHEAD_BYTES` and one message wait; a client that takes nothing of its answer for `SEND_SECONDS` is
+disconnected; whatever one connection does, the others go on. There is no password: like every door, this
+one listens where the settings say.
 """
 
 from __future__ import annotations

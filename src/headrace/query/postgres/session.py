@@ -1,12 +1,13 @@
 """One session: what each message does, and what it answers.
 
 Owns the session's state: settings, prepared statements, portals (cursors are portals), the transaction. A
-transaction pins nothing: each question sees the newest version of its tables. It has PostgreSQL's states all the
-same, since clients rely on them: an error fails the transaction, and it then refuses everything until it ends.
+transaction pins nothing: each question sees the newest version of its tables. It has PostgreSQL's states
+all the same, since clients rely on them: an error fails the transaction, and it then refuses everything
+until it ends.
 
-Invariants: after an error in the extended protocol every message is ignored until Sync; each Query and each Sync is
-answered with one ReadyForQuery; statements and held answers are bounded in number. Messages are handled one at a
-time. Never opens a socket: `send` takes bytes and waits until the client takes them.
+Invariants: after an error in the extended protocol every message is ignored until Sync; each Query and each
+Sync is answered with one ReadyForQuery; statements and held answers are bounded in number. Messages are
+handled one at a time. Never opens a socket: `send` takes bytes and waits until the client takes them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Final
 
 from headrace.query.postgres import commands
 from headrace.query.postgres.answers import Answer, ColumnShape, copied, data_rows, formats_of
-from headrace.query.postgres.commands import Command, CopyOut, Question, command_of
+from headrace.query.postgres.command_reading import command_of
+from headrace.query.postgres.commands import Command, CopyOut, Question
 from headrace.query.postgres.lexer import StatementText, statements
 from headrace.query.postgres.protocol import incoming, outgoing, types
 from headrace.query.postgres.protocol.decoding import literal
@@ -40,7 +42,7 @@ from headrace.query.postgres.settings import REPORTED, Settings
 from headrace.query.postgres.translation import Translation
 
 MOST_STATEMENTS: Final = 1_000
-MOST_STATEMENT_CHARACTERS: Final = 8 * 1024 * 1024
+MOST_STATEMENT_CHARACTERS: Final = 4 * 1024 * 1024
 # Each may hold an answer of the largest size that the engine gives.
 MOST_PORTALS: Final = 16
 _GUESSED: Final = "this is not PostgreSQL's SQL as it is known here, so it was run as DuckDB's"
@@ -57,6 +59,10 @@ class _Prepared:
     text: str
     translation: Translation | None = None
     described: tuple[ColumnShape, ...] | None = None
+
+    @property
+    def characters(self) -> int:
+        return len(self.text) + (len(self.translation.sql) if self.translation is not None else 0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -182,7 +188,7 @@ class Session:
             most = message.most_rows if message.most_rows > 0 else -1
             await self._execute(portal, most, describe=False)
         elif isinstance(message, incoming.Close):
-            (self._statements if message.of == "S" else self._portals).pop(message.name, None)  # type: ignore[attr-defined]
+            (self._statements if message.of == "S" else self._portals).pop(message.name, None)
             self._write(outgoing.CLOSE_COMPLETE)
         elif isinstance(message, incoming.Other) and message.kind in ("c", "d", "f"):
             return  # PostgreSQL ignores what is left of a COPY that has failed.
@@ -197,7 +203,7 @@ class Session:
         found = statements(message.sql)
         if len(found) > 1:
             raise PostgresError(SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement")
-        kept = sum(len(each.text) for each in self._statements.values())
+        kept = sum(each.characters for each in self._statements.values())
         if len(self._statements) >= MOST_STATEMENTS or kept + len(message.sql) > MOST_STATEMENT_CHARACTERS:
             raise PostgresError("53400", "the session has too many prepared statements")
         command = command_of(found[0]) if found else None
@@ -366,7 +372,7 @@ class Session:
             return Answer.of_texts(["name", "setting", "description"], rows)
         return Answer.of_texts([name], [[self._settings.show(name)]])
 
-    def _act(self, command: Command, portal: _Portal) -> str:  # noqa: PLR0911 - one command a branch
+    def _act(self, command: Command, portal: _Portal) -> str:  # noqa: PLR0911, PLR0912 - one command a branch
         """What has no rows. Returns the tag of its answer."""
         match command:
             case commands.Transaction():

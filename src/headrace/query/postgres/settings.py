@@ -1,8 +1,8 @@
 """The settings of a session: what SET changes and SHOW shows, by PostgreSQL's names.
 
-Invariants: a setting that decides what answers mean has one value here, and any other is refused or, where drivers
-set it unasked (TimeZone), answered with a warning and left as it is; a setting that has no effect here is kept and
-shown as it was set. `REPORTED` settings are told to the client when they change.
+Invariants: a setting that decides what answers mean has one value here, and any other is refused or, where
+drivers set it unasked (TimeZone), answered with a warning and left as it is; a setting that has no effect
+here is kept and shown as it was set. `REPORTED` settings are told to the client when they change.
 """
 
 from __future__ import annotations

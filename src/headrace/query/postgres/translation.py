@@ -1,17 +1,19 @@
 """PostgreSQL's SQL to DuckDB's.
 
-The statement is parsed by sqlglot, rewritten as a tree where the two differ, and printed for DuckDB. If printing it
-for PostgreSQL and for DuckDB gives the same text, nothing differs: then the statement goes on as it was written, and
-the engine's errors keep their position. What PostgreSQL's parser does not know goes on unchanged too, with `guessed`
-set, which the door tells the client.
+The statement is parsed by sqlglot, rewritten as a tree where the two differ, and printed for DuckDB. If
+printing it for PostgreSQL and for DuckDB gives the same text, nothing differs: then the statement goes on
+as it was written, and the engine's errors keep their position. What PostgreSQL's parser does not know goes
+on unchanged too, with `guessed` set, which the door tells the client.
 
-Where a meaning differs and cannot be kept, the statement is refused (0A000): it never gets another meaning silently.
-Parameters become names (`placeholder`), which `with_parameters` replaces by literals. Never runs anything.
+Where a meaning differs and cannot be kept, the statement is refused (0A000): it never gets another meaning
+silently. Parameters become names (`placeholder`), which `with_parameters` replaces by literals. Never runs
+anything.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,7 +24,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 
 from headrace.query.postgres.catalogue.relations import Catalogue
 from headrace.query.postgres.catalogue.rewriting import CatalogueRewriting
-from headrace.query.postgres.commands import read_only
+from headrace.query.postgres.command_reading import read_only
 from headrace.query.postgres.differences import rewrite_differences
 from headrace.query.postgres.divisions import Numbers
 from headrace.query.postgres.lexer import Kind, StatementText
@@ -37,7 +39,9 @@ from headrace.query.postgres.protocol.errors import (
 )
 
 MOST_PARAMETERS: Final = 32_767
-_PLACEHOLDER: Final = re.compile(r'"headrace parameter (\d+)"')
+# A name that nobody can guess: a text in a statement must never be taken for a parameter.
+_SECRET: Final = secrets.token_hex(8)
+_PLACEHOLDER: Final = re.compile(rf'"headrace parameter {_SECRET} (\d+)"')
 # Statements of DuckDB that no PostgreSQL has.
 _DUCKDB_ONLY: Final = frozenset({"DESCRIBE", "SUMMARIZE", "SHOW"})
 _OID_TYPES: Final = frozenset({"OID", "REGCLASS", "REGTYPE", "REGPROC"})
@@ -69,7 +73,7 @@ class Translation:
 
 
 def placeholder(number: int) -> str:
-    return f"headrace parameter {number}"
+    return f"headrace parameter {_SECRET} {number}"
 
 
 def with_parameters(sql: str, literals: Sequence[str]) -> str:
@@ -91,7 +95,7 @@ def translate(
         raise PostgresError(TOO_COMPLEX, "the statement is nested too deeply") from error
 
 
-def _translated(
+def _translated(  # noqa: PLR0917 - split off `translate`
     statement: StatementText,
     text: str,
     count: int,
@@ -119,7 +123,9 @@ def _translated(
     )
     tree = rewriting.rewritten(tree)
     tree = rewrite_differences(tree, numbers)
-    sql = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE, normalize_functions=False)
+    sql = tree.sql(
+        dialect="duckdb", unsupported_level=ErrorLevel.IGNORE, normalize_functions=False, copy=False
+    )
     unchanged = count == 0 and not rewriting.relations and sql == before
     if unchanged:
         sql = statement.text

@@ -1,8 +1,8 @@
 """The columns of the catalogue's relations, by PostgreSQL's names.
 
-One line for each relation: `name: column type [= default], …`. A row gives the columns that differ from the default,
-which is NULL if there is none. A relation that nothing fills has no rows, as in a database without such objects.
-Clients name columns, so a column that is missing here is an error that they show.
+One line for each relation: `name: column type [= default], …`. A row gives the columns that differ from the
+default, which is NULL if there is none. A relation that nothing fills has no rows, as in a database without
+such objects. Clients name columns, so a column that is missing here is an error that they show.
 """
 
 from __future__ import annotations

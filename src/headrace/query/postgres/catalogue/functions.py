@@ -1,8 +1,8 @@
 """Functions of PostgreSQL's catalogue as expressions of DuckDB.
 
-Each entry of `FUNCTIONS` takes the SQL of its arguments and gives SQL. A function about objects that the lake does
-not have (indexes, constraints, views, rules) gives NULL, as PostgreSQL does for an object that is not there.
-Invariant: nothing here looks at a file or at the engine's settings.
+Each entry of `FUNCTIONS` takes the SQL of its arguments and gives SQL. A function about objects that the
+lake does not have (indexes, constraints, views, rules) gives NULL, as PostgreSQL does for an object that is
+not there. Invariant: nothing here looks at a file or at the engine's settings.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def format_type(arguments: Sequence[str]) -> str:
         f" || CASE WHEN {oid} = {types.NUMERIC_TYPE.array_oid} THEN '[]' ELSE '' END"
     )
     decimals = f"{types.NUMERIC_TYPE.oid}, {types.NUMERIC_TYPE.array_oid}"
-    return f"CASE WHEN {oid} IS NULL THEN NULL WHEN {oid} IN ({decimals}) AND {modifier} >= 4 THEN {decimal} {named}"
+    is_limited = f"{oid} IN ({decimals}) AND {modifier} >= 4"
+    return f"CASE WHEN {oid} IS NULL THEN NULL WHEN {is_limited} THEN {decimal} {named}"
 
 
 def _privilege(arguments: Sequence[str]) -> str:
@@ -115,8 +116,8 @@ FUNCTIONS: Final[dict[str, Build]] = {
     **{
         f"pg_{kind}_is_visible": _constant("true")
         for kind in (
-            "collation", "conversion", "function", "opclass", "operator", "opfamily", "statistics_obj", "table",
-            "ts_config", "ts_dict", "ts_parser", "ts_template", "type",
+            "collation", "conversion", "function", "opclass", "operator", "opfamily", "statistics_obj",
+            "table", "ts_config", "ts_dict", "ts_parser", "ts_template", "type",
         )
     },
     **{

@@ -1,8 +1,9 @@
 """The rows of the catalogue's relations for the tables that the lake has now, and each relation as SQL.
 
-Owns the oids of tables. Invariants: a table's oid depends on its name alone (and on a collision, which the order
-of names decides), so that a client can ask for it in one question and use it in the next; all tables are in the
-schema `public`, belong to the role `headrace` and have no keys, indexes or defaults. Never asks the engine.
+Owns the oids of tables. Invariants: a table's oid depends on its name alone (and on a collision, which the
+order of names decides), so that a client can ask for it in one question and use it in the next; all tables
+are in the schema `public`, belong to the role `headrace` and have no keys, indexes or defaults. Never asks
+the engine.
 """
 
 from __future__ import annotations

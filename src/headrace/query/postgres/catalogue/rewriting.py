@@ -1,8 +1,9 @@
 """Puts the catalogue into a statement: relations by name, functions, casts to names of objects, the session.
 
-`rewritten` changes the tree and collects in `relations` what the statement needs as common table expressions: their
-names have a blank in them, so they are never a name that a user's statement means. A lake's table is found under
-its own name, with or without the schema `public` and the database. Never runs anything.
+`rewritten` changes the tree and collects in `relations` what the statement needs as common table
+expressions: their names have a blank in them, so they are never a name that a user's statement means. A
+lake's table is found under its own name, with or without the schema `public` and the database. Never runs
+anything.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class CatalogueRewriting:
         self.relations: dict[str, str] = {}
 
     def rewritten(self, tree: exp.Expr) -> exp.Expr:
-        """The tree with the catalogue's names replaced. Raises PostgresError for a name that does not exist."""
+        """The tree with the catalogue's names replaced. Raises PostgresError for a name that is unknown."""
         self._own = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
         rules: dict[type[exp.Expr], Callable[..., exp.Expr]] = {
             exp.Anonymous: self._function,
@@ -123,10 +124,11 @@ class CatalogueRewriting:
     def _dot(self, dot: exp.Dot) -> exp.Expr:
         """`pg_catalog.function(…)`, and the fields of `_pg_expandarray`."""
         if isinstance(dot.this, exp.Identifier) and dot.this.name.lower() in (PG_CATALOG, INFORMATION_SCHEMA):
-            return dot.expression.copy()
+            copied: exp.Expr = dot.expression.copy()
+            return copied
         return dot
 
-    def _function(self, function: exp.Anonymous) -> exp.Expr:
+    def _function(self, function: exp.Anonymous) -> exp.Expr:  # noqa: PLR0911 - one rule a branch
         name = str(function.this).lower()
         arguments = function.expressions
         if name == "pg_backend_pid":
@@ -135,8 +137,9 @@ class CatalogueRewriting:
             return exp.Literal.string(self._session_value(name))
         if name == "current_setting":
             return self._setting(arguments)
-        if name == "set_config" and len(arguments) == 3:  # noqa: PLR2004
-            return arguments[1].copy()
+        if name == "set_config" and len(arguments) == 3:
+            copied: exp.Expr = arguments[1].copy()
+            return copied
         if name in ("to_regclass", "to_regtype", "to_regnamespace"):
             return self._named_oid(name.removeprefix("to_").upper(), arguments[0], strict=False)
         if name == _EXPANSION:
@@ -190,7 +193,8 @@ class CatalogueRewriting:
         if kind == "REGCLASS" and _is_text(cast.this):
             return self._class_by_name(cast.this)
         if isinstance(cast.parent, exp.Cast) and _object_kind(cast.parent.to):
-            return cast.this.copy()
+            copied: exp.Expr = cast.this.copy()
+            return copied
         return self._name_of(kind, cast.this)
 
     def _name_of(self, kind: str, value: exp.Expr) -> exp.Expr:
@@ -254,7 +258,7 @@ def _object_kind(kind: exp.Expr) -> str:
 
 
 def _is_text(expression: exp.Expr) -> bool:
-    """Whether this can only be a text: a cast to text, or a parameter, which is text before a cast to a name."""
+    """Whether this can only be a text: a cast to text, or a parameter, which is text before such a cast."""
     if isinstance(expression, exp.Column):
         return expression.name.startswith("headrace parameter ")
     return isinstance(expression, exp.Cast) and expression.to.this in (exp.DType.TEXT, exp.DType.VARCHAR)

@@ -1,10 +1,10 @@
 """Values of parameters: from PostgreSQL's text or binary format to the SQL literal that DuckDB gets.
 
-A parameter becomes a literal in the statement: so a value without a type is, as in PostgreSQL, a literal whose
-type the place decides. Texts are quoted here and nowhere else.
+A parameter becomes a literal in the statement: so a value without a type is, as in PostgreSQL, a literal
+whose type the place decides. Texts are quoted here and nowhere else.
 
-Invariants: the literal of a typed value has a cast to the type's DuckDB type; bytes that are not a value of the
-type are a PostgresError (22P02 for text, 22P03 for binary), never another value.
+Invariants: the literal of a typed value has a cast to the type's DuckDB type; bytes that are not a value of
+the type are a PostgresError (22P02 for text, 22P03 for binary), never another value.
 """
 
 from __future__ import annotations
@@ -182,9 +182,9 @@ def _binary_numeric(value: bytes) -> str:
     if any(not 0 <= digit < 10_000 for digit in digits) or not 0 <= scale <= 16_383:
         raise ValueError("not a digit to the base 10,000")
     whole = "".join(f"{digit:04}" for digit in digits)
-    number = Decimal(whole or 0).scaleb(4 * (weight - count + 1))
-    text = format(number, "f")
-    return f"-{text}" if sign else text
+    # Made from its parts: arithmetic would round to the precision of the context.
+    exponent = 4 * (weight - count + 1)
+    return format(Decimal((int(sign != 0), tuple(map(int, whole)) or (0,), exponent)), "f")
 
 
 def _binary_timestamp(value: bytes) -> str:

@@ -1,15 +1,17 @@
 """Values of answers in PostgreSQL's text and binary formats.
 
-`encoder` gives the function for one column; it takes a value that is not None. Types without a binary format of
-their own here go as text in both, which is what their binary format is: text, json.
+`encoder` gives the function for one column; it takes a value that is not None. Types without a binary
+format of their own here go as text in both, which is what their binary format is: text, json.
 
-Invariants: text is as PostgreSQL writes it with DateStyle ISO, IntervalStyle postgres and bytea_output hex; times
-with a zone are in UTC. A value that does not have the type of its column is an error, never another value.
+Invariants: text is as PostgreSQL writes it with DateStyle ISO, IntervalStyle postgres and bytea_output hex;
+times with a zone are in UTC. A value that does not have the type of its column is an error, never another
+value.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
@@ -78,7 +80,7 @@ def _bytea_text(value: Any) -> bytes:
 
 
 def _float_text(value: Any) -> bytes:
-    if value != value or value in (float("inf"), float("-inf")):
+    if not math.isfinite(value):
         return _SPECIAL_FLOATS[str(float(value))].encode()
     if value == int(value) and abs(value) < _WHOLE_FLOAT:
         return b"-0" if str(value).startswith("-0") else b"%d" % int(value)

@@ -1,8 +1,8 @@
 """Errors as PostgreSQL's clients know them: a SQLSTATE, a message, a hint and a position in the statement.
 
-`from_headrace` and `from_message` choose the SQLSTATE of an error that comes from behind the door: by its code,
-and for errors of DuckDB by how their text begins. Clients act on the SQLSTATE, so an error whose kind is not
-known is `XX000` and never a guess.
+`from_headrace` and `from_message` choose the SQLSTATE of an error that comes from behind the door: by its
+code, and for errors of DuckDB by how their text begins. Clients act on the SQLSTATE, so an error whose kind
+is not known is `XX000` and never a guess.
 """
 
 from __future__ import annotations

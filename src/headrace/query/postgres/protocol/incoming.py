@@ -1,16 +1,17 @@
 """What a client sends, from bytes to messages.
 
-A connection begins with startup packets, which have no type byte: requests for encryption, a cancel request, or
-the startup message itself. After that each message is a type byte, a length (int32, which counts itself) and a
-body. https://www.postgresql.org/docs/16/protocol-message-formats.html
+A connection begins with startup packets, which have no type byte: requests for encryption, a cancel
+request, or the startup message itself. After that each message is a type byte, a length (int32, which
+counts itself) and a body. https://www.postgresql.org/docs/16/protocol-message-formats.html
 
-Invariants: a length above the limit is refused as soon as its four bytes are there, and the buffer never holds
-more than what has come; any bytes give messages or a FatalError and nothing else; how the bytes are split does
-not change the messages. Never answers anything.
+Invariants: a length above the limit is refused as soon as its four bytes are there, and the buffer never
+holds more than what has come; any bytes give messages or a FatalError and nothing else; how the bytes are
+split does not change the messages. Never answers anything.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final
@@ -18,8 +19,8 @@ from typing import Final
 from headrace.query.postgres.protocol.errors import PROTOCOL_VIOLATION, FatalError
 
 LONGEST_STARTUP: Final = 10_000
-# Room for the longest statement that is accepted, in UTF-8, and for its parameters.
-LONGEST_MESSAGE: Final = 4 * 1024 * 1024
+# Room for the longest statement that is accepted, if it is ASCII.
+LONGEST_MESSAGE: Final = 1_100_000
 # Of these the body is short by nature; a client that announces more is not one.
 _SHORT_KINDS: Final = frozenset(b"CDEHSXp")
 _LONGEST_SHORT: Final = 16 * 1024
@@ -307,7 +308,7 @@ def _of(body: _Body) -> str:
     return of
 
 
-_KINDS: Final = {
+_KINDS: Final[dict[int, Callable[[_Body], Message]]] = {
     ord("B"): _bind,
     ord("C"): lambda body: Close(of=_of(body), name=body.text()),
     ord("D"): lambda body: Describe(of=_of(body), name=body.text()),

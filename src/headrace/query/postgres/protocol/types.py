@@ -1,7 +1,8 @@
 """PostgreSQL's types as far as answers and parameters have them, and which of them a DuckDB type becomes.
 
-A type that has no counterpart becomes text; a struct, a map or a union becomes json. Unsigned 32-bit integers are
-oids: no table of the lake has unsigned columns, so only the catalogue's columns are of that type.
+A type that has no counterpart becomes text; a struct, a map or a union becomes json. Unsigned 32-bit
+integers are oids: no table of the lake has unsigned columns, so only the catalogue's columns are of that
+type.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 UNKNOWN_OIDS: Final = frozenset({0, 705})
-# `numeric` without a precision. DuckDB's decimals have a fixed scale, so this one is shown without its last zeros.
+# `numeric` without a precision. DuckDB's decimals have a fixed scale: this one is shown without last zeros.
 NUMERIC: Final = "DECIMAL(38,18)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Type:
-    """`duckdb` is what a parameter of the type is cast to; `display` its name in SQL; `category` as in pg_type."""
+    """`duckdb` is what a parameter is cast to; `display` the name in SQL; `category` as in pg_type."""
 
     oid: int
     name: str
@@ -29,7 +30,9 @@ class Type:
     element: int = 0
 
 
-def _type(oid: int, name: str, display: str, size: int, array_oid: int, duckdb: str, category: str) -> Type:
+def _type(  # noqa: PLR0917 - a row of the table below
+    oid: int, name: str, display: str, size: int, array_oid: int, duckdb: str, category: str
+) -> Type:
     return Type(
         oid=oid,
         name=name,
@@ -60,8 +63,8 @@ NUMERIC_TYPE: Final = _type(1700, "numeric", "numeric", -1, 1231, NUMERIC, "N")
 UUID: Final = _type(2950, "uuid", "uuid", 16, 2951, "UUID", "U")
 
 _SCALARS: Final = (
-    BOOL, BYTEA, INT8, INT2, INT4, TEXT, OID, JSON, FLOAT4, FLOAT8, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL,
-    NUMERIC_TYPE, UUID,
+    BOOL, BYTEA, INT8, INT2, INT4, TEXT, OID, JSON, FLOAT4, FLOAT8, DATE, TIME, TIMESTAMP, TIMESTAMPTZ,
+    INTERVAL, NUMERIC_TYPE, UUID,
     _type(18, "char", '"char"', 1, 1002, "VARCHAR", "Z"),
     _type(19, "name", "name", 64, 1003, "VARCHAR", "S"),
     _type(24, "regproc", "regproc", 4, 1008, "VARCHAR", "N"),
