@@ -112,7 +112,6 @@ class Settings:
     )
     statements_port: int = _port(8088, "Port of the statements API, which is ksqlDB's.")
     query_port: int = _port(8888, "Port of SQL over HTTP: `/sql`, and Druid's SQL API.")
-    postgres_port: int = _port(5433, "Port of SQL in PostgreSQL's wire protocol.")
     console_port: int = _port(9000, "Port of the console, `/sql`, `/flow`, `/latency` and `/health`.")
     postgres_port: int = _port(5433, "Port of SQL for PostgreSQL's clients.")
     spark_ui_port: int = _port(4040, "Port of the Spark UI; 0 turns it off.", minimum=0)

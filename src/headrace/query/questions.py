@@ -32,8 +32,8 @@ class QuestionLimits:
 class Question:
     """One statement, with values for its parameters.
 
-    `answer_format` is a name in `result_formats.py`, or makes an encoder as those there from columns and types; it
-    can be pickled. With `freshness` LAKE the tails of topics are left out.
+    `answer_format` is a name in `result_formats.py`, or makes an encoder like those there from columns and
+    types, and can be pickled. With `freshness` LAKE the tails of topics are left out.
     """
 
     sql: str

@@ -1,4 +1,4 @@
-"""Druid's result formats as workers use encoders. Apart from `desk_engine.py`, so that workers load no more."""
+"""Druid's result formats as workers use encoders. A module of its own, so that workers load no more."""
 
 from __future__ import annotations
 

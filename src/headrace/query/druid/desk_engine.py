@@ -1,8 +1,8 @@
 """The engine behind Druid's API on a running platform: questions go to the desk of this process, and a worker
 encodes their answers.
 
-Invariants: an answer passes through this process as bytes; whatever holds for `POST /sql` holds here, since it is
-the same desk.
+Invariants: an answer passes through this process as bytes; whatever holds for `POST /sql` holds here, since
+it is the same desk.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The engine behind the PostgreSQL door of a running platform: questions go to the desk of this process.
 
-Invariants: a question whose task is cancelled is stopped by the desk, with its worker if need be; whatever holds
-for `POST /sql` holds here, since it is the same desk.
+Invariants: a question whose task is cancelled is stopped by the desk, with its worker if need be; whatever
+holds for `POST /sql` holds here, since it is the same desk.
 """
 
 from __future__ import annotations
