@@ -45,14 +45,15 @@ def opened(lake: Path, **options: float) -> Iterator[Door]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     try:
+        asyncio.run_coroutine_threadsafe(engine.start(), loop).result(20)
         asyncio.run_coroutine_threadsafe(server.start(), loop).result(20)
         yield Door(engine, server, loop)
     finally:
         asyncio.run_coroutine_threadsafe(server.stop(), loop).result(20)
+        asyncio.run_coroutine_threadsafe(engine.close(), loop).result(20)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(20)
         loop.close()
-        engine.close()
 
 
 def write_lake(lake: Path) -> None:

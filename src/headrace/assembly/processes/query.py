@@ -1,8 +1,8 @@
 """The query process: SQL in workers of its own, behind `/sql`, Druid's SQL API and PostgreSQL's protocol.
 
 Owns the desk and its workers, and the tails of the lake's tables. Invariants: it starts and answers without
-the log, since the lake can be read without it; on SIGTERM it stops accepting, ends the questions that run, and
-leaves no worker; it gives signs of life from the event loop. Nothing that happens to a question reaches
+the log, since the lake can be read without it; on SIGTERM it stops accepting, ends the questions that run,
+and leaves no worker; it gives signs of life from the event loop. Nothing that happens to a question reaches
 another process.
 """
 
