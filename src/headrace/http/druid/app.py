@@ -107,7 +107,7 @@ async def _explanation(
 ) -> AsyncIterator[bytes]:
     """The three columns of Druid's EXPLAIN PLAN FOR. The plan is DuckDB's."""
     content = [
-        {"query": {"queryType": "duckdb", "sql": translation.sql, "plan": plan[-1][-1] if plan else ""}}
+        {"query": {"queryType": "duckdb", "sql": translation.sql, "plan": plan[0][-1] if plan else ""}}
     ]
     resources = [{"name": name, "type": "DATASOURCE"} for name in translation.tables]
     row = (json.dumps(content), json.dumps(resources), json.dumps({"statementType": "SELECT"}))
