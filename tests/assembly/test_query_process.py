@@ -67,7 +67,7 @@ def test_a_client_that_leaves_the_gateway_ends_its_question(gateway: GatewayProc
         eventually(
             lambda: httpx.delete(f"{gateway.console}/sql/left", timeout=60).status_code == 404, "it has ended"
         )
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10
 
 
 def test_six_slow_questions_stop_no_other_door(gateway: GatewayProcess) -> None:

@@ -26,6 +26,8 @@ from tests.query.records import wait_until
 
 SECONDS = 2.0
 MEGABYTES = 128
+# Half a second where nothing else runs. Without its worker being killed, DEAF takes a minute.
+SOON = 5.0
 ENDLESS = "SELECT count(*) FROM range(1000000000000) t(i) WHERE hash(i) % 7 = 3"
 # DuckDB looks neither at the clock nor at an interruption while it computes this.
 DEAF = "SELECT levenshtein(repeat('a', 300000), repeat('b', 300000))"
@@ -35,8 +37,15 @@ DEAF = "SELECT levenshtein(repeat('a', 300000), repeat('b', 300000))"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlServer]:
     folder = tmp_path_factory.mktemp("sql")
     write_events(folder / "lake", [("ListingView", "2026-01-01", "1"), ("Listing, View", "2026-01-02", "2")])
-    limits = QuestionLimits(seconds=SECONDS, memory_megabytes=MEGABYTES, answer_megabytes=16)
+    # Time enough on a busy machine: only the tests of time have little.
+    limits = QuestionLimits(seconds=90, memory_megabytes=MEGABYTES, answer_megabytes=16)
     with sql_server(folder, limits=limits) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def hasty_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlServer]:
+    with sql_server(tmp_path_factory.mktemp("hasty"), limits=QuestionLimits(seconds=SECONDS)) as server:
         yield server
 
 
@@ -197,12 +206,13 @@ def test_a_bad_request_is_told_why(
 
 
 @pytest.mark.parametrize("query", [ENDLESS, DEAF])
-def test_a_question_ends_within_a_second_of_its_limit(server: SqlServer, query: str) -> None:
+def test_a_question_ends_soon_after_its_limit(hasty_server: SqlServer, query: str) -> None:
+    assert hasty_server.ask("SELECT 1").json()["rows"] == [[1]]
     began = time.monotonic()
-    content = check_error(server.ask(query), 400, "query_failed")
-    assert SECONDS <= time.monotonic() - began < SECONDS + 1
+    content = check_error(hasty_server.ask(query), 400, "query_failed")
+    assert SECONDS <= time.monotonic() - began < SECONDS + SOON
     assert "stopped after 2 s" in content["message"]
-    assert server.ask("SELECT 1").json()["rows"] == [[1]]
+    assert hasty_server.ask("SELECT 1").json()["rows"] == [[1]]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +271,7 @@ def test_a_question_can_be_cancelled_by_its_id(server: SqlServer) -> None:
             began = time.monotonic()
             assert server.client.delete("/sql/to-be-cancelled").status_code == 200
             check_error(asked.result(), 409, "query_cancelled")
-            assert time.monotonic() - began < 1
+            assert time.monotonic() - began < SOON
             check_error(server.client.delete("/sql/to-be-cancelled"), 404, "question_not_found")
     assert server.ask("SELECT 1").headers["headrace-question"] != ""
     assert (
@@ -280,7 +290,7 @@ def test_a_client_that_goes_away_ends_its_question(server: SqlServer, query: str
     connection.close()
     began = time.monotonic()
     wait_until(server.is_idle, "it has ended")
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < SOON
 
 
 def test_a_killed_worker_costs_its_question_only(server: SqlServer) -> None:
