@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import psutil
+import pytest
 
 from headrace.core.settings import Settings
 from tests.gateway_process import eventually
@@ -59,6 +60,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_hundred_hostile_questions(tmp_path: Path) -> None:
     settings = Settings(
         data_dir=tmp_path,
