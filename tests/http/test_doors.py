@@ -101,7 +101,7 @@ def test_the_processes_listen_on_no_other_port(doors: OpenDoors) -> None:
                 for connection in each.net_connections("tcp")
                 if connection.status == psutil.CONN_LISTEN
             }
-    assert listening == {doors.port(setting) for setting in DOORS}
+    assert listening == {doors.port(setting) for setting in (*DOORS, "postgres_port")}
 
 
 def test_every_door_has_routes_in_the_table() -> None:
