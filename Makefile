@@ -73,6 +73,7 @@ lint: setup ## Check style, types and layers
 docs: setup ## Regenerate the generated pages
 	$(BIN)/python -m headrace.cli.settings_page docs/settings.md
 	$(BIN)/python -m headrace.cli.compatibility_page docs/compatibility.md
+	$(BIN)/python -m headrace.cli.druid_page docs/druid-sql.md
 	$(BIN)/python -m tests.architecture_page
 
 bench: setup-kafka ## Run the benchmarks behind the README's figures

@@ -18,7 +18,7 @@ from tests.ports import free_ports
 
 
 def gateway_settings(data_dir: Path, bootstrap: str, *, events_topic: str = "events") -> Settings:
-    registry_port, statements_port, console_port = free_ports(3)
+    registry_port, statements_port, console_port, query_port, postgres_port = free_ports(5)
     return Settings(
         data_dir=data_dir,
         engine="external",
@@ -26,6 +26,8 @@ def gateway_settings(data_dir: Path, bootstrap: str, *, events_topic: str = "eve
         registry_port=registry_port,
         statements_port=statements_port,
         console_port=console_port,
+        query_port=query_port,
+        postgres_port=postgres_port,
         events_topic=events_topic,
     )
 

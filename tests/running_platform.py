@@ -164,7 +164,7 @@ def running_platform(
     They are there before Spark has started: it would warm up if there were no event, which takes longer than
     all the rest.
     """
-    kafka_port, ingest_port, registry_port, statements_port, console_port, *connect_ports = free_ports(7)
+    kafka_port, ingest_port, registry_port, statements_port, console_port, query_port, *others = free_ports(9)
     settings = dataclasses.replace(
         Settings(),
         data_dir=folder,
@@ -174,8 +174,10 @@ def running_platform(
         registry_port=registry_port,
         statements_port=statements_port,
         console_port=console_port,
-        connect_port=connect_ports[0],
-        connect_second_port=connect_ports[1],
+        query_port=query_port,
+        postgres_port=others[2],
+        connect_port=others[0],
+        connect_second_port=others[1],
         spark_ui_port=0,
         **overrides,
     )

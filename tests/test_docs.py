@@ -11,6 +11,7 @@ import typer.main
 
 from headrace.cli.app import app
 from headrace.cli.compatibility_page import compatibility_page
+from headrace.cli.druid_page import druid_page
 from headrace.cli.settings_page import settings_page
 
 ROOT = Path(__file__).parent.parent
@@ -37,6 +38,11 @@ def _anchors(page: Path) -> set[str]:
 def test_the_settings_page_is_up_to_date() -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert page == settings_page(), "run: python -m headrace.cli.settings_page docs/settings.md"
+
+
+def test_the_page_of_druid_sql_is_up_to_date() -> None:
+    page = (ROOT / "docs" / "druid-sql.md").read_text(encoding="utf-8")
+    assert page == druid_page(), "run: make docs"
 
 
 def test_the_compatibility_page_is_up_to_date() -> None:

@@ -110,7 +110,7 @@ def free_settings(folder: Path, **changed: Any) -> Settings:
     """Settings of a platform in this folder, on free ports."""
     with ExitStack() as stack:
         ports = []
-        for _ in range(7):
+        for _ in range(9):
             listener = stack.enter_context(socket.socket())
             listener.bind(("127.0.0.1", 0))
             ports.append(listener.getsockname()[1])
@@ -126,6 +126,8 @@ def free_settings(folder: Path, **changed: Any) -> Settings:
             "statements_port": ports[4],
             "connect_port": ports[5],
             "connect_second_port": ports[6],
+            "query_port": ports[7],
+            "postgres_port": ports[8],
             "spark_ui_port": 0,
             **changed,
         },

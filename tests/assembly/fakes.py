@@ -163,7 +163,7 @@ class FakeProcesses:
 
 def settings_in(folder: Path) -> Settings:
     """Settings with a data folder and ports of their own."""
-    kafka, ingest, registry, statements, console, connect, connect_second = free_ports(7)
+    kafka, ingest, registry, statements, console, query, postgres, connect, connect_second = free_ports(9)
     return Settings(
         data_dir=folder / "data",
         cache_dir=folder / "cache",
@@ -172,6 +172,8 @@ def settings_in(folder: Path) -> Settings:
         registry_port=registry,
         statements_port=statements,
         console_port=console,
+        query_port=query,
+        postgres_port=postgres,
         connect_port=connect,
         connect_second_port=connect_second,
     )

@@ -27,6 +27,8 @@ def test_free_ports_are_fine(settings: Settings) -> None:
         "registry_port",
         "statements_port",
         "console_port",
+        "query_port",
+        "postgres_port",
         "connect_port",
         "connect_second_port",
     ],

@@ -12,8 +12,13 @@ from arro3.core import Array, DataType, Table
 from deltalake import write_deltalake
 from typer.testing import CliRunner
 
+from headrace.cli import sql as sql_command
 from headrace.cli.app import app
+from headrace.cli.sql_asking import ask
 from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
+from tests.ports import free_port
+from tests.query_process import run_query_process
 
 
 @pytest.fixture
@@ -81,3 +86,29 @@ def test_a_wrong_statement_and_a_wrong_format_are_our_errors(data_dir: Path) -> 
     assert raised.value.code == "query_failed"
     with pytest.raises(HeadraceError, match="no output format `xml`"):
         _ask(data_dir, "SELECT 1", "-f", "xml")
+
+
+def test_the_running_platform_answers_as_the_command_would(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statements = [
+        "SELECT USER_ID, 1.10::DECIMAL(4,2) AS PRICE, 1.5::DOUBLE AS SHARE, DATE '2026-01-02' AS DAY, "
+        "'ab'::BLOB AS BYTES, [1.5, 2] AS NUMBERS, true AS YES FROM events ORDER BY USER_ID NULLS LAST",
+        "SELECT EVENT_TYPE, count(*) AS N FROM events GROUP BY ALL ORDER BY 1",
+    ]
+    embedded = [_ask(data_dir, statement, "-f", output) for statement in statements for output in FORMATS]
+    settings = Settings(data_dir=data_dir, query_port=free_port(), postgres_port=free_port())
+    url = f"http://{settings.host}:{settings.query_port}"
+    with run_query_process(settings):
+        monkeypatch.setattr(sql_command, "running_query_process", lambda _: url)
+        asked = [_ask(data_dir, statement, "-f", output) for statement in statements for output in FORMATS]
+        with pytest.raises(HeadraceError) as raised:
+            _ask(data_dir, "SELECT nothing FROM events")
+        assert raised.value.code == "query_failed"
+    assert asked == embedded
+    with pytest.raises(HeadraceError) as raised:
+        ask(url, "SELECT 1")
+    assert raised.value.code == "query_unavailable"
+
+
+FORMATS = ("table", "json", "csv")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from headrace.client.batches import BatchReader, batches_between, count_records, visible_batches
+from headrace.client.batches import BatchReader, batches_between, count_records
 from headrace.client.cluster import Cluster
 from headrace.client.reading import records_between
+from headrace.client.visible_batches import visible_batches
 from headrace.core.errors import HeadraceError
 from headrace.engines.apache_kafka import ApacheKafka
 from headrace.testing import EmbeddedBroker

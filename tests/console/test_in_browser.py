@@ -15,6 +15,7 @@ from headrace.testing import EmbeddedBroker
 from tests.browser import watched_page
 from tests.console.fakes import SCRIPT
 from tests.gateway_process import GatewayProcess, gateway_settings, run_gateway
+from tests.query_process import run_query_process
 
 
 @pytest.fixture
@@ -64,6 +65,11 @@ def test_an_event_appears_on_the_pages_that_are_open(
 def test_the_sql_page_shows_answers_as_a_table_and_errors_with_their_remedy(
     browser: Browser, gateway: GatewayProcess
 ) -> None:
+    with run_query_process(gateway.settings):
+        _check_sql_page(browser, gateway)
+
+
+def _check_sql_page(browser: Browser, gateway: GatewayProcess) -> None:
     page, watch = watched_page(browser, gateway.console)
     page.goto("/console/sql")
     page.locator("#statement").fill(f"SELECT 41 + 1 AS answer, {SCRIPT_AS_SQL} AS text, NULL AS nothing")

@@ -152,7 +152,7 @@ def test_lag_is_told_and_a_query_that_fails_for_ever_is_not_green(platform: Plat
 def test_log_and_ingest_go_on_without_a_pipeline(tmp_path: Path) -> None:
     """Observation: a pipeline that failed several times while the platform started ended everything."""
     names = ("kafka_port", "ingest_port", "registry_port", "statements_port", "console_port")
-    names += ("connect_port", "connect_second_port")
+    names += ("connect_port", "connect_second_port", "query_port", "postgres_port")
     ports = free_ports(len(names))
     settings = dataclasses.replace(
         Settings(),

@@ -58,9 +58,11 @@ DOORS: Final[dict[str, Door]] = {
     "connect_port": Door(section="Connect", message=_confluent),
     "connect_second_port": Door(section="Connect", message=_confluent),
     "console_port": Door(section="Queries", message=_ours, reads_text=frozenset({"/sql"})),
+    "query_port": Door(section="SQL", message=_ours, reads_text=frozenset({"/sql", "/druid/v2/sql"})),
 }
 NO_DOORS: Final[dict[str, str]] = {
     "kafka_port": "speaks Kafka's protocol; an HTTP request is no frame of it",
+    "postgres_port": "speaks PostgreSQL's protocol; an HTTP request is no message of it",
     "spark_ui_port": "Spark's own server on the loopback, which only shows (spark.ui.killEnabled=false)",
 }
 
@@ -90,6 +92,7 @@ class OpenDoors:
     gateway: GatewayProcess
     ingest: subprocess.Popen[bytes]
     connect: subprocess.Popen[bytes]
+    query: subprocess.Popen[bytes]
 
     def port(self, setting: str) -> int:
         found: int = getattr(self.settings, setting)
@@ -101,7 +104,7 @@ class OpenDoors:
 
 @contextmanager
 def open_doors(data_dir: Path, bootstrap: str, **changes: Any) -> Iterator[OpenDoors]:
-    """The gateway, Connect and the events API as the supervisor runs them."""
+    """The gateway, Connect, the query process and the events API as the supervisor runs them."""
     connect_port, connect_second_port, ingest_port = free_ports(3)
     settings = dataclasses.replace(
         gateway_settings(data_dir, bootstrap, events_topic="of_the_doors"),
@@ -115,15 +118,16 @@ def open_doors(data_dir: Path, bootstrap: str, **changes: Any) -> Iterator[OpenD
         run_gateway(settings) as gateway,
         _process(settings, "ingest") as ingest,
         _process(settings, "connect") as connect,
+        _process(settings, "query") as query,
     ):
         gateway.wait_until("ready")
-        for name, process in (("ingest", ingest), ("connect", connect)):
+        for name, process in (("ingest", ingest), ("connect", connect), ("query", query)):
             eventually(
                 lambda name=name: (said := latest(settings, name)) is not None and said.state == "ready",
                 f"{name} is ready",
                 unless=lambda process=process: process.poll() is not None,
             )
-        yield OpenDoors(settings=settings, gateway=gateway, ingest=ingest, connect=connect)
+        yield OpenDoors(settings=settings, gateway=gateway, ingest=ingest, connect=connect, query=query)
 
 
 @contextmanager

@@ -36,6 +36,7 @@ PROBES = {
     "statements_port": "/info",
     "connect_port": "/connectors",
     "connect_second_port": "/health",
+    "query_port": "/health/live",
 }
 EVIL = "http://evil.example"
 
@@ -92,7 +93,7 @@ def test_every_port_of_the_platform_is_in_the_table() -> None:
 
 def test_the_processes_listen_on_no_other_port(doors: OpenDoors) -> None:
     listening = set()
-    for process in (doors.gateway.process, doors.ingest, doors.connect):
+    for process in (doors.gateway.process, doors.ingest, doors.connect, doors.query):
         root = psutil.Process(process.pid)
         for each in (root, *root.children(recursive=True)):
             listening |= {
@@ -100,7 +101,7 @@ def test_the_processes_listen_on_no_other_port(doors: OpenDoors) -> None:
                 for connection in each.net_connections("tcp")
                 if connection.status == psutil.CONN_LISTEN
             }
-    assert listening == {doors.port(setting) for setting in DOORS}
+    assert listening == {doors.port(setting) for setting in (*DOORS, "postgres_port")}
 
 
 def test_every_door_has_routes_in_the_table() -> None:

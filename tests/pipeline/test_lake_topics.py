@@ -11,10 +11,11 @@ from headrace.client.topics import TopicIdentity
 from headrace.lake.positions import Progress, Reached
 from headrace.lake.resuming import resume
 from headrace.pipeline.catalogue.status import Gap
+from headrace.pipeline.runs.asked_topic import AskedTopic
 from headrace.pipeline.runs.commit_log import CommitLog
 from headrace.pipeline.runs.commits import Commit
 from headrace.pipeline.spark.lake.dead_letters import LetterTopic
-from headrace.pipeline.spark.lake.table_start import AskedTopic, gaps_before, starting_offsets
+from headrace.pipeline.spark.lake.table_start import gaps_before, starting_offsets
 from headrace.pipeline.spark.stateless_run import RunContext, kept_gaps
 from headrace.testing import EmbeddedBroker
 from tests.lake.delta_folders import MadeCommits

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from headrace.client.batches import Batch, Fetched
+from headrace.client.batches import Fetched
 from headrace.client.topics import TopicIdentity
+from headrace.client.visible_batches import Batch
 from headrace.query.record_counts import Checkpoint, RecordCounts, decode, encode, thinned
 
 TOPIC = TopicIdentity(name="events", topic_id="one", partitions=1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -30,8 +32,10 @@ ODD_NAMES = [
 
 
 @pytest.fixture
-def query(tmp_path: Path) -> LakeQuery:
-    return LakeQuery(tmp_path / "lake")
+def query(tmp_path: Path) -> Iterator[LakeQuery]:
+    query = LakeQuery(tmp_path / "lake")
+    yield query
+    query.close()
 
 
 @pytest.fixture
@@ -218,20 +222,20 @@ def test_a_failing_question_names_line_reason_and_what_there_is(lake: Path, quer
 
 
 def test_a_question_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
-    query = LakeQuery(tmp_path, time_limit_seconds=0.2)
-    started = time.monotonic()
-    error = failure(query, "SELECT count(*) FROM range(1000000000000) t(i) WHERE i % 7 = 3")
-    assert time.monotonic() - started < 120
-    assert error.code == "query_failed"
-    assert "stopped after 0.2 s" in error.message
-    assert query.run("SELECT 1").rows == ((1,),)
+    with closing(LakeQuery(tmp_path, time_limit_seconds=0.2)) as query:
+        started = time.monotonic()
+        error = failure(query, "SELECT count(*) FROM range(1000000000000) t(i) WHERE i % 7 = 3")
+        assert time.monotonic() - started < 120
+        assert error.code == "query_failed"
+        assert "stopped after 0.2 s" in error.message
+        assert query.run("SELECT 1").rows == ((1,),)
 
 
 def test_a_question_that_needs_too_much_memory_or_too_many_rows_is_told_so(tmp_path: Path) -> None:
-    query = LakeQuery(tmp_path, memory_limit="32MB", most_rows=10)
-    assert "32MB" in failure(query, "SELECT string_agg(i::VARCHAR) FROM range(100000000) t(i)").message
-    assert "more than 10 rows" in failure(query, "SELECT * FROM range(11)").message
-    assert len(query.run("SELECT * FROM range(10)").rows) == 10
+    with closing(LakeQuery(tmp_path, memory_megabytes=64, most_rows=10)) as query:
+        assert "64 MB" in failure(query, "SELECT string_agg(i::VARCHAR) FROM range(100000000) t(i)").message
+        assert "more than 10 rows" in failure(query, "SELECT * FROM range(11)").message
+        assert len(query.run("SELECT * FROM range(10)").rows) == 10
 
 
 def test_many_threads_ask_while_the_table_grows(lake: Path, query: LakeQuery) -> None:
@@ -271,8 +275,8 @@ def test_a_table_with_a_broken_log_is_named_and_others_answer(lake: Path, query:
 @pytest.mark.parametrize("folder", ["with blank", "a=b", "[x]*", "100%", "Größe", "it's"])
 def test_the_lake_may_stand_in_a_folder_of_any_name(tmp_path: Path, folder: str) -> None:
     write_like_spark(tmp_path / folder, [("Listing View", "2026-01-01", "1"), (None, "2026-01-02", "2")])
-    query = LakeQuery(tmp_path / folder)
-    result = query.run("SELECT * EXCLUDE (_POSTED_AT) FROM events WHERE EVENT_TYPE = 'Listing View'")
+    with closing(LakeQuery(tmp_path / folder)) as query:
+        result = query.run("SELECT * EXCLUDE (_POSTED_AT) FROM events WHERE EVENT_TYPE = 'Listing View'")
     assert result.columns == ("EVENT_TYPE", "SERVER_DATE", "USER_ID")
     assert result.rows == (("Listing View", "2026-01-01", "1"),)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -144,7 +145,8 @@ class Demo:
 
     def answer(self) -> QueryResult:
         """Clicks on ListingView, today against yesterday."""
-        return LakeQuery(self._settings.lake_dir).run(TODAY_AGAINST_YESTERDAY)
+        with closing(LakeQuery(self._settings.lake_dir)) as lake:
+            return lake.run(TODAY_AGAINST_YESTERDAY)
 
     def close(self) -> None:
         self._client.close()

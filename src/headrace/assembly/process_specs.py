@@ -47,7 +47,7 @@ PROCESSES: Final[tuple[ProcessSpec, ...]] = (
     ProcessSpec(
         name="log",
         module="headrace.assembly.processes.log",
-        drains_after=("ingest", "pipeline", "connect", "gateway"),
+        drains_after=("ingest", "pipeline", "connect", "query", "gateway"),
         ports=("kafka_port",),
         # The first start may download Java artifacts; a stop closes the logs of all brokers.
         start_seconds=600.0,
@@ -71,6 +71,15 @@ PROCESSES: Final[tuple[ProcessSpec, ...]] = (
         # The pipeline uses the registry until its last record is written.
         drains_after=("ingest", "pipeline"),
         ports=("registry_port", "statements_port", "console_port"),
+        silent_seconds=_SILENT_SECONDS,
+    ),
+    ProcessSpec(
+        # Apart from the gateway: whatever a question does, registry, statements and console answer.
+        name="query",
+        module="headrace.assembly.processes.query",
+        needs=("log",),
+        drains_after=("ingest",),
+        ports=("query_port", "postgres_port"),
         silent_seconds=_SILENT_SECONDS,
     ),
     ProcessSpec(

@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="run_process", description="Run one process of the platform.")
-    parser.add_argument("name", help="log, ingest, gateway, connect or pipeline")
+    parser.add_argument("name", help="log, ingest, gateway, query, connect or pipeline")
     parser.add_argument(
         "--module", default="", help="module with run(settings), if not named after the process"
     )

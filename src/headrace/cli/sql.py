@@ -1,7 +1,8 @@
-"""`headrace sql`: runs a query on the lake and prints the answer as a table, JSON or CSV.
+"""`headrace sql`: asks a question and prints the answer as a table, JSON or CSV.
 
-Invariant: JSON and CSV contain nothing but the answer, with each value as exact as the format allows. Never
-starts Spark, and needs no running platform: it reads the lake's files.
+The query process of the running platform answers; without one, workers of this command read the lake's files,
+with the same limits. Invariant: JSON and CSV contain nothing but the answer, with each value as exact as the
+format allows. Never starts Spark.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.sql_asking import ask, running_query_process
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.query.sql import LakeQuery, QueryResult
@@ -35,7 +37,16 @@ def answer(settings: Settings, statement: str, *, output: str) -> None:
             f"There is no output format `{output}`.",
             remedy="The formats are " + ", ".join(f"`{name}`" for name in FORMATS) + ".",
         )
-    query = LakeQuery(settings.lake_dir)
+    url = running_query_process(settings)
+    if url is not None:
+        show(ask(url, statement))
+        return
+    query = LakeQuery(
+        settings.lake_dir,
+        time_limit_seconds=settings.query_seconds,
+        memory_megabytes=settings.query_memory_megabytes,
+        most_rows=settings.query_rows,
+    )
     try:
         show(query.run(statement))
     finally:

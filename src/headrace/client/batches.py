@@ -17,7 +17,7 @@ import datetime
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,9 +31,8 @@ from headrace.client.broker_connection import BrokerConnection
 from headrace.client.cluster import Cluster
 from headrace.client.errors import log_unavailable
 from headrace.client.topics import TopicIdentity
-from headrace.wire.control_batches import read_end_marker
-from headrace.wire.record_batch import HEADER_SIZE, BatchHeader, Buffer, read_header
-from headrace.wire.records import read_records
+from headrace.client.visible_batches import Batch, headers_in, visible_batches, visible_headers
+from headrace.wire.record_batch import BatchHeader, Buffer
 
 # A topic, by its id, and the number of one of its partitions.
 Place = tuple[str, int]
@@ -66,15 +65,6 @@ class RecordsGoneError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """Visible records of one batch: `records` of them from offset `first` on, and before `end`."""
-
-    first: int
-    end: int
-    records: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
     """What one fetch gave for one partition.
 
@@ -94,13 +84,15 @@ class Fetched:
 class RecordSet:
     """Whole batches of one partition as they are stored, and the headers of those that are visible.
 
-    `position` is where to go on, `end` where the visible records end.
+    `position` is where to go on, `end` where the visible records end. If `is_out_of_range`, the partition
+    does not have the offset asked for, and `position` is the first that it still has.
     """
 
     content: Buffer
     batches: tuple[BatchHeader, ...]
     position: int
     end: int
+    is_out_of_range: bool = False
 
 
 class BatchReader:
@@ -168,12 +160,35 @@ class BatchReader:
             if partition.error_code != ErrorCode.none:
                 action = f"give records of partition {number} of topic `{topic.name}` from offset {offset} on"
                 raise log_unavailable(self._cluster.bootstrap, action, partition.error_code.name)
-            content = partition.records or b""
-            batches, position = visible_headers(content, offset, _aborted(partition))
-            end = self._visible_end(partition)
-            return RecordSet(content=content, batches=tuple(batches), position=position, end=end)
+            return self._record_set(partition, offset)
         self._leaders.pop(place, None)
         return None
+
+    def record_sets(
+        self, topic: TopicIdentity, starts: Mapping[int, int], *, wait_ms: int
+    ) -> dict[int, RecordSet]:
+        """The next batches of several partitions, by partition; waits up to `wait_ms` for the first.
+
+        Partitions that do not exist, or have no leader at the moment, are left out. With several leaders, the
+        records of one may wait for another. Raises log_unavailable.
+        """
+        wanted = {(topic.topic_id, number): offset for number, offset in starts.items()}
+        found: dict[int, RecordSet] = {}
+        out_of_range: set[Place] = set()
+        for place, partition in self._partitions({topic: starts}, wanted, wait_ms):
+            if partition.error_code == ErrorCode.offset_out_of_range:
+                out_of_range.add(place)
+                continue
+            self._check(place, partition.error_code)
+            if partition.error_code != ErrorCode.none:
+                self._leaders.pop(place, None)
+                continue
+            found[place[1]] = self._record_set(partition, wanted[place])
+        for place, each in self._out_of_range(out_of_range, wanted, [topic]).items():
+            found[place[1]] = RecordSet(
+                content=b"", batches=(), position=each.first, end=each.end, is_out_of_range=True
+            )
+        return found
 
     def headers(self, topic: TopicIdentity, number: int, offset: int) -> list[BatchHeader] | None:
         """The headers of whatever batches follow in a partition, from the one that has this offset on, or
@@ -256,6 +271,13 @@ class BatchReader:
         batches, position = visible_batches(reply.records or b"", offset, _aborted(reply), end=end_at)
         return Fetched(batches=tuple(batches), position=position, first=first, end=end)
 
+    def _record_set(self, reply: PartitionData, offset: int) -> RecordSet:
+        content = reply.records or b""
+        batches, position = visible_headers(content, offset, _aborted(reply))
+        return RecordSet(
+            content=content, batches=tuple(batches), position=position, end=self._visible_end(reply)
+        )
+
     def _visible_end(self, reply: PartitionData) -> int:
         return int(reply.last_stable_offset if self._only_committed else reply.high_watermark)
 
@@ -334,76 +356,6 @@ def count_records(
     """The visible records between these offsets. Raises log_unavailable."""
     batches = batches_between(cluster, topic, stretches, only_committed=only_committed)
     return sum(batch.records for _, batch in batches)
-
-
-def headers_in(buffer: Buffer) -> list[BatchHeader]:
-    """Of all whole batches. The last batch of a fetch may be cut off; then it is left out."""
-    found: list[BatchHeader] = []
-    position = 0
-    while len(buffer) - position >= HEADER_SIZE:
-        header = read_header(buffer, position)
-        position += header.size
-        if position <= len(buffer):
-            found.append(header)
-    return found
-
-
-def visible_batches(
-    buffer: Buffer, offset: int, aborted: Sequence[tuple[int, int]], *, end: int | None = None
-) -> tuple[list[Batch], int]:
-    """The batches with visible records from `offset` on and before `end`, and where the next batch begins.
-
-    `aborted` has first offset and producer id of the aborted transactions that reach into the buffer. The
-    last batch of a fetch may be cut off; then it is left out.
-    """
-    headers, next_offset = visible_headers(buffer, offset, aborted)
-    found: list[Batch] = []
-    for header in headers:
-        first = max(header.base_offset, offset)
-        before = header.next_offset if end is None else min(header.next_offset, end)
-        if records := _records_between(buffer, header, first, before):
-            found.append(Batch(first=first, end=before, records=records))
-    return found, next_offset
-
-
-def visible_headers(
-    buffer: Buffer, offset: int, aborted: Sequence[tuple[int, int]]
-) -> tuple[list[BatchHeader], int]:
-    """The headers of the batches whose records are visible, and where the next batch begins; at least
-    `offset`. See `visible_batches`.
-    """
-    pending = sorted(aborted)
-    ended: set[int] = set()
-    found: list[BatchHeader] = []
-    position, next_offset = 0, offset
-    while len(buffer) - position >= HEADER_SIZE:
-        header = read_header(buffer, position)
-        if position + header.size > len(buffer):
-            break
-        position += header.size
-        while pending and pending[0][0] <= header.last_offset:
-            ended.add(pending.pop(0)[1])
-        if header.control:
-            marker = read_end_marker(buffer, header)
-            if marker is not None and not marker.committed:
-                ended.discard(header.producer_id)
-        elif not (header.transactional and header.producer_id in ended):
-            found.append(header)
-        next_offset = max(next_offset, header.next_offset)
-    return found, next_offset
-
-
-def _records_between(buffer: Buffer, header: BatchHeader, first: int, end: int) -> int:
-    if first >= end:
-        return 0
-    if first == header.base_offset and end == header.next_offset:
-        return header.record_count
-    if header.record_count == header.last_offset_delta + 1:
-        return end - first
-    # Only a batch that compaction has thinned out has to be opened.
-    return sum(
-        first <= header.base_offset + record.offset_delta < end for record in read_records(buffer, header)
-    )
 
 
 def _aborted(reply: PartitionData) -> list[tuple[int, int]]:

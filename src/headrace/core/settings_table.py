@@ -111,7 +111,9 @@ class Settings:
         8086, "Second port of the Connect API, for clients that expect a further worker there."
     )
     statements_port: int = _port(8088, "Port of the statements API, which is ksqlDB's.")
+    query_port: int = _port(8888, "Port of SQL over HTTP: `/sql`, and Druid's SQL API.")
     console_port: int = _port(9000, "Port of the console, `/sql`, `/flow`, `/latency` and `/health`.")
+    postgres_port: int = _port(5433, "Port of SQL for PostgreSQL's clients.")
     spark_ui_port: int = _port(4040, "Port of the Spark UI; 0 turns it off.", minimum=0)
     ingest_workers: int = _setting(
         0, "Worker processes of the events API; 0 means one per two cores.", minimum=0
@@ -192,6 +194,33 @@ class Settings:
         "Days after which the lake's tables lose partitions by their date: those of connectors that "
         "partition by time. 0 keeps everything.",
         minimum=0,
+    )
+    query_tail_megabytes: int = _setting(
+        1024,
+        "Disk space for records on their way into the lake that SQL has been asked for; what does not fit is "
+        "left out, and the answer says so.",
+        minimum=16,
+        maximum=1_048_576,
+    )
+    query_slots: int = _setting(
+        0,
+        "How many SQL questions run at once; 0 means one per core, at least two. Questions that run for "
+        "longer than a second get all slots but one.",
+        minimum=0,
+        maximum=64,
+    )
+    query_waiting: int = _setting(
+        64, "How many SQL questions wait for a slot; further ones are refused with 429.", minimum=1
+    )
+    query_seconds: int = _setting(
+        30, "How long a SQL question may run, in seconds; then it is stopped.", minimum=1, maximum=3600
+    )
+    query_memory_megabytes: int = _setting(
+        512, "Memory of a SQL question; one that needs more fails.", minimum=64, maximum=1_048_576
+    )
+    query_rows: int = _setting(100_000, "Most rows of the answer to a SQL question.", minimum=1)
+    query_answer_megabytes: int = _setting(
+        256, "Largest answer to a SQL question, as it is sent.", minimum=1, maximum=1_048_576
     )
     file_connector_folders: str = _setting(
         "files",

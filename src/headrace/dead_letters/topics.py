@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from headrace.client.batches import Batch, batches_between, count_records
+from headrace.client.batches import batches_between, count_records
 from headrace.client.cluster import Cluster
 from headrace.client.reading import records_between
 from headrace.client.topics import TopicIdentity
+from headrace.client.visible_batches import Batch
 from headrace.core.errors import HeadraceError
 from headrace.dead_letters.entries import At, DeadLetter, dead_letter
 from headrace.lake.dead_letter_headers import DEAD_LETTER_SUFFIX, dead_letter_topic

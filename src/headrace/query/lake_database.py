@@ -10,6 +10,8 @@ opened just to find the columns. Older files lack columns that were added later:
 Invariants: DuckDB can access only the lake's folder and the temporary folder, downloads no extensions, never
 takes a Python variable for a table, and its configuration is locked before the first query. Never changes
 the lake.
+
+A view may also have the tail of the table's topic: rows that are on their way to the files, as Arrow.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Final
 
 import duckdb
 
-from headrace.query.snapshots import TableSnapshot, quoted
+from headrace.query.table_snapshot import TableSnapshot, quoted
 
 # DuckDB interprets patterns and partitions in paths; those must not come from the folder that the lake
 # happens to be in.
@@ -50,23 +52,31 @@ class _Prepared:
 
 
 class LakeDatabase:
-    """One database for the life of a process, with one connection per concurrent query."""
+    """One database for the life of a process, with one connection per concurrent query.
 
-    def __init__(self, lake_dir: Path, *, time_limit_seconds: float, memory_limit: str, threads: int) -> None:
-        self._temporary = tempfile.TemporaryDirectory(prefix="headrace-query-")
+    `temporary` is a folder of the caller's; without it, the database makes one and deletes it.
+    """
+
+    def __init__(
+        self,
+        lake_dir: Path,
+        *,
+        memory_limit: str,
+        threads: int,
+        time_limit_seconds: float | None = None,
+        temporary: Path | None = None,
+    ) -> None:
+        self._own = None if temporary else tempfile.TemporaryDirectory(prefix="headrace-query-")
+        self._temporary = temporary or Path(self._own.name if self._own else "")
         self._lock = threading.Lock()
         self._prepared: dict[str, _Prepared] = {}
         self._prepared_count = 0
-        self._root = duckdb.connect(
-            config={
-                **_SETTINGS,
-                "max_execution_time": max(1, round(time_limit_seconds * 1000)),
-                "memory_limit": memory_limit,
-                "threads": threads,
-            }
-        )
+        config = {**_SETTINGS, "memory_limit": memory_limit, "threads": threads}
+        if time_limit_seconds is not None:
+            config["max_execution_time"] = max(1, round(time_limit_seconds * 1000))
+        self._root = duckdb.connect(config=config)
         self._root.execute("SET TimeZone = 'UTC'")
-        reachable = ", ".join(_literal(str(folder)) for folder in (lake_dir, self._temporary.name))
+        reachable = ", ".join(_literal(str(folder)) for folder in (lake_dir, self._temporary))
         self._root.execute(f"SET allowed_directories = [{reachable}]")
         self._root.execute("SET enable_external_access = false")
         self._root.execute("SET lock_configuration = true")
@@ -79,28 +89,49 @@ class LakeDatabase:
         try:
             for number, table in enumerate(tables):
                 if not table.unreadable:
-                    files = self._files(connection, table)
-                    connection.execute(f"SET VARIABLE files_{number} = $1::VARCHAR[]", [files])
-                    reader = _reader(
-                        f"getvariable('files_{number}')", table, union_by_name=table.name in widened
-                    )
-                    columns = ", ".join(quoted(column.name) for column in table.columns)
-                    connection.execute(
-                        f"CREATE TEMP VIEW {quoted(table.name)} AS SELECT {columns} FROM {reader}"
-                    )
+                    self.list_files(connection, table, number)
+                    self.create_view(connection, table, number, widened=table.name in widened)
         except BaseException:
             connection.close()
             raise
         return connection
 
+    def list_files(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot, number: int) -> None:
+        """Let the view with this number read the files of this snapshot."""
+        files = self._files(connection, table)
+        connection.execute(f"SET VARIABLE files_{number} = $1::VARCHAR[]", [files])
+
+    def create_view(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        table: TableSnapshot,
+        number: int,
+        *,
+        widened: bool,
+        tail: str = "",
+    ) -> None:
+        """The table as a view over its files, and over the relation `tail` if there is one."""
+        reader = _reader(f"getvariable('files_{number}')", table, union_by_name=widened)
+        columns = ", ".join(quoted(column.name) for column in table.columns)
+        rows = f"SELECT {columns} FROM {reader}"
+        if tail:
+            # A cast to the type that it has costs nothing, and conditions are still passed on to the tail.
+            cast = ", ".join(
+                f"CAST({quoted(column.name)} AS {column.type}) AS {quoted(column.name)}"
+                for column in table.columns
+            )
+            rows = f"{rows} UNION ALL SELECT {cast} FROM {quoted(tail)}"
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(table.name)} AS {rows}")
+
     def close(self) -> None:
         self._root.close()
-        self._temporary.cleanup()
+        if self._own is not None:
+            self._own.cleanup()
 
     def _files(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> list[str]:
         with self._lock:
             prepared = self._prepared.get(table.name)
-            if prepared is None or not _same_shape(prepared.like, table):
+            if prepared is None or not same_shape(prepared.like, table):
                 prepared = self._prepare(connection, table)
                 self._prepared[table.name] = prepared
         original = str(table.folder)
@@ -113,7 +144,7 @@ class LakeDatabase:
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> _Prepared:
         self._prepared_count += 1
-        place = Path(self._temporary.name) / str(self._prepared_count)
+        place = self._temporary / str(self._prepared_count)
         schema_folder = place.joinpath(
             "schema", *(f"{name}={_NULL_FOLDER}" for name in table.partition_columns)
         )
@@ -138,7 +169,8 @@ def _reader(files: str, table: TableSnapshot, *, union_by_name: bool) -> str:
     return f"read_parquet({files}, {', '.join(f'{name} = {value}' for name, value in options.items())})"
 
 
-def _same_shape(one: TableSnapshot, other: TableSnapshot) -> bool:
+def same_shape(one: TableSnapshot, other: TableSnapshot) -> bool:
+    """Whether a view over the one can read the files of the other."""
     return (one.folder, one.columns, one.partition_columns) == (
         other.folder,
         other.columns,

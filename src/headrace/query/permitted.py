@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.core.errors import HeadraceError
@@ -42,8 +43,21 @@ _PLAIN_NAME: Final = re.compile(r"[\w$ -]+")
 _REMEDY: Final = "Send one query: SELECT, WITH, FROM, VALUES, DESCRIBE, SUMMARIZE, SHOW TABLES or EXPLAIN."
 
 
-def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set[str]) -> set[str]:
-    """Which of `tables` (case-folded) a statement reads. Raises HeadraceError if it is not permitted."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permitted:
+    """A permitted statement: the text that is explained or run, and which tables (case-folded) it reads.
+
+    With `catalogue`, it or an error in it can only be answered by who knows all tables.
+    """
+
+    kind: str
+    text: str
+    tables: frozenset[str]
+    catalogue: bool
+
+
+def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set[str]) -> Permitted:
+    """What a statement reads of `tables` (case-folded). Raises HeadraceError if it is not permitted."""
     if len(sql) > LONGEST_STATEMENT:
         raise _refused(f"The statement is longer than {LONGEST_STATEMENT} characters.")
     statements = connection.extract_statements(sql)
@@ -53,17 +67,33 @@ def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set
         )
     statement = statements[0]
     kind, text = statement.type.name, statement.query
+    outer = kind
     if kind == "EXPLAIN":
         text = _explained(text)
         inner = connection.extract_statements(text)
         kind = inner[0].type.name if len(inner) == 1 else "EXPLAIN"
     if kind != "SELECT":
         raise _refused(f"{kind} is not allowed here: SQL over the lake is read-only.")
-    row = connection.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchone()
-    tree = json.loads(row[0]) if row is not None else {"error": True}
+    rows = connection.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchall()
+    try:
+        tree = json.loads(rows[0][0])
+    except RecursionError as error:
+        raise HeadraceError(
+            "query_failed",
+            "The statement is nested too deeply.",
+            remedy="Put its innermost parts into common table expressions (WITH).",
+        ) from error
     if tree["error"]:
         raise _refused(f"The statement could not be checked: {tree.get('error_message', 'no reason given')}.")
-    return _named_tables(tree["statements"], tables)
+    found = _Named()
+    found.read(tree["statements"], tables)
+    unknown = found.names - found.expressions - tables
+    return Permitted(
+        kind=outer,
+        text=text,
+        tables=frozenset(found.names & tables),
+        catalogue=found.shows or bool(unknown),
+    )
 
 
 def _explained(text: str) -> str:
@@ -73,21 +103,42 @@ def _explained(text: str) -> str:
     return text[match.end() :]
 
 
-def _named_tables(tree: Any, tables: set[str]) -> set[str]:
-    named: set[str] = set()
-    for part in _parts(tree):
-        kind = part["type"]
-        if "class" in part:
-            _check_function(part)
-        elif kind == "BASE_TABLE":
-            named.add(_check_table(part, tables))
-        elif kind == "SHOW_REF":
-            _check_shown(part["table_name"])
-        elif kind == "TABLE_FUNCTION":
-            _check_table_function(part["function"])
-        elif kind not in _QUERY_NODES | _TABLES | _OTHER_PARTS | _ORDERS and not kind.endswith("_TYPE_INFO"):
-            raise _refused(f"{kind} is not allowed here.")
-    return named & tables
+class _Named:
+    """The names in a statement: of tables (with common table expressions), and of those expressions."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.expressions: set[str] = set()
+        # Whether it shows or describes tables, other than by reading them.
+        self.shows = False
+
+    def read(self, tree: Any, tables: set[str]) -> None:
+        for part in _parts(tree):
+            kind = part["type"]
+            self.expressions.update(_expressions(part))
+            if "class" in part:
+                _check_function(part)
+            elif kind == "BASE_TABLE":
+                self.names.add(_check_table(part, tables))
+            elif kind == "SHOW_REF":
+                self.shows = True
+                _check_shown(part["table_name"])
+            elif kind == "TABLE_FUNCTION":
+                name = _check_table_function(part["function"])
+                self.shows = self.shows or name.startswith("duckdb_")
+            elif kind not in _QUERY_NODES | _TABLES | _OTHER_PARTS | _ORDERS and not kind.endswith(
+                "_TYPE_INFO"
+            ):
+                raise _refused(f"{kind} is not allowed here.")
+
+
+def _expressions(part: dict[str, Any]) -> Iterator[str]:
+    """The names of the common table expressions that a query node defines."""
+    defined = part.get("cte_map")
+    entries = defined.get("map", ()) if isinstance(defined, dict) else ()
+    for entry in entries:
+        if isinstance(entry, dict) and isinstance(entry.get("key"), str):
+            yield entry["key"].casefold()
 
 
 def _parts(tree: Any) -> Iterator[dict[str, Any]]:
@@ -125,10 +176,11 @@ def _check_shown(name: str) -> None:
         raise _refused(f"`{name}` is not a table of the lake.")
 
 
-def _check_table_function(function: dict[str, Any]) -> None:
+def _check_table_function(function: dict[str, Any]) -> str:
     name = str(function.get("function_name", "")).lower()
     if name not in _TABLE_FUNCTIONS:
         raise _refused(f"The table function {name} is not allowed here: only the lake can be read.")
+    return name
 
 
 def _refused(message: str) -> HeadraceError:

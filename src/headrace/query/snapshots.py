@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -18,7 +17,13 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from headrace.query.table_snapshot import Column, TableSnapshot, quoted
+
+__all__ = ["Column", "FollowedTable", "LakeTables", "TableSnapshot", "duckdb_type", "quoted"]
+
 LOG_FOLDER: Final = "_delta_log"
+# A table's property: which of its columns is the time of its rows.
+TIME_COLUMN: Final = "headrace.time.column"
 
 _DUCKDB_TYPES: Final[dict[str, str]] = {
     "binary": "BLOB",
@@ -36,32 +41,6 @@ _DUCKDB_TYPES: Final[dict[str, str]] = {
 }
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A column's name and its DuckDB type."""
-
-    name: str
-    type: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSnapshot:
-    """One table at one version.
-
-    `rows` is the number of rows according to its log; `unreadable` says why the files alone do not give the
-    table's rows, and is empty if they do.
-    """
-
-    name: str
-    folder: Path
-    table_id: str
-    version: int
-    columns: tuple[Column, ...]
-    partition_columns: tuple[str, ...]
-    files: tuple[str, ...]
-    unreadable: str = ""
 
 
 class LakeTables:
@@ -170,10 +149,6 @@ def duckdb_type(delta_type: Any) -> str:
     raise ValueError(f"the Delta type {delta_type!r} has no counterpart in DuckDB")
 
 
-def quoted(identifier: str) -> str:
-    return '"' + identifier.replace('"', '""') + '"'
-
-
 def _read_snapshot(name: str, folder: Path, table_id: str, delta: DeltaTable) -> TableSnapshot:
     columns: tuple[Column, ...] = ()
     files: tuple[str, ...] = ()
@@ -195,6 +170,7 @@ def _read_snapshot(name: str, folder: Path, table_id: str, delta: DeltaTable) ->
         partition_columns=tuple(delta.metadata().partition_columns),
         files=files,
         unreadable=unreadable,
+        time_column=delta.metadata().configuration.get(TIME_COLUMN, ""),
     )
 
 

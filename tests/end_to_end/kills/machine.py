@@ -155,7 +155,7 @@ class Machine(Platform):
 
 @contextmanager
 def running_machine(folder: Path, seed: int, **overrides: Any) -> Iterator[Machine]:
-    kafka_port, ingest_port, registry_port, statements_port, console_port, *connect_ports = free_ports(7)
+    kafka_port, ingest_port, registry_port, statements_port, console_port, query_port, *others = free_ports(9)
     data = folder / "data"
     settings = dataclasses.replace(
         Settings(),
@@ -167,8 +167,10 @@ def running_machine(folder: Path, seed: int, **overrides: Any) -> Iterator[Machi
         registry_port=registry_port,
         statements_port=statements_port,
         console_port=console_port,
-        connect_port=connect_ports[0],
-        connect_second_port=connect_ports[1],
+        query_port=query_port,
+        postgres_port=others[2],
+        connect_port=others[0],
+        connect_second_port=others[1],
         spark_ui_port=0,
         **overrides,
     )

@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import itertools
 import json
+import pickle
+from contextlib import closing
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.http.query.answers import encoded, result_as_csv, result_as_json, result_as_ndjson
+from headrace.query.questions import AnswerSummary
+from headrace.query.result_formats import CSV, ENCODERS, JSON, NDJSON, ROWS, unpickled
+from headrace.query.result_values import encoded
 from headrace.query.sql import LakeQuery, QueryResult
 
 EXPRESSIONS = [
@@ -53,6 +58,15 @@ EXPRESSIONS = [
 ]
 
 
+def result_as(answer_format: str, result: QueryResult, *cuts: int) -> bytes:
+    """The answer, with its rows in parts that end at `cuts`."""
+    encoder = ENCODERS[answer_format](result.columns, result.types)
+    edges = [0, *sorted(cuts), len(result.rows)]
+    parts = [encoder.rows(result.rows[begin:end]) for begin, end in itertools.pairwise(edges)]
+    summary = AnswerSummary(rows=len(result.rows), tables=())
+    return b"".join([encoder.begin(), *parts, encoder.end(summary)])
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -83,25 +97,44 @@ def test_a_value_as_json(value: object, text: str) -> None:
 
 
 def test_all_types_of_duckdb_can_be_sent(tmp_path: Path) -> None:
-    result = LakeQuery(tmp_path).run("SELECT " + ", ".join(EXPRESSIONS))
-    answer = json.loads(result_as_json(result))
+    with closing(LakeQuery(tmp_path)) as query:
+        result = query.run("SELECT " + ", ".join(EXPRESSIONS))
+    answer = json.loads(result_as(JSON, result))
     assert len(answer["rows"][0]) == len(answer["types"]) == len(answer["columns"]) == len(EXPRESSIONS)
     assert answer["rows"][0][2] == 170141183460469231731687303715884105727
     assert answer["rows"][0][12] == "2025-12-31T23:02:03Z"
     assert answer["types"][12] == "TIMESTAMP WITH TIME ZONE"
-    assert next(csv.reader(io.StringIO(result_as_csv(result).decode())))[12] != ""
+    assert next(csv.reader(io.StringIO(result_as(CSV, result).decode())))[12] != ""
 
 
-@given(st.lists(st.tuples(st.text(), st.none() | st.integers(), st.lists(st.floats()))))
-def test_the_three_formats_say_the_same(rows: list[tuple[str, int | None, list[float]]]) -> None:
+ROW_LISTS = st.lists(st.tuples(st.text(), st.none() | st.integers(), st.lists(st.floats())))
+
+
+@given(ROW_LISTS, st.data())
+def test_the_formats_say_the_same_however_the_rows_are_cut(
+    rows: list[tuple[str, int | None, list[float]]], data: st.DataObject
+) -> None:
     result = QueryResult(columns=("a", "b", "a"), types=("VARCHAR", "BIGINT", "DOUBLE[]"), rows=tuple(rows))
-    as_json = json.loads(result_as_json(result))
-    lines = [json.loads(line) for line in result_as_ndjson(result).decode().split("\n")[:-1]]
+    cuts = data.draw(st.lists(st.integers(0, len(rows)), max_size=4))
+    as_json = json.loads(result_as(JSON, result, *cuts))
+    lines = [json.loads(line) for line in result_as(NDJSON, result, *cuts).decode().split("\n")[:-1]]
     assert as_json["columns"] == ["a", "b", "a"]
     assert [[line["a"], line["b"], line["a_2"]] for line in lines] == as_json["rows"]
-    header, *fields = list(csv.reader(io.StringIO(result_as_csv(result).decode(), newline="")))
+    header, *fields = list(csv.reader(io.StringIO(result_as(CSV, result, *cuts).decode(), newline="")))
     assert header == ["a", "b", "a"]
     assert [(row[0], row[1] or None) for row in fields] == [
         (row[0], None if row[1] is None else str(row[1])) for row in as_json["rows"]
     ]
     assert [json.loads(row[2]) for row in fields] == [row[2] for row in as_json["rows"]]
+    assert encoded(unpickled(result_as(ROWS, result, *cuts))) == encoded(rows)
+
+
+class Evil:
+    def __reduce__(self) -> object:
+        return (print, ("owned",))
+
+
+def test_a_worker_cannot_make_its_parent_run_anything(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(pickle.UnpicklingError):
+        unpickled(pickle.dumps([(Evil(),)]))
+    assert capsys.readouterr().out == ""

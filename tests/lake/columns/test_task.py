@@ -255,13 +255,13 @@ def test_a_connection_that_broke_between_two_tasks_is_made_anew(topic: Topic) ->
 def test_wide_rows_are_made_in_pieces(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     """A null takes a byte of a record, and much more in a column."""
     sizes = []
-    rows_of = tasks._rows
+    rows_of = tasks.rows_of
 
-    def observed(plan: ColumnPlan, records: RecordColumns, partition: int) -> pa.Table:
+    def observed(records: RecordColumns, **others: Any) -> pa.Table:
         sizes.append(len(records))
-        return rows_of(plan, records, partition)
+        return rows_of(records, **others)
 
-    monkeypatch.setattr(tasks, "_rows", observed)
+    monkeypatch.setattr(tasks, "rows_of", observed)
     # Three columns of values and the coordinates.
     monkeypatch.setattr(tasks, "_DECODED_VALUES", 10 * (3 + len(layout.COORDINATE_COLUMNS)))
     topic.produce(*map(value, range(25)))

@@ -2,7 +2,8 @@
 
 Owns the services behind the doors; `serving.py` serves these. Invariants: on SIGTERM the streams of open
 pages end first, then the servers, then the services behind them; it gives signs of life from the event loop.
-Never serves only some of its doors.
+Never serves only some of its doors, and
+never runs SQL: the query process does.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ import uvloop
 from headrace.assembly.announcements import announce
 from headrace.assembly.platform_state import read_state
 from headrace.assembly.process_logging import configure_logging
+from headrace.assembly.processes.probing import reachable
 from headrace.assembly.processes.serving import Door, begin, serve_all
 from headrace.assembly.signs_of_life import SignOfLife
 from headrace.client.cluster import Cluster
 from headrace.console.app import create_console_app
 from headrace.console.assets import BUILD_COMMAND, missing_assets
 from headrace.console.live import LiveFlow
+from headrace.core.addresses import bracketed
 from headrace.core.settings import Settings
 from headrace.http.admission import Admission
 from headrace.http.query.app import QUERY_RULES, QueryServices
+from headrace.http.query.forwarding import QueryProcess
 from headrace.http.query.health import PlatformReport, ProcessReport
 from headrace.http.registry.answers import REGISTRY_RULES
 from headrace.http.registry.app import create_registry_app
@@ -36,7 +40,6 @@ from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
 from headrace.pipeline.serving.service import StatementService
 from headrace.query.flow import FlowWatcher
-from headrace.query.sql import LakeQuery
 from headrace.query.topics import TopicBrowser
 from headrace.registry.registry import Registry
 
@@ -126,8 +129,9 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, StatementS
         for part in (registry, flow, log):
             stack.push_async_callback(asyncio.to_thread, part.stop)
         await _start_together(registry.start, flow.start, log.start)
-        sql = LakeQuery(settings.lake_dir)
-        stack.push_async_callback(asyncio.to_thread, sql.close)
+        host = bracketed(reachable(settings.host))
+        sql = QueryProcess(f"http://{host}:{settings.query_port}")
+        stack.push_async_callback(sql.close)
         topics = TopicBrowser(settings.bootstrap, registry.schema_by_id)
         cluster = Cluster(settings.bootstrap)
         stack.push_async_callback(asyncio.to_thread, cluster.close)

@@ -2,7 +2,7 @@
 
 | route | answer |
 |---|---|
-| `POST /sql` | columns, types and rows; CSV or NDJSON if `Accept` asks for it |
+| `POST /sql`, `DELETE /sql/{id}` | see `sql.py`; in the gateway, `forwarding.py` passes them on |
 | `GET /flow` | counts, latencies and the state of the queries |
 | `GET /flow/stream` | the same as server-sent events, whenever it changes |
 | `GET /latency` | only the latencies |
@@ -11,10 +11,8 @@
 | `GET /health` | 200 if all is well, 503 with the problems if not; processes and queries |
 | `GET /health/live` | 200 as long as the gateway itself works |
 
-The body of `POST /sql` is `{"query": "SELECT …"}` as JSON, or the SQL itself as text.
-
 Invariants: every failure has the common JSON error format and the status from the table in `core/errors.py`;
-nothing that waits for DuckDB, Delta or the log runs on the event loop.
+nothing that waits for the log runs on the event loop. Never runs SQL: the query process does.
 """
 
 from __future__ import annotations
@@ -22,40 +20,37 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-from litestar import Request, Response, Router, get, post
+from litestar import Litestar, Request, Response, Router, get
 from litestar.exceptions import HTTPException
-from litestar.params import FromPath, FromQuery, RawBody
+from litestar.params import FromPath, FromQuery
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 from litestar.types import ControllerRouterHandler
 
 from headrace.core.errors import HeadraceError
 from headrace.http.admission import DoorRules, Refusal
 from headrace.http.query.answers import (
-    JSON,
-    RESULT_FORMATS,
-    encoded,
     flow_content,
     latency_content,
     messages_content,
     topics_content,
 )
+from headrace.http.query.forwarding import QueryProcess, forwarding_handlers
 from headrace.http.query.health import PlatformReport, health_content, judged
+from headrace.http.query.sql import sql_handlers
+from headrace.query.desk import Desk
 from headrace.query.flow import FlowWatcher
-from headrace.query.sql import LakeQuery
+from headrace.query.result_formats import JSON
+from headrace.query.result_values import encoded
 from headrace.query.topics import TopicBrowser
 
-MOST_BODY_BYTES: Final = 2 * 1024 * 1024
 NEWEST_MESSAGES: Final = 50
 STREAM_SECONDS: Final = 1.0
 QUIET_SECONDS: Final = 10.0
 
-# The content type that curl sends by default with --data is read as plain SQL.
-_TEXT_TYPES: Final = frozenset({"", "application/sql", "application/x-www-form-urlencoded", "text/plain"})
 _CODES: Final = {
     404: "no_such_page",
     405: "method_not_allowed",
@@ -70,7 +65,7 @@ _logger = logging.getLogger(__name__)
 class QueryServices:
     """What the routes use. Whoever created these closes them."""
 
-    sql: LakeQuery
+    sql: QueryProcess
     topics: TopicBrowser
     flow: FlowWatcher
     # None if this process runs without a supervisor.
@@ -85,35 +80,40 @@ def _refusal(error: HeadraceError) -> Refusal:
 QUERY_RULES: Final = DoorRules(refusal=_refusal, checked_by_route=frozenset({"/sql"}))
 
 
-class _SqlRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The JSON body of `POST /sql`."""
-
-    query: str
-
-
 def query_handlers(services: QueryServices) -> list[ControllerRouterHandler]:
     """The routes, for an application that also has others."""
-    return [
-        Router(
-            path="/",
-            route_handlers=[_sql_route(services), *_flow_routes(services), *_topic_routes(services)],
-            exception_handlers={
-                HeadraceError: _failed,
-                HTTPException: _failed_http,
-                Exception: _failed_unexpectedly,
-            },
-        )
-    ]
+    return [_router([*forwarding_handlers(services.sql), *_flow_routes(services), *_topic_routes(services)])]
 
 
-def _sql_route(services: QueryServices) -> Any:
-    @post("/sql", status_code=200, sync_to_thread=True, request_max_body_size=MOST_BODY_BYTES)
-    def sql(request: Request[Any, Any, Any], body: RawBody) -> Response[bytes]:
-        result = services.sql.run(_statement(request, body))
-        media_type = request.accept.best_match(list(RESULT_FORMATS), default=JSON) or JSON
-        return Response(RESULT_FORMATS[media_type](result), media_type=media_type)
+def create_query_app(desk: Desk, *, more_handlers: Sequence[ControllerRouterHandler] = ()) -> Litestar:
+    """The application of the query process."""
+    return Litestar(
+        route_handlers=[_router([*sql_handlers(desk), _live()]), *more_handlers],
+        openapi_config=None,
+        # Logging is up to the process that serves this.
+        logging_config=None,
+    )
 
-    return sql
+
+def _router(handlers: Sequence[ControllerRouterHandler]) -> Router:
+    return Router(
+        path="/",
+        route_handlers=handlers,
+        exception_handlers={
+            HeadraceError: _failed,
+            HTTPException: _failed_http,
+            Exception: _failed_unexpectedly,
+        },
+    )
+
+
+def _live() -> Any:
+    # On the event loop and of nothing else: whether this process works at all.
+    @get("/health/live", sync_to_thread=False)
+    def live() -> Response[bytes]:
+        return _json({"status": "ok"})
+
+    return live
 
 
 def _flow_routes(services: QueryServices) -> list[Any]:
@@ -134,12 +134,7 @@ def _flow_routes(services: QueryServices) -> list[Any]:
         found = judged(services.flow.snapshot(), services.platform(), now=time.time())
         return _json(health_content(found), status_code=503 if found.problems else 200)
 
-    # On the event loop and of nothing else: whether this process works at all.
-    @get("/health/live", sync_to_thread=False)
-    def live() -> Response[bytes]:
-        return _json({"status": "ok"})
-
-    return [flow, flow_stream, latency, health, live]
+    return [flow, flow_stream, latency, health, _live()]
 
 
 def _topic_routes(services: QueryServices) -> list[Any]:
@@ -152,26 +147,6 @@ def _topic_routes(services: QueryServices) -> list[Any]:
         return _json(messages_content(services.topics.newest(name, limit)))
 
     return [topics, messages]
-
-
-def _statement(request: Request[Any, Any, Any], body: bytes) -> str:
-    content_type = request.content_type[0].lower()
-    try:
-        if content_type == JSON:
-            return msgspec.json.decode(body, type=_SqlRequest).query
-        if content_type in _TEXT_TYPES:
-            return body.decode("utf-8")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise HeadraceError(
-            "bad_request",
-            f"Cannot read the request body: {error}.",
-            remedy='Send {"query": "SELECT …"} as application/json, or the SQL as text/plain.',
-        ) from error
-    raise HeadraceError(
-        "unsupported_media_type",
-        f"Content type {content_type} is not supported here.",
-        remedy='Send {"query": "SELECT …"} as application/json, or the SQL as text/plain.',
-    )
 
 
 async def _flow_events(flow: FlowWatcher) -> AsyncIterator[ServerSentEventMessage]:
@@ -213,6 +188,6 @@ def _failed_unexpectedly(request: Request[Any, Any, Any], error: Exception) -> R
     return _failed(
         request,
         HeadraceError(
-            "process_failed", "Answering the request failed.", remedy="See the gateway's log file."
+            "process_failed", "Answering the request failed.", remedy="See the process's log file."
         ),
     )

@@ -75,7 +75,7 @@ def folders_of(table: pa.Table, columns: Sequence[FolderColumn]) -> list[Folder]
         encoded = _encoded(table.column(column.name))
         if len(encoded.dictionary) > MOST_FOLDERS:
             raise _too_many()
-        texts.append([_text(value, column) for value in encoded.dictionary.to_pylist()])
+        texts.append([folder_text(value, column) for value in encoded.dictionary.to_pylist()])
         code = code * len(texts[-1]) + np.asarray(encoded.indices, np.int64)
     order, present, ends = _sorted(code, math.prod(map(len, texts)))
     if len(present) > MOST_FOLDERS:
@@ -121,7 +121,7 @@ def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     return encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
 
 
-def _text(value: Any, column: FolderColumn) -> str | None:
+def folder_text(value: Any, column: FolderColumn) -> str | None:
     """Raises UnusualRecordsError if no folder can have this value."""
     match value:
         case None | "":

@@ -19,15 +19,13 @@ from headrace.client.batches import PATIENCE_SECONDS, BatchReader, RecordsGoneEr
 from headrace.client.cluster import Cluster
 from headrace.client.errors import log_unavailable
 from headrace.core.errors import HeadraceError
-from headrace.lake.columns.arrow_types import arrow_type
-from headrace.lake.columns.avro_decoding import RecordDecoder, UnsupportedShapeError, decoder_of
-from headrace.lake.columns.coordinates import coordinates_of
 from headrace.lake.columns.data_files import ColumnFiles, WrittenFile
 from headrace.lake.columns.plan import ColumnPlan
+from headrace.lake.columns.rows import rows_of
 from headrace.lake.columns.unusual import UnusualRecordsError
 from headrace.lake.layout import COORDINATE_COLUMNS, POSTED_AT
 from headrace.lake.types import Struct, Type
-from headrace.wire.column_reader import ColumnReader, Flags, Numbers
+from headrace.wire.column_reader import Numbers
 from headrace.wire.errors import WireError
 from headrace.wire.record_columns import RecordColumns, record_columns
 
@@ -39,8 +37,6 @@ _DECODED_BYTES: Final = 8 * 1024 * 1024
 _DECODED_VALUES: Final = 2_000_000
 # Each header takes time for all records.
 _MOST_HEADERS: Final = 64
-# Before the body: a zero byte and the id of the schema in four bytes.
-_FRAME: Final = 5
 _PAUSE_SECONDS: Final = 0.02
 _SAMPLES: Final = 1_000
 
@@ -136,7 +132,13 @@ class _Task:
             records = records.only(~is_null)
             if not len(records):
                 return
-        rows = _rows(self._plan, records, partition)
+        rows = rows_of(
+            records,
+            partition=partition,
+            topic_id=self._plan.topic.topic_id,
+            columns=self._plan.columns,
+            schema_by_id=self._plan.schemas.get,
+        )
         now = time.time_ns() // 1_000_000
         posted = np.asarray(rows.column(POSTED_AT).combine_chunks().cast(pa.int64()), np.int64) // 1000
         self._latencies.append(now - posted)
@@ -200,65 +202,6 @@ def _values_of_a_row(columns: Struct) -> int:
         return sum(count(each.type) for each in kind.fields) if isinstance(kind, Struct) else 1
 
     return count(columns) + len(COORDINATE_COLUMNS)
-
-
-def _rows(plan: ColumnPlan, records: RecordColumns, partition: int) -> pa.Table:
-    """Raises UnusualRecordsError."""
-    columns = _values(plan, records) | coordinates_of(
-        records, partition=partition, topic_id=plan.topic.topic_id
-    )
-    names = [*(each.name for each in plan.columns.fields), *(each.name for each in COORDINATE_COLUMNS)]
-    return pa.table([columns[name] for name in names], names=names)
-
-
-def _values(plan: ColumnPlan, records: RecordColumns) -> dict[str, pa.Array]:
-    start, length = records.value.start, records.value.length
-    if (length < _FRAME).any() or records.buffer[start].any():
-        raise UnusualRecordsError("a value is not in Confluent's wire format")
-    ids = np.zeros(len(records), np.int64)
-    for place in range(1, _FRAME):
-        ids = ids << 8 | records.buffer[start + place]
-    present = np.unique(ids)
-    if len(present) == 1:
-        return _decoded(plan, int(present[0]), records)
-    # Records of several schemas are rare: those of each are read together, and then put in order again.
-    parts = [(ids == each, _decoded(plan, int(each), records.only(ids == each))) for each in present]
-    order = np.argsort(np.concatenate([np.flatnonzero(lanes) for lanes, _ in parts]))
-    place = pa.array(order)
-    return {
-        field.name: pa.concat_arrays([part[field.name] for _, part in parts]).take(place)
-        for field in plan.columns.fields
-    }
-
-
-def _decoded(plan: ColumnPlan, schema_id: int, records: RecordColumns) -> dict[str, pa.Array]:
-    """All columns of values."""
-    schema = plan.schemas.get(schema_id)
-    if schema is None:
-        raise UnusualRecordsError(f"a record has the schema {schema_id}, which is new")
-    start, length = records.value.start, records.value.length
-    reader = ColumnReader(records.buffer, start + _FRAME, start + length)
-    found = _decoder(schema, plan.columns).arrays(reader)
-    _check_whole(reader.good & (reader.left == 0), schema_id)
-    return {
-        field.name: found[field.name]
-        if field.name in found
-        else pa.nulls(len(records), arrow_type(field.type))
-        for field in plan.columns.fields
-    }
-
-
-def _check_whole(is_whole: Flags, schema_id: int) -> None:
-    if not is_whole.all():
-        raise UnusualRecordsError(f"a record cannot be read with its schema {schema_id}")
-
-
-@lru_cache(maxsize=256)
-def _decoder(schema: str, columns: Struct) -> RecordDecoder:
-    try:
-        return decoder_of(schema, columns)
-    except UnsupportedShapeError as error:
-        raise UnusualRecordsError(str(error)) from error
 
 
 @lru_cache(maxsize=4)

@@ -23,6 +23,7 @@ from headrace.lake.new_partitions import NewPartitions, partitions_in
 from headrace.lake.positions import Progress
 from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.catalogue.status import Gap
+from headrace.pipeline.runs.asked_topic import AskedTopic
 from headrace.pipeline.runs.commits import Offsets
 from headrace.pipeline.spark.batch_gate import BatchGate
 from headrace.pipeline.spark.kafka_source import stream_of
@@ -32,7 +33,7 @@ from headrace.pipeline.spark.lake.dead_letters import LakeDeadLetters, LetterTop
 from headrace.pipeline.spark.lake.delta_files import DeltaFiles
 from headrace.pipeline.spark.lake.new_folders import PartitionPolicy
 from headrace.pipeline.spark.lake.plain_reading import PlainReading
-from headrace.pipeline.spark.lake.table_start import AskedTopic, gaps_before, start_table, starting_offsets
+from headrace.pipeline.spark.lake.table_start import gaps_before, start_table, starting_offsets
 from headrace.pipeline.spark.lake.work import TableWork
 from headrace.pipeline.spark.lake.writer import DeltaLakeWriter
 from headrace.pipeline.spark.short_errors import shortened_errors

@@ -15,7 +15,6 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.lake.delta_log import LOG_FOLDER, DeltaLog, SeenVersion
@@ -25,7 +24,6 @@ from headrace.lake.positions import Offsets, Progress
 from headrace.lake.repairing import unreadable
 from headrace.lake.resuming import TopicNow, history, resume
 from headrace.pipeline.catalogue.status import Gap
-from headrace.pipeline.runs.witnesses import has_records
 from headrace.pipeline.spark.lake.bounds import bounds_of_rows
 from headrace.pipeline.spark.lake.data_files import DataFiles
 from headrace.pipeline.spark.lake.delta_files import DeltaFiles
@@ -48,26 +46,6 @@ class TableStart:
     version: SeenVersion
     progress: Progress
     begins_late: bool = False
-
-
-class AskedTopic:
-    """A topic as the log knows it."""
-
-    def __init__(self, cluster: Cluster, topic: TopicIdentity) -> None:
-        self._bootstrap = cluster.bootstrap
-        self._topic = topic
-        self.topic_id = topic.topic_id
-        earliest = cluster.earliest([topic])
-        self.starts: Offsets = {place[1]: earliest[place] for place in topic.places if place in earliest}
-
-    def lacking(self, offsets: Offsets) -> frozenset[int]:
-        if self._has_all(offsets):
-            return frozenset()
-        return frozenset(number for number, offset in offsets.items() if not self._has_all({number: offset}))
-
-    def _has_all(self, offsets: Offsets) -> bool:
-        known = {number: offset for number, offset in offsets.items() if number in self.starts}
-        return known == offsets and has_records(self._bootstrap, [self._topic], {self.topic_id: known})
 
 
 def open_table(spark: SparkSession, table: TableLayout, *, data_dir: Path) -> DeltaFiles:

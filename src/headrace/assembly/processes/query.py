@@ -1,0 +1,142 @@
+"""The query process: SQL in workers of its own, behind `/sql`, Druid's SQL API and PostgreSQL's protocol.
+
+Owns the desk and its workers, and the tails of the lake's tables. Invariants: it starts and answers without
+the log, since the lake can be read without it; on SIGTERM it stops accepting, ends the questions that run,
+and leaves no worker; it gives signs of life from the event loop. Nothing that happens to a question reaches
+another process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import signal
+from collections.abc import AsyncIterator
+from typing import Final
+
+import uvloop
+
+from headrace.assembly.announcements import announce, run_dir
+from headrace.assembly.process_logging import configure_logging
+from headrace.assembly.processes.probing import reachable
+from headrace.assembly.processes.serving import Door, serve_all
+from headrace.assembly.signs_of_life import SignOfLife
+from headrace.assembly.table_feeds import TableFeeds
+from headrace.client.cluster import Cluster
+from headrace.core.addresses import bracketed
+from headrace.core.settings import Settings
+from headrace.http.admission import Admission
+from headrace.http.by_path import ByPath
+from headrace.http.druid.app import create_druid_app
+from headrace.http.query.app import QUERY_RULES, create_query_app
+from headrace.query.desk import Desk
+from headrace.query.druid.desk_engine import DruidDesk
+from headrace.query.planning import Tails as AnyTails
+from headrace.query.postgres.desk_engine import DeskEngine
+from headrace.query.postgres.server import PostgresServer
+from headrace.query.questions import QuestionLimits
+from headrace.query.tail.tails import Tails
+
+PROCESS: Final = "query"
+# Paths of ours on the port that Druid's clients use.
+_OUR_PATHS: Final = ("/sql", "/health")
+# SQL changes nothing, so it may also come as text.
+_RULES: Final = dataclasses.replace(
+    QUERY_RULES, checked_by_route=frozenset({"/sql", "/druid/v2/sql", "/druid/v2/sql/"})
+)
+_MEGABYTE: Final = 1024 * 1024
+# How long a question waits for a log that does not answer.
+_LOG_SECONDS: Final = 3.0
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    uvloop.run(_run(settings))
+    return 0
+
+
+def desk_of(settings: Settings, tails: AnyTails | None = None) -> Desk:
+    """The desk with the limits of these settings. Without `tails`, only the lake is read."""
+    cores = os.cpu_count() or 1
+    return Desk(
+        settings.lake_dir.resolve(),
+        limits=QuestionLimits(
+            seconds=settings.query_seconds,
+            memory_megabytes=settings.query_memory_megabytes,
+            rows=settings.query_rows,
+            answer_megabytes=settings.query_answer_megabytes,
+            threads=cores,
+        ),
+        slots=settings.query_slots or cores,
+        most_waiting=settings.query_waiting,
+        folder=run_dir(settings).resolve() / "query",
+        tails=tails,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _tails(settings: Settings) -> AsyncIterator[Tails]:
+    """Those of the platform's log. Nothing is asked there before the first question."""
+    cluster = Cluster(settings.bootstrap, timeout_seconds=_LOG_SECONDS)
+    feeds = TableFeeds(settings, cluster)
+    folder = run_dir(settings).resolve() / "tails"
+    tails = Tails(settings.bootstrap, feeds, folder, most_bytes=settings.query_tail_megabytes * _MEGABYTE)
+    try:
+        yield tails
+    finally:
+        await asyncio.to_thread(tails.close)
+        await asyncio.to_thread(feeds.close)
+        await asyncio.to_thread(cluster.close)
+
+
+@contextlib.asynccontextmanager
+async def _postgres(settings: Settings, desk: Desk) -> AsyncIterator[PostgresServer]:
+    server = PostgresServer(DeskEngine(desk), host=settings.host, port=settings.postgres_port)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+async def _run(settings: Settings) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    sign = asyncio.create_task(SignOfLife(settings, PROCESS).keep_giving(), name="sign-of-life")
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(sign.cancel)
+        desk = desk_of(settings, await stack.enter_async_context(_tails(settings)))
+        stack.push_async_callback(desk.stop)
+        await desk.start()
+        await stack.enter_async_context(_postgres(settings, desk))
+        door = Door(
+            name="SQL",
+            application=ByPath(
+                create_druid_app(DruidDesk(desk)), paths=_OUR_PATHS, chosen=create_query_app(desk)
+            ),
+            rules=_RULES,
+            host=settings.host,
+            port=settings.query_port,
+            setting="query_port",
+            probe="/health/live",
+        )
+        # Creating a Litestar application may replace the root logger's handlers; we have our own format.
+        configure_logging()
+        await serve_all(
+            (door,),
+            stopping,
+            desk.stop,
+            admission=Admission.of(settings),
+            # `headrace sql` asks there.
+            say_ready=lambda _: announce(
+                settings, PROCESS, state="ready", detail=_url(settings.host, settings.query_port)
+            ),
+        )
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://{bracketed(reachable(host))}:{port}"

@@ -1,0 +1,82 @@
+"""A question to the query process of the running platform, and its answer as Python values.
+
+Invariant: numbers are as exact as those that the process has sent; values that JSON has no form for (times,
+bytes) stay the text that stands for them.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any, Final
+
+import httpx
+
+from headrace.assembly.announcements import latest
+from headrace.assembly.platform_state import read_state
+from headrace.core.errors import HTTP_STATUS, HeadraceError
+from headrace.core.settings import Settings
+from headrace.query.sql import QueryResult
+
+_CONNECT_SECONDS: Final = 5.0
+_PROCESS: Final = "query"
+
+
+def running_query_process(settings: Settings) -> str | None:
+    """Where the query process of the platform on this data folder is; None if it does not run."""
+    state = read_state(settings)
+    if state is None:
+        return None
+    for process in state.processes:
+        said = latest(settings, _PROCESS)
+        if process.name == _PROCESS and process.state == "running" and said is not None:
+            return said.detail if said.state == "ready" else None
+    return None
+
+
+def ask(url: str, statement: str) -> QueryResult:
+    """The answer. Raises HeadraceError: what the process says, or query_unavailable."""
+    try:
+        response = httpx.post(
+            f"{url}/sql",
+            json={"query": statement},
+            timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+            trust_env=False,
+        )
+        content = json.loads(response.content, parse_float=Decimal)
+    except (httpx.HTTPError, ValueError) as error:
+        raise HeadraceError(
+            "query_unavailable",
+            f"The query process at {url} did not give a whole answer: {error}.",
+            remedy="Ask again. `headrace status` shows what is wrong.",
+        ) from error
+    if response.status_code != httpx.codes.OK:
+        raise _failure(content)
+    types = tuple(content["types"])
+    rows = tuple(
+        tuple(_value(value, kind) for value, kind in zip(row, types, strict=True)) for row in content["rows"]
+    )
+    return QueryResult(columns=tuple(content["columns"]), types=types, rows=rows)
+
+
+def _failure(content: Any) -> HeadraceError:
+    if isinstance(content, dict) and content.get("error") in HTTP_STATUS:
+        return HeadraceError(content["error"], content["message"], remedy=content.get("remedy", ""))
+    return HeadraceError("process_failed", f"The query process answered: {str(content)[:500]}")
+
+
+def _value(value: Any, kind: str) -> Any:
+    """Only decimals are decimals."""
+    return value if kind.startswith("DECIMAL") else _with_floats(value)
+
+
+def _with_floats(value: Any) -> Any:
+    match value:
+        case Decimal():
+            return float(value)
+        case list():
+            return [_with_floats(item) for item in value]
+        case dict():
+            return {key: _with_floats(item) for key, item in value.items()}
+        case _:
+            return value

@@ -1,0 +1,153 @@
+"""`POST /sql` and `DELETE /sql/{id}` in front of a desk: the answer is streamed as the worker gives it.
+
+The body is `{"query": "SELECT …"}` as JSON, with `parameters`, `freshness` and `id` if wanted, or the SQL
+itself as text. Invariants: an error before the first byte has the common JSON error format; after it, the
+connection is closed before the answer is complete, so that no client takes a part for the whole; a client
+that goes away ends its question. Nothing here takes long: the worker has encoded what passes through.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+import msgspec
+from litestar import Request, Response, delete, post
+from litestar.params import FromPath, RawBody
+from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
+
+from headrace.core.errors import HeadraceError
+from headrace.http.disconnection import while_client_waits
+from headrace.query.desk import Answer, Desk
+from headrace.query.questions import LIVE, Question
+from headrace.query.result_formats import CSV, JSON, MEDIA_TYPES, NDJSON
+from headrace.query.result_values import encoded
+
+MOST_BODY_BYTES: Final = 2 * 1024 * 1024
+# The id of a question: a client may choose it, and finds it in the answer.
+QUESTION_HEADER: Final = "Headrace-Question"
+_RETRY_SECONDS: Final = b"1"
+
+# The content type that curl sends by default with --data is read as plain SQL.
+_TEXT_TYPES: Final = frozenset({"", "application/sql", "application/x-www-form-urlencoded", "text/plain"})
+_WITH_CHARSET: Final = frozenset({CSV, NDJSON})
+_REMEDY: Final = 'Send {"query": "SELECT …"} as application/json, or the SQL as text/plain.'
+
+_log = logging.getLogger(__name__)
+
+
+class _SqlRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON body of `POST /sql`."""
+
+    query: str
+    parameters: list[Any] = []
+    freshness: str = LIVE
+    id: str = ""
+
+
+def sql_handlers(desk: Desk) -> list[ControllerRouterHandler]:
+    """The routes, for an application that also has others."""
+
+    @post("/sql", status_code=200, request_max_body_size=MOST_BODY_BYTES)
+    async def sql(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+        media_type = request.accept.best_match(list(MEDIA_TYPES), default=JSON) or JSON
+        return SqlAnswer(desk, asked_question(request, body, media_type), media_type)
+
+    @delete("/sql/{question_id:str}", status_code=200)
+    async def cancel(question_id: FromPath[str]) -> Response[bytes]:
+        if not desk.cancel(question_id):
+            raise HeadraceError(
+                "question_not_found",
+                f"No question with the id {question_id[:128]} is being answered.",
+                remedy=f"The header {QUESTION_HEADER} of an answer, or of its request, has the id.",
+            )
+        return Response(encoded({"cancelled": question_id}), media_type=JSON)
+
+    return [sql, cancel]
+
+
+def asked_question(request: Request[Any, Any, Any], body: bytes, answer_format: str) -> Question:
+    """The question in a request. Raises bad_request and unsupported_media_type."""
+    content_type = request.content_type[0].lower()
+    try:
+        if content_type == JSON:
+            asked = msgspec.json.decode(body, type=_SqlRequest)
+        elif content_type in _TEXT_TYPES:
+            asked = _SqlRequest(query=body.decode("utf-8"))
+        else:
+            raise HeadraceError(
+                "unsupported_media_type",
+                f"Content type {content_type[:200]} is not supported here.",
+                remedy=_REMEDY,
+            )
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise HeadraceError(
+            "bad_request", f"Cannot read the request body: {error}.", remedy=_REMEDY
+        ) from error
+    chosen = asked.id or request.headers.get(QUESTION_HEADER, "")
+    return Question(
+        sql=asked.query,
+        parameters=tuple(asked.parameters),
+        answer_format=answer_format,
+        freshness=asked.freshness,
+        **({"question_id": chosen} if chosen else {}),
+    )
+
+
+class SqlAnswer:
+    """The answer to one request, as an ASGI application: it notices at any time that the client has gone."""
+
+    def __init__(self, desk: Desk, question: Question, media_type: str) -> None:
+        self._desk = desk
+        self._question = question
+        self._media_type = media_type
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        await while_client_waits(self._answer(send), receive)
+
+    async def _answer(self, send: Send) -> None:
+        try:
+            answer = await self._desk.ask(self._question)
+        except HeadraceError as error:
+            await self._refuse(error, send)
+            return
+        except Exception as error:
+            _log.error("POST /sql failed.", exc_info=error)
+            await self._refuse(
+                HeadraceError(
+                    "process_failed",
+                    "Answering the request failed.",
+                    remedy="See the log file of the query process.",
+                ),
+                send,
+            )
+            return
+        try:
+            await self._send(answer, send)
+        finally:
+            answer.close()
+
+    async def _send(self, answer: Answer, send: Send) -> None:
+        media_type = self._media_type
+        if media_type in _WITH_CHARSET:
+            media_type += "; charset=utf-8"
+        await send(self._start(200, media_type, []))
+        # Raises on failure: the server then closes the connection without the end of the body.
+        async for part in answer.parts():
+            await send({"type": "http.response.body", "body": bytes(part), "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _refuse(self, error: HeadraceError, send: Send) -> None:
+        body = encoded(error.as_json())
+        headers = [(b"content-length", b"%d" % len(body))]
+        if error.code == "too_many_questions":
+            headers.append((b"retry-after", _RETRY_SECONDS))
+        await send(self._start(error.http_status, JSON, headers))
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def _start(self, status: int, media_type: str, headers: list[tuple[bytes, bytes]]) -> Any:
+        common = [
+            (b"content-type", media_type.encode()),
+            (QUESTION_HEADER.lower().encode(), self._question.question_id.encode()),
+        ]
+        return {"type": "http.response.start", "status": status, "headers": [*common, *headers]}

@@ -1,0 +1,86 @@
+"""A question, what it may use, and what is known of its answer. Values."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from headrace.core.errors import HeadraceError
+from headrace.query.sources import TailView
+from headrace.query.table_snapshot import TableSnapshot
+
+LIVE: Final = "live"
+LAKE: Final = "lake"
+_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionLimits:
+    """What one question may use. The memory is what it takes beyond that of an idle worker."""
+
+    seconds: float = 30.0
+    memory_megabytes: int = 512
+    rows: int = 100_000
+    answer_megabytes: int = 256
+    threads: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One statement, with values for its parameters.
+
+    `answer_format` is a name in `result_formats.py`, or makes an encoder like those there from columns and
+    types, and can be pickled. With `freshness` LAKE the tails of topics are left out.
+    """
+
+    sql: str
+    parameters: tuple[object, ...] = ()
+    answer_format: str | Callable[[Sequence[str], Sequence[str]], Any]
+    freshness: str = LIVE
+    question_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.question_id):
+            raise HeadraceError(
+                "bad_request",
+                "The id of a question is 1 to 128 letters, digits, `.`, `_`, `:` or `-`.",
+                remedy="Choose another, or leave it out.",
+            )
+        if self.freshness not in (LIVE, LAKE):
+            raise HeadraceError(
+                "bad_request",
+                f"There is no freshness `{self.freshness[:100]}`.",
+                remedy=f"Use `{LIVE}` (the lake and what is on its way there) or `{LAKE}` (the lake only).",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePlan:
+    """One table for one question. `snapshot` is None if the worker has it already; `tail`, if none is read.
+
+    A `widened` table has files that lack some of its columns.
+    """
+
+    name: str
+    snapshot: TableSnapshot | None
+    tail: TailView | None = None
+    widened: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedTables:
+    """The tables that a statement reads. With `catalogue`, it also needs to know which tables there are."""
+
+    names: tuple[str, ...]
+    catalogue: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSummary:
+    """What is known at the end of an answer: its rows, and what was read of each table."""
+
+    rows: int
+    tables: tuple[Mapping[str, object], ...]

@@ -1,0 +1,36 @@
+"""What a question reads: a table's files at one version, and the records of its topic behind them. Values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailChunk:
+    """Decoded records of one partition as an Arrow IPC file (`pa.ipc.new_file`, uncompressed), with the
+    columns of the table in its order. They have the offsets from `first` on and before `end`.
+    """
+
+    path: str
+    partition: int
+    first: int
+    end: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailView:
+    """The tail of a table at one version.
+
+    Rows whose topic offset lies below `starts` of their partition are in the files of that version and must
+    be left out (a chunk may begin before them). `reached` is up to where the topic was read. `behind` is
+    about how many records are not in the view although they were in the topic when the view was asked for,
+    and `reason` says why the view is not complete (empty if it is).
+    """
+
+    chunks: tuple[TailChunk, ...]
+    starts: Mapping[int, int]
+    reached: Mapping[int, int]
+    behind: int = 0
+    reason: str = ""
