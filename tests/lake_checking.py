@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,13 @@ from tests.lake_connectors import open_table
 
 # Partition, offset, and the number.
 Place = tuple[int, int, int]
+# The number in the value of a record.
+NumberOf = Callable[[bytes], int]
+
+
+def in_json(value: bytes) -> int:
+    number: int = json.loads(value)["n"]
+    return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +46,21 @@ class Comparison:
 
 
 def compared(
-    bootstrap: str, topic: str, table: Path | str, options: Mapping[str, str] | None = None
+    bootstrap: str,
+    topic: str,
+    table: Path | str,
+    options: Mapping[str, str] | None = None,
+    *,
+    number_of: NumberOf = in_json,
 ) -> Comparison:
-    """Of JSON values with a number `n`, which are all in the column of that name."""
+    """Of values with a number `n`, which are all in the column of that name."""
     # The table first: what it has is in the topic by then.
     opened = open_table(table, options)
     names = ["_TOPIC_PARTITION", "_TOPIC_OFFSET", "n"]
     found = opened.to_pyarrow_table(columns=names).to_pylist() if opened is not None else []
     rows = Counter((row[names[0]], row[names[1]], row["n"]) for row in found)
     sent = {
-        (record.partition(), record.offset(), json.loads(record.value())["n"])
+        (record.partition(), record.offset(), number_of(record.value()))
         for record in all_records(bootstrap, topic)
     }
     return Comparison(

@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -20,7 +22,13 @@ COMMIT = r"/_delta_log/0+[0-9]+\.json$"
 DATA = r"/partition=0/[^/]*\.parquet$"
 
 
-def in_bucket(connectors: Connectors, endpoint: str, bucket: str, topic: str) -> str:
+def in_bucket(
+    connectors: Connectors,
+    endpoint: str,
+    bucket: str,
+    topic: str,
+    values: Mapping[str, str] = MappingProxyType(PLAIN_JSON),
+) -> str:
     return connectors.sink(
         topic,
         {
@@ -32,7 +40,7 @@ def in_bucket(connectors: Connectors, endpoint: str, bucket: str, topic: str) ->
             "s3.region": "us-east-1",
             "store.url": endpoint,
             **S3_KEYS,
-            **PLAIN_JSON,
+            **values,
         },
     )
 

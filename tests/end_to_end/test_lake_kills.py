@@ -7,22 +7,26 @@ names; LAKE_KILL_ROUNDS says how many kills, up to nine.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
+import fastavro
 import psutil
 import pytest
 from confluent_kafka import Producer
 
 from tests.end_to_end.test_lake_faults import COMMIT, in_bucket
 from tests.faulty_s3 import FaultyS3
-from tests.lake_checking import Comparison, compared
-from tests.lake_connectors import Connectors, s3_options
+from tests.lake_checking import Comparison, NumberOf, compared, in_json
+from tests.lake_connectors import AVRO, PLAIN_JSON, Connectors, encoded, record_schema, s3_options
 from tests.running_platform import Platform, wait_for
 from tests.s3_server import S3Server
 
@@ -36,10 +40,48 @@ MOMENTS = ("data", "commit", "late commit")
 PROCESSES = ("log", "ingest", "gateway", "connect", "pipeline")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """How the numbers are in their records, and what the connector has to know of that. The form decides
+    whether the table is written in rows or in columns.
+    """
+
+    write: Callable[[int], bytes]
+    read: NumberOf
+    config: Mapping[str, str]
+
+
+def in_rows(_: Connectors, __: str) -> Form:
+    return Form(write=lambda number: json.dumps({"n": number}).encode(), read=in_json, config=PLAIN_JSON)
+
+
+def in_columns(connectors: Connectors, topic: str) -> Form:
+    """The folders have the names that the partitions of the topic would have, for `DATA`."""
+    schema = record_schema("Numbers", n="long", partition="int")
+    number = connectors.register(f"{topic}-value", schema)
+
+    def read(value: bytes) -> int:
+        found: Any = fastavro.schemaless_reader(
+            io.BytesIO(value[5:]), fastavro.parse_schema(dict(schema)), None
+        )
+        return int(found["n"])
+
+    return Form(
+        write=lambda n: encoded(number, schema, {"n": n, "partition": n % PARTITIONS}),
+        read=read,
+        config={
+            "value.converter": AVRO,
+            "partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner",
+            "partition.field.name": "partition",
+        },
+    )
+
+
 class Feed:
     """Numbers into a topic, from a thread of its own. Each is there once, although the log is killed, too."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, form: Form) -> None:
+        self.form = form
         self.sent = 0
         self._topic = topic
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
@@ -54,16 +96,18 @@ class Feed:
     def _run(self) -> None:
         while not self._stopping.wait(0.2):
             for _ in range(40):
-                self._producer.produce(self._topic, json.dumps({"n": self.sent}))
+                self._producer.produce(self._topic, self.form.write(self.sent))
                 self.sent += 1
             assert self._producer.flush(PATIENCE_SECONDS) == 0
 
 
-@pytest.fixture
-def feed(platform: Platform, connectors: Connectors) -> Iterator[tuple[str, Feed]]:
+@pytest.fixture(params=[in_rows, in_columns])
+def feed(
+    request: pytest.FixtureRequest, platform: Platform, connectors: Connectors
+) -> Iterator[tuple[str, Feed]]:
     """With its topic."""
     topic = connectors.topic("killed", partitions=PARTITIONS)
-    feed = Feed(platform.settings.bootstrap, topic)
+    feed = Feed(platform.settings.bootstrap, topic, request.param(connectors, topic))
     try:
         yield topic, feed
     finally:
@@ -91,12 +135,17 @@ def killer(platform: Platform, victim: str) -> Callable[[], None]:
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_every_record_is_there_once_after_kills(
-    platform: Platform, connectors: Connectors, s3_server: S3Server, faulty: FaultyS3, feed: tuple[str, Feed]
+    request: pytest.FixtureRequest,
+    platform: Platform,
+    connectors: Connectors,
+    s3_server: S3Server,
+    faulty: FaultyS3,
+    feed: tuple[str, Feed],
 ) -> None:
     print(f"seed {SEED}")
     (topic, fed), chance = feed, random.Random(SEED)
     bucket = s3_server.new_bucket().bucket
-    in_bucket(connectors, faulty.endpoint, bucket, topic)
+    in_bucket(connectors, faulty.endpoint, bucket, topic, fed.form.config)
     table, options = f"s3://{bucket}/topics/{topic}", s3_options(s3_server.endpoint)
     bootstrap = platform.settings.bootstrap
     history: list[str] = []
@@ -117,7 +166,7 @@ def test_every_record_is_there_once_after_kills(
     fed.finish()
 
     def is_right() -> Comparison | None:
-        found = compared(bootstrap, topic, table, options)
+        found = compared(bootstrap, topic, table, options, number_of=fed.form.read)
         assert not found.is_hopeless, (SEED, history, found.double[:5], found.wrong[:5])
         return found if found.is_right else None
 
@@ -126,9 +175,14 @@ def test_every_record_is_there_once_after_kills(
         "every record is there",
         seconds=PATIENCE_SECONDS,
         pause_seconds=1,
-        explain=lambda: f"{SEED} {history} {compared(bootstrap, topic, table, options).missing[:5]}",
+        explain=lambda: f"{SEED} {history}",
     )
     assert right.records == fed.sent > 0
+    log = (platform.settings.data_dir / "logs" / "pipeline.log").read_text(errors="replace")
+    batches = [line for line in log.splitlines() if f".{topic}: " in line and "lake batch" in line]
+    assert any(
+        line.endswith(request.node.callspec.params["feed"].__name__.replace("_", " ")) for line in batches
+    )
 
 
 def _kill_at(platform: Platform, faulty: FaultyS3, victim: str, moment: str, number: int) -> None:
