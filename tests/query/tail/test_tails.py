@@ -28,6 +28,7 @@ from headrace.lake.sink import (
 from headrace.lake.types import Field, Simple, Struct
 from headrace.query.snapshots import TableSnapshot
 from headrace.query.sources import TailView
+from headrace.query.tail.decoding import BatchDecoder
 from headrace.query.tail.tails import Tails
 from headrace.testing import EmbeddedBroker
 from tests.lake.columns.records import framed
@@ -221,6 +222,24 @@ JSON_COLUMNS = Struct(
         *COORDINATES,
     )
 )
+
+
+def test_a_fault_of_ours_is_told_and_ends_nothing(
+    table: WrittenTable, tails: Tails, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the thread would end, and every view would wait for it."""
+    decode = BatchDecoder.decode
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(BatchDecoder, "decode", fail)
+    table.produce(3)
+    view = tails.view(table.snapshot(), wait_seconds=1)
+    assert view.behind == 3
+    assert "cannot be decoded: ZeroDivisionError" in view.reason
+    monkeypatch.setattr(BatchDecoder, "decode", decode)
+    assert not seen(tails, table).reason
 
 
 def test_plain_json_is_rows_and_the_rest_is_left_to_the_lake(make_table: MakeTable, tails: Tails) -> None:

@@ -12,6 +12,7 @@ is broken and never used again.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -27,6 +28,8 @@ from headrace.query.tail.decoding import BatchDecoder
 from headrace.query.tail.pending import Pending, joined
 from headrace.query.tail.stretch import Stretch
 from headrace.wire.errors import CorruptBatchError
+
+_log = logging.getLogger(__name__)
 
 # How long a fetch waits for records.
 _WAIT_MS: Final = 250
@@ -242,6 +245,11 @@ class TailLine:
                     self._on_disturbed()
                     self._pause(_RETRY_SECONDS)
                     continue
+                except Exception as error:
+                    # A thread that ended here would leave every view waiting, and say nothing.
+                    self._log_trouble = self._told("fetched", error, before=self._log_trouble)
+                    self._pause(_RETRY_SECONDS)
+                    continue
                 if has_any:
                     with self._changed:
                         self._changed.wait_for(lambda: self._waiting or self._is_stopping, _PACE_SECONDS)
@@ -321,6 +329,19 @@ class TailLine:
             except (HeadraceError, OSError, CorruptBatchError) as error:
                 self._trouble = error.message if isinstance(error, HeadraceError) else str(error)
                 self._pause(_RETRY_SECONDS)
+            except Exception as error:
+                self._trouble = self._told("decoded", error, before=self._trouble)
+                self._pause(_RETRY_SECONDS)
+
+    def _told(self, what: str, error: Exception, *, before: str) -> str:
+        """The reason for whoever asks; the log gets the whole error, once."""
+        reason = (
+            f"records of topic {self._topic.name} cannot be {what}: {type(error).__name__}; "
+            "the log file of the query process says more"
+        )
+        if reason != before:
+            _log.error("Records of topic %s cannot be %s.", self._topic.name, what, exc_info=error)
+        return reason
 
     @property
     def _is_due(self) -> bool:
