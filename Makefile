@@ -40,7 +40,7 @@ demo: setup ## Start everything, send events, show them arriving; SECONDS=60 sto
 
 test: setup-kafka ## Check style, types and layers, and run the tests that every change must pass
 	@$(MAKE) --no-print-directory --jobs 2 lint $(ARCHIVES) $(COMPILED)
-	$(BIN)/pytest -m "not long" --numprocesses 3 --no-loadscope-reorder
+	$(BIN)/pytest -m "not long" --numprocesses 4 --no-loadscope-reorder
 
 # Made once, beside `lint`, which mostly takes one core.
 $(ARCHIVES): $(STAMP) tests/class_archives.py tests/jvm_flags.py

@@ -3,8 +3,8 @@
 Tests that share something stay together: those of a file, for its fixtures, and those of the folder that
 shares a platform. Apart from that, each process takes what suits it as long as there is any: starting Spark
 or Apache Kafka, and running them until their code is compiled, takes longer than most tests do. Beside each
-other, a process that waits (for clients and other processes) and two that compute use two cores best. What
-needs neither is short: it comes last, so that all processes end at about the same time.
+other, a process that waits (for clients and other processes), two that start much, and one for the many short
+tests use two cores best.
 
 A file that has a wrong kind here costs time, and nothing else.
 """
@@ -62,6 +62,7 @@ _PREFERENCES: Final = (
     ("platform", "spark", _PLAIN, "wait", "kills"),
     ("kills", "spark", _PLAIN, "wait", "platform"),
     ("wait", _PLAIN, "spark", "kills", "platform"),
+    (_PLAIN, "wait", "spark", "kills", "platform"),
 )
 
 

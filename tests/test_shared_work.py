@@ -42,6 +42,6 @@ def test_a_process_takes_what_suits_it_in_the_given_order_and_then_anything() ->
         waiting,
         "tests/wire/test_fetch.py",
     ]
-    assert [choose(scopes, process) for process in range(4)] == [scopes[0], scopes[0], waiting, scopes[0]]
+    assert [choose(scopes, process) for process in range(4)] == [scopes[0], scopes[0], waiting, scopes[1]]
     assert choose(scopes[1:], 0) == scopes[1]
     assert choose([waiting], 0) == waiting

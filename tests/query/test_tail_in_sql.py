@@ -168,7 +168,7 @@ CUTS = st.lists(st.integers(0, 30), min_size=2, max_size=5, unique=True).map(sor
 
 
 @hypothesis_settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(partitions=st.lists(st.tuples(CUTS, st.integers(0, 30), st.booleans()), min_size=1, max_size=3))
 def test_each_record_is_there_once_wherever_the_lake_is(

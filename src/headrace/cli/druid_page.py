@@ -17,7 +17,7 @@ _INTRODUCTION = """# Druid SQL
 
 <!-- Generated from the code: python -m headrace.cli.druid_page docs/druid-sql.md -->
 
-The SQL API of [Apache Druid](https://druid.apache.org) ([http.md](http.md#druids-sql-port-8888)) answers
+The SQL API of [Apache Druid](https://druid.apache.org) ([http.md](http.md#sql-port-8888)) answers
 queries on the tables of the lake, for pydruid, its SQLAlchemy dialect, and tools built on these:
 
 ```python
