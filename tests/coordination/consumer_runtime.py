@@ -178,6 +178,10 @@ class Consumer:
         elif reply.error in (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id):
             # Give up everything and join again with the next heartbeat.
             self.epoch, self.owned, self.assigned = 0, {}, {}
+        elif reply.error is ErrorCode.group_id_not_found:
+            # It was away for so long that the group became a classic one, which knows no such member. For
+            # Java's client, as for Kafka's coordinator, that is the end; its application starts another one.
+            self.epoch, self.owned, self.assigned = 0, {}, {}
         else:
             self.said = False
             self.changed = True

@@ -337,6 +337,19 @@ class MigrationModel(RuleBasedStateMachine):
             assert max(loads) - min(loads) <= 1
 
 
+def test_a_modern_member_comes_back_to_a_group_that_became_classic() -> None:
+    """Found by the model: members of both kinds, and the modern one is away until it has expired."""
+    model = MigrationModel()
+    modern = model.come_modern()
+    classic = [model.come_classic()]
+    model.wait(by_ms=50_000)
+    classic.append(model.come_classic())
+    assert modern.beat().error is ErrorCode.group_id_not_found
+    for one in classic:
+        model.die(one=one)
+    model.teardown()
+
+
 TestConsumerGroupModel = ConsumerGroupModel.TestCase
 TestConsumerGroupModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestMigrationModel = MigrationModel.TestCase
