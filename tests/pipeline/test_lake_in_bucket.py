@@ -125,6 +125,7 @@ def test_everybody_reads_the_table(made: Made, s3_server: S3Server) -> None:
     assert len(list(arrow.get_fragments(filter=wanted))) == 2, "one type is one folder"
 
 
+@pytest.mark.long
 def test_a_run_goes_on_and_checkpoints_are_written(
     made: Made, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -311,6 +311,7 @@ def test_folders_headers_and_nulls_are_the_same(made: Any) -> None:
     assert DeltaLog(both.columns.layout.location).damage() is None
 
 
+@pytest.mark.long
 def test_folders_of_fields_within_fields_are_made_in_rows(made: Any) -> None:
     inner = {"type": "record", "name": "Inner", "fields": [{"name": "city", "type": "string"}]}
     row = schema(inner=inner, NUMBER="long")
@@ -389,12 +390,12 @@ def test_a_bad_record_is_a_dead_letter_and_the_rest_are_rows(made: Any) -> None:
     assert written == dataclasses.replace(in_rows, latency_quantiles_ms=written.latency_quantiles_ms)
     assert (written.rows, written.dead_letters, written.in_columns) == (2, 2, False)
     ways = []
-    for at in range(4):
+    for at in range(2):
         both.produce(event(10 + at))
         ways.append(both.write()[0].in_columns)
-    assert ways == [False, True, True, True]
+    assert ways == [False, True]
     rows = both.check_equal()
-    assert [row["NUMBER"] for row in rows] == [1, 4, 10, 11, 12, 13]
+    assert [row["NUMBER"] for row in rows] == [1, 4, 10, 11]
     files = {path.name for path in both.columns.path.rglob("*.parquet") if path.parent.name != "_delta_log"}
     assert files == {Path(uri).name for uri in DeltaTable(str(both.columns.path)).file_uris()}
 

@@ -189,6 +189,7 @@ def test_small_files_are_merged_and_vacuumed(table: Numbers) -> None:
     assert table.numbers() == list(range(35))
 
 
+@pytest.mark.long
 def test_a_version_is_restored_and_later_rows_come_back(table: Numbers) -> None:
     table.write(10)
     table.sql("DELETE FROM {} WHERE n = 3")

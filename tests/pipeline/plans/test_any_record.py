@@ -20,7 +20,7 @@ from tests.pipeline.plans.harness import MemoryRegistry
 
 SEED = 1
 # Of records of each source.
-COUNTS = pytest.mark.parametrize("count", [60, pytest.param(600, marks=pytest.mark.long)])
+COUNTS = pytest.mark.parametrize("count", [30, pytest.param(600, marks=pytest.mark.long)])
 
 SCALARS = (
     "b BOOLEAN, i INTEGER, l BIGINT, d DOUBLE, s VARCHAR, x BYTES, n DECIMAL(12, 3), big DECIMAL(38, 10), "
