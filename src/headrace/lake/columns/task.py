@@ -1,7 +1,8 @@
 """One task of a batch: reads stretches of a topic's partitions and writes their rows as data files.
 
 The result says everything, also what went wrong: a task runs in another process, and an exception from there
-would reach the writer as a text. A task that does not succeed leaves no file behind, unless it is killed.
+would reach the writer as a text. A task that does not succeed leaves no file behind, unless it is killed or
+the storage does not remove them; VACUUM does that then.
 """
 
 from __future__ import annotations
