@@ -43,8 +43,12 @@ _SQL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.task.maxFailures": "1",
     "spark.stage.maxConsecutiveAttempts": "1",
     "spark.speculation": "false",
+    # Its workers have what they need from the start.
+    "spark.python.daemon.module": "headrace.pipeline.spark.python_daemon",
     # A thread for each core in each Python process would only wait: tasks are the threads here.
     **{f"spark.executorEnv.{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS")},
+    # And a thread of Arrow's allocator would not survive the fork.
+    "spark.executorEnv.JE_ARROW_MALLOC_CONF": "background_thread:false",
     # Each run of a query has its own producer; that of a former run need not stay for 10 minutes.
     "spark.kafka.producer.cache.timeout": "3m",
     "spark.sql.streaming.metricsEnabled": "false",

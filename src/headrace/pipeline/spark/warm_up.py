@@ -63,6 +63,7 @@ CREATE STREAM warmed WITH (VALUE_FORMAT = 'AVRO') AS
 def warm_up(spark: SparkSession, *, settings: Settings, stopping: Callable[[], bool]) -> None:
     """Send batches of made-up events through a query to Avro, and from there into a table."""
     began = time.monotonic()
+    _start_python(spark)
     path = settings.data_dir / "pipeline" / _NAME
     shutil.rmtree(path, ignore_errors=True)
     events = _plan()
@@ -115,6 +116,11 @@ def warm_up(spark: SparkSession, *, settings: Settings, stopping: Callable[[], b
         writer.write(with_coordinates(shape.rows(_as_read(avro), columns), table, topic=sink))
     shutil.rmtree(path, ignore_errors=True)
     logger.info("warmed up in %.1f s", time.monotonic() - began)
+
+
+def _start_python(spark: SparkSession) -> None:
+    """Start the process that tasks in Python are forked from: it imports for more than a second."""
+    spark.sparkContext.parallelize([0], 1).map(lambda number: number).collect()
 
 
 def _plan() -> QueryPlan:
