@@ -1,32 +1,37 @@
 """One worker as its parent sees it: starting it, talking to it, and making an end of it.
 
 Invariants: `close` leaves neither the process nor its folder; a worker that ended is noticed at once, since
-its end of the socket is closed. One question at a time. Belongs to one event loop, whose thread starts the
-process: the worker ends with that thread.
+its end of the socket is closed. One question at a time. Belongs to one event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
+import logging
 import os
 import pickle
 import shutil
+import signal
 import socket
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Final, Self
 
 from headrace.query.questions import Question, QuestionLimits, TablePlan
 from headrace.query.table_snapshot import TableSnapshot
+from headrace.query.workers.forker_process import forker
 from headrace.query.workers.frames import FrameError, Kind, framed, read
 
 _START_SECONDS: Final = 60.0
+# A killed process ends at once, unless the kernel waits for a disk.
+_END_SECONDS: Final = 30.0
 # More than a part of an answer, so that the worker encodes one while the other is sent.
 _BUFFER_BYTES: Final = 512 * 1024
+
+_log = logging.getLogger(__name__)
 
 Frame = tuple[Kind, bytes]
 
@@ -40,12 +45,13 @@ class WorkerProcess:
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
+        pid: int,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         folder: Path,
     ) -> None:
-        self._process = process
+        self.pid = pid
+        self._is_closed = False
         self._reader = reader
         self._writer = writer
         self._folder = folder
@@ -55,33 +61,26 @@ class WorkerProcess:
 
     @classmethod
     async def start(cls, lake_dir: Path, limits: QuestionLimits, folder: Path) -> Self:
-        """Raises WorkerEndedError if it does not become ready."""
+        """Raises OSError, and WorkerEndedError if it does not become ready."""
         own = Path(tempfile.mkdtemp(dir=folder, prefix="worker-"))
+        arguments = {
+            "lake_dir": str(lake_dir),
+            "limits": json.dumps(dataclasses.asdict(limits)),
+            "temporary": str(own),
+        }
         ours, theirs = socket.socketpair()
+        forking = asyncio.create_task(asyncio.to_thread(forker().fork, arguments, theirs))
         try:
-            process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "headrace.query.workers.worker",
-                    str(lake_dir),
-                    json.dumps(dataclasses.asdict(limits)),
-                    str(own),
-                    str(theirs.fileno()),
-                    str(os.getpid()),
-                ],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-            )
+            await asyncio.wait([forking])
+            pid = forking.result()
         except BaseException:
+            # Also if this task was cancelled: a worker that nobody knows would stay.
+            await asyncio.wait([forking])
             ours.close()
-            shutil.rmtree(own, ignore_errors=True)
+            await asyncio.to_thread(_clean_up, None if forking.exception() else forking.result(), own)
             raise
-        finally:
-            theirs.close()
         reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_BUFFER_BYTES)
-        worker = cls(process, reader, writer, own)
+        worker = cls(pid, reader, writer, own)
         try:
             kind, _ = await asyncio.wait_for(worker.receive(), _START_SECONDS)
             if kind is not Kind.READY:
@@ -92,12 +91,8 @@ class WorkerProcess:
         return worker
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
     def has_ended(self) -> bool:
-        return self._process.poll() is not None
+        return self._reader.at_eof()
 
     def ask(self, question: Question, tables: tuple[str, ...]) -> None:
         """`tables` are the names of all there are. Answers come with `receive`."""
@@ -129,18 +124,30 @@ class WorkerProcess:
             raise WorkerEndedError(f"The worker {self.pid} has ended.") from error
 
     def kill(self) -> None:
-        self._process.kill()
+        # Until `close` has asked for its end, no other process gets its id.
+        if not self._is_closed:
+            _kill(self.pid)
 
     async def close(self) -> None:
-        self._process.kill()
+        self.kill()
+        self._is_closed = True
         self._writer.close()
-        await asyncio.to_thread(self._clean_up)
-
-    def _clean_up(self) -> None:
-        self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        await asyncio.to_thread(_clean_up, self.pid, self._folder)
 
     def _write(self, kind: Kind, payload: bytes) -> None:
         # Small, and the worker's second thread always reads: no need to wait until it is sent.
         if not self._writer.is_closing():
             self._writer.write(framed(kind, payload))
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _clean_up(pid: int | None, folder: Path) -> None:
+    if pid is not None:
+        _kill(pid)
+        if not forker().wait_ended(pid, seconds=_END_SECONDS):
+            _log.error("worker %d for SQL was killed, and has not ended.", pid)
+    shutil.rmtree(folder, ignore_errors=True)

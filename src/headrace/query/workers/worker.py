@@ -1,4 +1,4 @@
-"""A worker process: `python -m headrace.query.workers.worker`, started by `process.py` with a socket.
+"""A worker process: `forker.py` forks it, and calls `run` there with the worker's end of a socket.
 
 Answers one question after the other. A second thread reads the socket all the time, so that an interruption
 arrives while DuckDB runs, and the end of the parent ends this process at once. Invariants: it never outlives
@@ -15,7 +15,6 @@ import pickle
 import queue
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -166,18 +165,13 @@ class Worker:
             pause.wait(_REPEAT_SECONDS)
 
 
-def main() -> None:
-    lake_dir, limits_text, temporary, descriptor, parent = sys.argv[1:]
-    end_with_parent(int(parent))
+def run(
+    lake_dir: Path, limits: QuestionLimits, temporary: Path, connection: socket.socket, *, parent: int
+) -> None:
+    """For ever, or as long as the process with the id `parent` lives."""
+    end_with_parent(parent)
     give_way()
-    # Ctrl-C is for the parent, which then stops us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    limits = QuestionLimits(**json.loads(limits_text))
-    answering = Answering(Path(lake_dir), limits, Path(temporary))
+    answering = Answering(lake_dir, limits, temporary)
     answering.warm_up()
     limit_memory(limits.memory_megabytes)
-    Worker(socket.socket(fileno=int(descriptor)), answering).work()
-
-
-if __name__ == "__main__":
-    main()
+    Worker(connection, answering).work()

@@ -1,0 +1,133 @@
+"""Workers are forked from a process that has what they need; whatever is killed, none is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from headrace.query.questions import QuestionLimits
+from headrace.query.workers.process import WorkerEndedError, WorkerProcess
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def worker_in(folder: Path) -> AsyncIterator[WorkerProcess]:
+    worker = await WorkerProcess.start(folder, QuestionLimits(), folder)
+    try:
+        yield worker
+    finally:
+        await worker.close()
+
+
+def parent_of(worker: WorkerProcess) -> psutil.Process:
+    parent = psutil.Process(worker.pid).parent()
+    assert parent is not None
+    assert parent.pid != os.getpid()
+    return parent
+
+
+def test_a_worker_is_forked_by_a_process_with_one_thread(tmp_path: Path) -> None:
+    async def look() -> None:
+        async with worker_in(tmp_path) as one, worker_in(tmp_path) as other:
+            assert parent_of(one) == parent_of(other)
+            assert parent_of(one).num_threads() == 1, "a fork has no other thread than the one that forks"
+
+    asyncio.run(look())
+
+
+def test_workers_share_most_of_their_memory(tmp_path: Path) -> None:
+    async def look() -> None:
+        async with worker_in(tmp_path) as worker:
+            memory = psutil.Process(worker.pid).memory_full_info()
+            assert memory.uss < memory.rss / 2, memory
+
+    asyncio.run(look())
+
+
+def test_a_closed_worker_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+    async def look() -> None:
+        async with worker_in(tmp_path) as worker:
+            assert psutil.pid_exists(worker.pid)
+        assert not psutil.pid_exists(worker.pid)
+        assert list(tmp_path.iterdir()) == []
+
+    asyncio.run(look())
+
+
+def test_a_start_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
+    async def look() -> None:
+        async with worker_in(tmp_path) as worker:
+            forker = parent_of(worker)
+            for steps in range(4):
+                starting = asyncio.create_task(WorkerProcess.start(tmp_path, QuestionLimits(), tmp_path))
+                # At several points of the start: before the fork, and while the worker becomes ready.
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                starting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await starting
+            assert [child.pid for child in forker.children()] == [worker.pid]
+        assert list(tmp_path.iterdir()) == []
+
+    asyncio.run(look())
+
+
+def test_after_the_forking_process_was_killed_another_one_forks(tmp_path: Path) -> None:
+    async def look() -> None:
+        async with worker_in(tmp_path) as before:
+            killed = parent_of(before)
+            killed.kill()
+            with pytest.raises(WorkerEndedError):
+                await before.receive()
+            with contextlib.suppress(OSError, WorkerEndedError):
+                # It may not be noticed by the first one.
+                await (await WorkerProcess.start(tmp_path, QuestionLimits(), tmp_path)).close()
+            async with worker_in(tmp_path) as after:
+                assert parent_of(after) != killed
+        assert list(tmp_path.iterdir()) == []
+
+    asyncio.run(look())
+
+
+_PARENT = """
+import asyncio, sys
+from pathlib import Path
+from headrace.query.questions import QuestionLimits
+from headrace.query.workers.process import WorkerProcess
+
+async def main():
+    folder = Path(sys.argv[1])
+    worker = await WorkerProcess.start(folder, QuestionLimits(), folder)
+    print(worker.pid, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def test_workers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _PARENT, str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout is not None
+        worker = psutil.Process(int(process.stdout.readline()))
+        forker = worker.parent()
+        assert forker is not None
+        process.send_signal(signal.SIGKILL)
+    wait_until(lambda: not worker.is_running() and not forker.is_running(), "they outlive their parent")
