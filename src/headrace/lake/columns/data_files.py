@@ -75,7 +75,7 @@ class ColumnFiles:
         what stays.
         """
         try:
-            self._files.delete(self._names)
+            self._files.retract(self._names)
         except OSError as error:
             logger.warning("files that are no part of the table stay in %s: %s", self._plan.location, error)
 

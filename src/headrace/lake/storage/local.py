@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from headrace.lake.location import Location
 from headrace.lake.storage.table_files import (
@@ -140,11 +140,18 @@ class LocalFiles:
         for name in names:
             (self._table / name).unlink(missing_ok=True)
 
+    def retract(self, names: Iterable[str]) -> None:
+        removed = list(names)
+        self.delete(removed)
+        for folder in {self._table / name for name in removed}:
+            for above in folder.parents:
+                if above == self._table or not _is_gone(above):
+                    break
+
     def write(self, name: str, content: memoryview) -> None:
         file = self._table / name
-        file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with file.open("xb") as written:
+            with _created(file) as written:
                 written.write(content)
         except OSError as error:
             if error.filename is None:
@@ -198,6 +205,25 @@ class LocalFiles:
         except OSError as error:
             return (error.strerror or str(error)).lower()
         return None if is_whole else NOT_WHOLE
+
+
+def _created(file: Path) -> BinaryIO:
+    """The new file, open, and the folders above it: another task may be removing them, as they were empty."""
+    while True:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            return file.open("xb")
+
+
+def _is_gone(folder: Path) -> bool:
+    """Removes the folder if it is empty."""
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _free(path: Path) -> Path:

@@ -138,6 +138,9 @@ class S3Files:
         with ThreadPoolExecutor(s3_client.CONNECTIONS) as together:
             list(together.map(self._delete, map(self._key, names)))
 
+    def retract(self, names: Iterable[str]) -> None:
+        self.delete(names)
+
     def write(self, name: str, content: memoryview) -> None:
         self.replace(name, bytes(content))
 

@@ -112,6 +112,10 @@ class TableFiles(Protocol):
         """Remove these files; one that is not there is no error. Folders that become empty may stay."""
         ...
 
+    def retract(self, names: Iterable[str]) -> None:
+        """Remove files as if they had not been written: with the folders that become empty."""
+        ...
+
     def write(self, name: str, content: memoryview) -> None:
         """Write a file under a name that is new, and make the folders above it. Durable after `sync`."""
         ...

@@ -122,7 +122,7 @@ class ColumnBatches:
         return "" if self._policy.admits(rows) else "it has rows of more new partitions than are made"
 
     def _remove(self, results: Sequence[TaskResult]) -> None:
-        files_at(self._plan.location).delete(file.name for result in results for file in result.files)
+        files_at(self._plan.location).retract(file.name for result in results for file in result.files)
 
 
 def _error(result: TaskResult) -> Exception | None:
