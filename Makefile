@@ -56,7 +56,7 @@ test-statements: setup ## Run all tests of the statement language: rules, functi
 	$(BIN)/pytest -m "" --numprocesses 2 tests/statements tests/serving tests/pipeline
 
 test-all: setup-kafka lint $(ARCHIVES) ## Run all tests, including the long ones
-	$(BIN)/pytest
+	$(BIN)/pytest --hypothesis-profile thorough
 
 kills: setup ## Kill the driver, the log, the gateway and the machine under every kind of query; ROUNDS=100
 	KILL_ROUNDS=$(ROUNDS) $(BIN)/pytest -m long -s tests/end_to_end/test_kills.py

@@ -25,11 +25,16 @@ from tests.ports import free_port
 from tests.s3_server import S3Server, running_s3_server
 from tests.shared_work import SharedWork, in_order
 
-# How long an example takes says how busy the machine is, nothing about what is tested.
-hypothesis.settings.register_profile(
-    "untimed", deadline=None, suppress_health_check=(hypothesis.HealthCheck.too_slow,)
-)
-hypothesis.settings.load_profile("untimed")
+# How long an example takes says how busy the machine is, nothing about what is tested. Each run of `make test`
+# tries other examples; `make test-all` has the profile `thorough`.
+for profile, examples in (("quick", 40), ("thorough", 200)):
+    hypothesis.settings.register_profile(
+        profile,
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=(hypothesis.HealthCheck.too_slow,),
+    )
+hypothesis.settings.load_profile("quick")
 
 
 def pytest_configure() -> None:
