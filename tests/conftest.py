@@ -25,8 +25,8 @@ from tests.ports import free_port
 from tests.s3_server import S3Server, running_s3_server
 from tests.shared_work import SharedWork, in_order
 
-# How long an example takes says how busy the machine is, nothing about what is tested. Each run of `make test`
-# tries other examples; `make test-all` has the profile `thorough`.
+# How long an example takes says how busy the machine is, nothing about what is tested. Each run of
+# `make test` tries other examples; `make test-all` has the profile `thorough`.
 for profile, examples in (("quick", 40), ("thorough", 200)):
     hypothesis.settings.register_profile(
         profile,
