@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 HTTP_STATUS: Final[dict[str, int]] = {
+    "answer_too_large": 400,
     "artifact_damaged": 500,
     "artifact_unknown_group": 404,
     "artifacts_unreachable": 503,
@@ -47,6 +48,8 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "process_failed": 500,
     "query_cancelled": 409,
     "query_failed": 400,
+    "query_out_of_memory": 400,
+    "query_timed_out": 504,
     "query_unavailable": 503,
     "question_not_found": 404,
     "request_too_large": 413,

@@ -153,7 +153,7 @@ class Run:
     def _failure(self, content: dict[str, Any] | None = None) -> HeadraceError:
         if self.stop is Stop.TIME:
             return HeadraceError(
-                "query_failed",
+                "query_timed_out",
                 f"The query was stopped after {self._limits.seconds:g} s.",
                 remedy="Narrow it, preferably by the columns that the table is partitioned by.",
             )

@@ -107,7 +107,7 @@ class Answering:
         """The error for whoever asked. That a question was interrupted, and why, its interrupter says."""
         if isinstance(error, (duckdb.OutOfMemoryException, MemoryError)) or _is_memory(error):
             return HeadraceError(
-                "query_failed",
+                "query_out_of_memory",
                 f"The query needs more than the {self._limits.memory_megabytes} MB of memory allowed.",
                 remedy="Narrow it, or aggregate in steps.",
             )

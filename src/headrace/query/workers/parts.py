@@ -33,7 +33,7 @@ class Output:
 
 
 class Counter:
-    """How much of an answer there is. Raises query_failed beyond the limits."""
+    """How much of an answer there is. Raises answer_too_large beyond the limits."""
 
     def __init__(self, limits: QuestionLimits) -> None:
         self._limits = limits
@@ -147,7 +147,7 @@ def _parameters(question: Question) -> list[object] | None:
 
 def _too_much(limit: str) -> HeadraceError:
     return HeadraceError(
-        "query_failed",
+        "answer_too_large",
         f"The answer has more than {limit}.",
         remedy="Add a LIMIT, narrow the WHERE, or aggregate.",
     )
