@@ -122,6 +122,12 @@ class Run:
         self.end(Stop.ABANDONED)
         self._draining = asyncio.create_task(self._drain(), name="drain-worker")
 
+    async def until_over(self) -> None:
+        """As `abandon`; returns when slot and worker are free again."""
+        self.abandon()
+        if self._draining is not None:
+            await asyncio.shield(self._draining)
+
     async def _drain(self) -> None:
         try:
             while not self._is_over:
