@@ -297,9 +297,7 @@ class _Asked:
         task = asyncio.ensure_future(work)
         cancelled_ = asyncio.ensure_future(self._cancelled.wait())
         try:
-            await asyncio.wait(
-                {task, cancelled_}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait({task, cancelled_}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if self.is_cancelled:
                 raise cancelled()
             if not task.done():

@@ -122,7 +122,9 @@ async def _run(settings: Settings) -> None:
         door = Door(
             name="SQL",
             application=ByPath(
-                create_druid_app(DruidDesk(desk)), paths=_OUR_PATHS, chosen=create_query_app(desk, receipts=receipts)
+                create_druid_app(DruidDesk(desk)),
+                paths=_OUR_PATHS,
+                chosen=create_query_app(desk, receipts=receipts),
             ),
             rules=_RULES,
             host=settings.host,

@@ -54,9 +54,7 @@ class AfterReceipts:
             raise _timed_out(question, late or traces)
 
 
-def _lacking(
-    question: Question, traces: Sequence[Trace], plans: Sequence[TablePlan]
-) -> tuple[Receipt, ...]:
+def _lacking(question: Question, traces: Sequence[Trace], plans: Sequence[TablePlan]) -> tuple[Receipt, ...]:
     by_name = {plan.name: plan for plan in plans}
     is_live = question.freshness == LIVE
     lacking: list[Receipt] = []

@@ -131,9 +131,7 @@ class FollowedOrigins:
                 found.start()
             return found
 
-    def _search(
-        self, topic: TopicIdentity, source: Source, within: Mapping[int, tuple[int, int]]
-    ) -> Looked:
+    def _search(self, topic: TopicIdentity, source: Source, within: Mapping[int, tuple[int, int]]) -> Looked:
         offsets = sum(end - start for start, end in within.values())
         key = topic.topic_id, source
         with self._lock:
@@ -163,7 +161,9 @@ class FollowedOrigins:
         self, topic: TopicIdentity, source: Source, within: Mapping[int, tuple[int, int]]
     ) -> tuple[Derived, ...]:
         reader = BatchReader(self._cluster, timeout_seconds=self._patience, only_committed=False)
-        index = OriginIndex({number: start for number, (start, _) in within.items()}, most_records=MOST_SEARCHED)
+        index = OriginIndex(
+            {number: start for number, (start, _) in within.items()}, most_records=MOST_SEARCHED
+        )
         index.find(source)
         try:
             left = dict(index.begun)
@@ -172,13 +172,13 @@ class FollowedOrigins:
                 if index.expired:
                     raise HeadraceError("query_failed", _expired(topic))
                 left = {
-                    number: index.reached[number] for number in left if index.reached[number] < within[number][1]
+                    number: index.reached[number]
+                    for number in left
+                    if index.reached[number] < within[number][1]
                 }
         finally:
             reader.close()
-        return tuple(
-            each for each in index.find(source) if each.offset < within[each.partition][1]
-        )
+        return tuple(each for each in index.find(source) if each.offset < within[each.partition][1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,9 +222,7 @@ class _Followed:
         with self._lock:
             self.asked = time.monotonic()
             index = self._index
-            known = _Known(
-                begun=dict(index.begun), reached=dict(index.reached), expired=dict(index.expired)
-            )
+            known = _Known(begun=dict(index.begun), reached=dict(index.reached), expired=dict(index.expired))
             return tuple(index.find(source)), known
 
     def _read(self) -> None:

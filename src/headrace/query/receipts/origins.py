@@ -166,9 +166,7 @@ class OriginIndex:
     def _may_join(self, newest: Sequence[Origins]) -> bool:
         """Large parts stay as they are: a part is what is forgotten at once."""
         is_large = sum(map(len, newest)) > self._most_records // _FEWEST_PARTS
-        return (
-            len(newest) == _FAN_IN and not is_large and _tier(newest[0]) <= max(map(_tier, newest[1:]))
-        )
+        return len(newest) == _FAN_IN and not is_large and _tier(newest[0]) <= max(map(_tier, newest[1:]))
 
     def _search(self, source: Source) -> list[Derived]:
         lanes = self._by_source.get((source.topic_id, source.partition), [])

@@ -31,6 +31,9 @@ from headrace.query.sources import TailView
 from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.tail.versions import TableChangedError
 
+# The offset of a record that is not in the topic any more: only its row can be found.
+NOWHERE: Final = -1
+
 _log = logging.getLogger(__name__)
 
 # How long a look waits for the tail to read on.
@@ -153,7 +156,9 @@ class Tables:
             return {each: _pending("", "SQL does not have the table", looked=began) for each in wanted}
         if snapshot.unreadable:
             return {
-                each: _pending(snapshot.name, f"the table cannot be read: {snapshot.unreadable}", looked=began)
+                each: _pending(
+                    snapshot.name, f"the table cannot be read: {snapshot.unreadable}", looked=began
+                )
                 for each in wanted
             }
         view = TailView(chunks=(), starts={}, reached={})
@@ -214,7 +219,9 @@ class _Table:
         asked = [each for each in wanted if each not in found]
         positions = rows.positions(version)
         decided = {
-            each for each in asked if each.offset < positions.of(each.topic_id).get(each.partition, 0)
+            each
+            for each in asked
+            if each.offset == NOWHERE or each.offset < positions.of(each.topic_id).get(each.partition, 0)
         }
         in_tail = _in_tail(view, [each for each in asked if each not in decided])
         read = {each for each in asked if each.offset < view.reached.get(each.partition, 0)}
@@ -240,7 +247,7 @@ class _Table:
                 letters_from=rows.letters_from(
                     version, topic_id=each.topic_id, partition=each.partition, offset=each.offset
                 )
-                if (is_decided or each in read) and each not in in_tail
+                if (is_decided or each in read) and each not in in_tail and each.offset != NOWHERE
                 else None,
                 looked=began,
             )
@@ -262,4 +269,3 @@ def _in_tail(view: TailView, wanted: Iterable[Wanted]) -> set[Wanted]:
 
 def _pending(name: str, reason: str, *, looked: float = 0.0) -> Row:
     return Row(sql=Seen.PENDING, lake=Seen.PENDING, name=name, reason=reason, looked=looked)
-

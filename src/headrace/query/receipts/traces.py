@@ -196,4 +196,3 @@ class Trace:
             if passage in passages:
                 return _SEEN_BEHIND[passage]
         return Seen.NO_TABLE
-

@@ -20,7 +20,7 @@ from headrace.query.receipts.followed_origins import FollowedOrigins, Looked
 from headrace.query.receipts.origins import Derived, Lane, Source
 from headrace.query.receipts.receipt import Receipt
 from headrace.query.receipts.source_records import SourceRecords
-from headrace.query.receipts.tables import Row, Tables, Wanted
+from headrace.query.receipts.tables import NOWHERE, Row, Tables, Wanted
 from headrace.query.receipts.traces import (
     LetterTrace,
     Passage,
@@ -34,6 +34,7 @@ from headrace.query.receipts.ways import QueryWay, TableWay, Way, Ways, Yield
 
 _Value = TypeVar("_Value")
 
+_MISSING: Final = "nothing of it was found; `headrace reconcile` looks further"
 # Statements can go round in a circle.
 _MOST_RECORDS: Final = 1_000
 # A topic or a statement that is new is noticed within this time.
@@ -121,9 +122,7 @@ class Tracer:
                 queries=(
                     QueryTrace(
                         query="",
-                        source=RecordAt(
-                            topic=topic.name, partition=receipt.partition, offset=receipt.offset
-                        ),
+                        source=RecordAt(topic=topic.name, partition=receipt.partition, offset=receipt.offset),
                         sink="",
                         passage=Passage.PENDING,
                         reason="its transaction is not committed",
@@ -219,17 +218,52 @@ class Tracer:
         looks = [each for each in (written, rejected) if each is not None]
         if not _has_passed(commits, place) or not _has_passed(of_letters, place):
             trace(Passage.PENDING, "it is paused" if way.is_paused else "")
-        elif trouble := next((each.trouble for each in looks if each.trouble), ""):
-            trace(Passage.UNKNOWN, trouble)
+        elif (trouble := next((each.trouble for each in looks if each.trouble), "")) or (
+            way.gives is Yield.ONE and all(each.is_whole for each in looks)
+        ):
+            # The records may have expired, and the rows are still there.
+            tables, is_known = self._rows_behind(way, place, found)
+            if tables:
+                trace(Passage.WRITTEN, "its record is gone")
+                found.tables += tables
+            elif not is_known:
+                found.is_looking = True
+                trace(Passage.PENDING, "its row is being looked for")
+            else:
+                trace(Passage.UNKNOWN, trouble or _MISSING)
         elif not all(each.is_whole for each in looks):
             found.is_looking = True
             trace(Passage.PENDING, "its results are being read")
         elif way.gives is Yield.STATE:
             trace(Passage.TAKEN, way.reason)
-        elif way.gives is Yield.ANY:
-            trace(Passage.LEFT_OUT, way.reason)
         else:
-            trace(Passage.UNKNOWN, "nothing of it was found; `headrace reconcile` looks further")
+            trace(Passage.LEFT_OUT, way.reason)
+
+    def _rows_behind(self, way: QueryWay, place: _Place, found: _Found) -> tuple[list[TableTrace], bool]:
+        """The tables of the query's sink that have a row of the record, and whether all have been asked."""
+        wanted = Wanted("", 0, NOWHERE, Lane(way.query, place.topic.topic_id, place.partition), place.offset)
+        tables: list[TableTrace] = []
+        is_known = True
+        for each in self._ways_of(way.sink):
+            name = self._names().get(each.location_key) if isinstance(each, TableWay) else None
+            if name is None or not isinstance(each, TableWay):
+                continue
+            row = self._tables.look(each.location, wanted)
+            if row is None or row.looked < found.asked:
+                is_known = False
+            elif row.lake is Seen.VISIBLE:
+                tables.append(
+                    TableTrace(
+                        table=each.table,
+                        connector=each.connector,
+                        source=place.at,
+                        sql=row.sql,
+                        lake=row.lake,
+                        version=row.version,
+                        name=name,
+                    )
+                )
+        return tables, is_known
 
     def _derived(
         self, name: str, way: QueryWay, place: _Place, commits: Sequence[Commit], found: _Found
@@ -250,9 +284,7 @@ class Tracer:
         return topic, Looked(found=mine, is_whole=looked.is_whole, trouble=looked.trouble)
 
     def _into(self, way: TableWay, place: _Place, found: _Found) -> None:
-        wanted = Wanted(
-            place.topic.topic_id, place.partition, place.offset, place.lane, place.source_offset
-        )
+        wanted = Wanted(place.topic.topic_id, place.partition, place.offset, place.lane, place.source_offset)
         name = self._names().get(way.location_key, "")
         row = None
         if name or not way.unseen:
@@ -283,9 +315,7 @@ class Tracer:
             )
         )
 
-    def _without_row(
-        self, way: TableWay, place: _Place, row: Row, found: _Found
-    ) -> tuple[Seen, Seen, str]:
+    def _without_row(self, way: TableWay, place: _Place, row: Row, found: _Found) -> tuple[Seen, Seen, str]:
         """The connector, or the tail, has read the record, and there is no row of it."""
         topic = self._topic(way.letters)
         if topic is not None:
@@ -306,7 +336,7 @@ class Tracer:
             return Seen.PENDING, Seen.PENDING, row.reason or "it is left to the lake"
         if way.drops:
             return Seen.LEFT_OUT, Seen.LEFT_OUT, way.drops
-        return Seen.UNKNOWN, Seen.UNKNOWN, "the connector has read it, and there is neither a row nor a letter"
+        return Seen.UNKNOWN, Seen.UNKNOWN, "the connector has read it, and nothing of it was found"
 
     def _letter(self, topic: TopicIdentity, at: Derived, by: str, found: _Found) -> str:
         """Note the dead letter; its reason."""
@@ -380,9 +410,7 @@ def _has_passed(commits: Sequence[Commit], place: _Place) -> bool:
 
 def _slowest(parts: Sequence[Sequence[Commit]], place: _Place) -> Sequence[Commit]:
     """Of the parts that read the topic, the one that has read least of it."""
-    reading = [
-        commits for commits in parts if commits and place.topic.topic_id in commits[-1].positions
-    ]
+    reading = [commits for commits in parts if commits and place.topic.topic_id in commits[-1].positions]
     return min(reading, key=lambda commits: _position(commits[-1], place), default=())
 
 
