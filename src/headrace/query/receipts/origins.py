@@ -25,6 +25,7 @@ from headrace.lake import layout
 from headrace.lake.columns.coordinates import coordinates_of
 from headrace.lake.columns.unusual import UnusualRecordsError
 from headrace.lake.coordinates import SOURCE_HEADER, parse_source
+from headrace.wire.errors import CorruptBatchError
 from headrace.wire.record_batch import check
 from headrace.wire.record_columns import RecordColumns, record_columns
 from headrace.wire.records import Headers, read_records
@@ -83,7 +84,8 @@ def origins_in(records: RecordSet, *, topic_id: str, partition: int, first: int)
     """Those of the records from offset `first` on. Raises CorruptBatchError."""
     try:
         return _in_columns(records, topic_id, partition, first)
-    except UnusualRecordsError:
+    except (UnusualRecordsError, CorruptBatchError, ValueError):
+        # Also headers that are no text, or very many: anybody can write what stops nobody else.
         return _one_by_one(records, first)
 
 
