@@ -1,4 +1,4 @@
-"""A desk behind the HTTP doors of the query process on a real server and port, in a thread with its event loop."""
+"""A desk behind the HTTP doors of the query process, on a real server and port, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from headrace.query.desk import Desk
 from headrace.query.druid.desk_engine import DruidDesk
 from headrace.query.planning import Tails
 from headrace.query.questions import QuestionLimits
+from headrace.query.receipts.after import AfterReceipts
+from headrace.query.receipts.watching import Receipts
 from tests.ports import free_port
 from tests.query.records import wait_until
 
@@ -48,6 +50,7 @@ def sql_server(
     slots: int = 2,
     most_waiting: int = 64,
     tails: Tails | None = None,
+    receipts: Receipts | None = None,
 ) -> Iterator[SqlServer]:
     port = free_port()
     stop = threading.Event()
@@ -60,6 +63,7 @@ def sql_server(
         folder=folder / "workers",
         tails=tails,
     )
+    desk.receipts = None if receipts is None else AfterReceipts(receipts)
 
     async def run() -> None:
         await desk.start()
@@ -72,7 +76,9 @@ def sql_server(
                 await asyncio.sleep(0.05)
 
         application = ByPath(
-            create_druid_app(DruidDesk(desk)), paths=("/sql", "/health"), chosen=create_query_app(desk)
+            create_druid_app(DruidDesk(desk)),
+            paths=("/sql", "/receipts", "/health"),
+            chosen=create_query_app(desk, receipts=receipts),
         )
         await serve(application, config, shutdown_trigger=stopped)  # type: ignore[arg-type]
         await desk.stop()

@@ -264,7 +264,10 @@ def test_markers_and_aborted_records_are_no_events(platform: MadePlatform) -> No
 
 def test_an_event_that_has_expired(platform: MadePlatform) -> None:
     platform.post(3)
-    admin, place = AdminClient({"bootstrap.servers": platform.bootstrap}), TopicPartition(platform.source, 0, 2)
+    admin, place = (
+        AdminClient({"bootstrap.servers": platform.bootstrap}),
+        TopicPartition(platform.source, 0, 2),
+    )
     admin.delete_records([place])[place].result()
     assert refusal(platform, platform.receipt(1)).code == "event_expired"
     assert platform.look(platform.receipt(2)).sql is Seen.PENDING

@@ -12,7 +12,7 @@ without searching again. Its owner locks.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -87,6 +87,10 @@ def origins_in(records: RecordSet, *, topic_id: str, partition: int, first: int)
     except (UnusualRecordsError, CorruptBatchError, ValueError):
         # Also headers that are no text, or very many: anybody can write what stops nobody else.
         return _one_by_one(records, first)
+
+
+def numbers_of(given: Iterable[int]) -> Numbers:
+    return np.fromiter(given, np.int64)
 
 
 def source_of(headers: Headers) -> tuple[Lane, int] | None:
@@ -271,9 +275,9 @@ def _one_by_one(records: RecordSet, first: int) -> Origins:
                 sources.append(named[1])
                 numbers.append(lanes.setdefault(named[0], len(lanes)))
     return Origins(
-        offset=np.array(offsets, np.int64),
-        source_offset=np.array(sources, np.int64),
-        lane=np.array(numbers, np.int64),
+        offset=numbers_of(offsets),
+        source_offset=numbers_of(sources),
+        lane=numbers_of(numbers),
         lanes=tuple(lanes),
     )
 
