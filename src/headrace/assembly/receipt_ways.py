@@ -1,5 +1,5 @@
-"""The ways of events through a platform, for receipts: its statements and connectors, and what its queries have
-recorded, followed in the background.
+"""The ways of events through a platform, for receipts: its statements and connectors, and what its queries
+have recorded, followed in the background.
 
 A query is planned once for each statement. What has no topic yet (no statement, no connector, no commit) is
 looked for now and then: following a topic would create it. Imports no pyspark.

@@ -171,7 +171,7 @@ class Desk:
     async def _answer(self, question: Question, asked: _Asked, answer: Answer) -> None:
         """Run the question until its answer may be passed on."""
         failures = 0
-        deadline = time.monotonic() + question.after_seconds
+        deadline = time.monotonic() + question.after.seconds
         while True:
             run = await self._begin(asked)
             answer._run = run
@@ -227,7 +227,7 @@ class Desk:
         plans = await self._in_thread(
             lambda: self._planner.plan(question, snapshots, named, self._widened), run
         )
-        if question.after and await run.unless_stopped(
+        if question.after.receipts and await run.unless_stopped(
             asyncio.ensure_future(self._after(question).lacking(question, named, plans))
         ):
             raise _TooEarlyError(named)
@@ -245,13 +245,13 @@ class Desk:
         self, question: Question, named: NamedTables, asked: _Asked, deadline: float
     ) -> None:
         waiting = self._after(question).wait(question, named, deadline=deadline)
-        await asked.unless_cancelled(waiting, seconds=question.after_seconds + LONGEST_WAIT_SECONDS)
+        await asked.unless_cancelled(waiting, seconds=question.after.seconds + LONGEST_WAIT_SECONDS)
 
     def _after(self, question: Question) -> AfterReceipts:
         if self.receipts is None:
             raise HeadraceError(
                 "bad_request",
-                f"The question is to see the event {question.after[0]}, but there is no log here.",
+                f"The question is to see the event {question.after.receipts[0]}, but there is no log here.",
                 remedy="Ask the query process of the running platform.",
             )
         return self.receipts

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
-from headrace.query.receipts.receipt import Receipt
+from headrace.query.receipts.receipt import NOTHING, After
 from headrace.query.sources import TailView
 from headrace.query.table_snapshot import TableSnapshot
 
 LIVE: Final = "live"
 LAKE: Final = "lake"
-# How long a question waits for the events that it must see, unless it says so itself.
-AFTER_SECONDS: Final = 10.0
 _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -37,15 +35,14 @@ class Question:
 
     `answer_format` is a name in `result_formats.py`, or makes an encoder like those there from columns and
     types, and can be pickled. With `freshness` LAKE the tails of topics are left out. It is answered once the
-    events `after` can be seen in the tables that it reads, or never will be; at most `after_seconds` later.
+    events of `after` can be seen in the tables that it reads, or never will be.
     """
 
     sql: str
     parameters: tuple[object, ...] = ()
     answer_format: str | Callable[[Sequence[str], Sequence[str]], Any]
     freshness: str = LIVE
-    after: tuple[Receipt, ...] = ()
-    after_seconds: float = AFTER_SECONDS
+    after: After = NOTHING
     question_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __post_init__(self) -> None:

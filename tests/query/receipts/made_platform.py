@@ -1,5 +1,5 @@
-"""A platform in small: a topic, a query that derives another topic from it, and the table of a connector, over
-a real log and real files. Tests play the query and the connector, and write what these would write.
+"""A platform in small: a topic, a query that derives another topic from it, and the table of a connector,
+over a real log and real files. Tests play the query and the connector, and write what these would write.
 """
 
 from __future__ import annotations
@@ -141,9 +141,11 @@ class MadePlatform:
 
     def reject(self, receipt: Receipt, reason: str) -> None:
         """The query writes a dead letter."""
-        self.letter(self.letters, QUERY, self.source_id, receipt.partition, receipt.offset, reason)
+        self.letter(self.letters, QUERY, (self.source_id, receipt.partition, receipt.offset), reason)
 
-    def letter(self, topic: str, query: str, topic_id: str, partition: int, offset: int, reason: str) -> None:
+    def letter(self, topic: str, query: str, place: tuple[str, int, int], reason: str) -> None:
+        """`place` is the record that it is about: topic id, partition and offset."""
+        topic_id, partition, offset = place
         source = SourceCoordinates(
             query=query, topic_id=topic_id, partition=partition, offset=offset, ordinal=0
         )

@@ -84,7 +84,7 @@ def test_a_record_that_the_connector_refuses(platform: MadePlatform) -> None:
     found = platform.look(receipt)
     assert (found.sql, found.lake) == (Seen.PENDING, Seen.PENDING)
     connector = platform.table_way()
-    platform.letter(connector.letters, connector.query, platform.sink_id, 0, 0, "it is no Avro")
+    platform.letter(connector.letters, connector.query, (platform.sink_id, 0, 0), "it is no Avro")
     found = platform.wait(receipt, in_sql)
     assert (found.sql, found.letters[0].by, found.letters[0].reason) == (
         Seen.DEAD_LETTER,

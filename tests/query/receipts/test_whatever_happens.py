@@ -27,7 +27,7 @@ HISTORIES = int(os.environ.get("RECEIPT_HISTORIES", "3"))
 
 
 class History:
-    """What a query and a connector do, and what has become of each event. A query takes events in any order."""
+    """What a query and a connector do, and what becomes of each event. The query takes them in any order."""
 
     def __init__(self, platform: MadePlatform, chance: Random) -> None:
         self.platform, self.chance = platform, chance

@@ -81,7 +81,7 @@ def desk_of(settings: Settings, tails: AnyTails | None = None) -> Desk:
 
 @contextlib.asynccontextmanager
 async def _desk(settings: Settings) -> AsyncIterator[tuple[Desk, Receipts]]:
-    """With the tails of the platform's log, and its receipts. Nothing is asked there before the first question."""
+    """With the tails and receipts of the platform's log, which nothing asks before the first question."""
     cluster = Cluster(settings.bootstrap, timeout_seconds=_LOG_SECONDS)
     feeds = TableFeeds(settings, cluster)
     folder = run_dir(settings).resolve() / "tails"

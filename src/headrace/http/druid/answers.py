@@ -49,6 +49,7 @@ _LIMIT: Final = Failure(
     legacy=("Resource limit exceeded", "org.apache.druid.query.ResourceLimitExceededException"),
 )  # fmt: skip
 _BY_CODE: Final[dict[str, Failure]] = {
+    "after_timed_out": TIMEOUT,
     "answer_too_large": _LIMIT,
     "query_cancelled": Failure(
         category="CANCELED", status=500, persona="OPERATOR", code="legacyQueryException",

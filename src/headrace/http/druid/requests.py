@@ -19,6 +19,7 @@ from headrace.query.druid.parameters import Parameter
 from headrace.query.druid.results import MEDIA_TYPES, Wanted
 from headrace.query.druid.translating import Statement, read
 from headrace.query.druid.zones import UTC_ZONE, zone_of
+from headrace.query.receipts.receipt import NOTHING, After, receipts_of, seconds_of
 
 # It comes back in a header.
 _ID: Final = re.compile(r"[!-~]{1,200}")
@@ -102,6 +103,7 @@ class Asked:
     context: Context
     wanted: Wanted
     timeout_seconds: float | None
+    after: After = NOTHING
 
 
 def asked_of(request: DruidRequest) -> Asked:
@@ -128,6 +130,10 @@ def asked_of(request: DruidRequest) -> Asked:
         context=context,
         wanted=wanted,
         timeout_seconds=timeout_of(settings),
+        after=After(
+            receipts=receipts_of(settings.get("after")),
+            seconds=seconds_of(settings.get("afterSeconds"), "afterSeconds"),
+        ),
     )
 
 

@@ -1,8 +1,10 @@
-"""`/sql` and `/receipts` on the console's port: requests go on to the query process, and its answers come back as they are.
+"""`/sql` and `/receipts` on the console's port: requests go on to the query process, and its answers come
+back as they are.
 
 Invariants: what the query process says is passed on part by part, as fast as the client takes it, and an
 answer that breaks off there breaks off here; a client that goes away closes the connection to the query
-process, which ends the question; while the query process does not answer, so does the error. Never reads SQL or receipts.
+process, which ends the question; while the query process does not answer, so does the error. Never reads SQL
+or receipts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """`GET /receipts/{topic}/{partition}/{offset}`: what has become of an event; with `wait`, once it is settled.
 
-Without `wait` the answer says what is the case now. With `wait=sql` or `wait=lake` it comes when the event can
-be seen there, or never will be: 200; or when `timeout` seconds are over: 202, with how far it is. `table`, once
-or several times, names the tables that count. Invariant: a client that goes away frees its place at once.
+Without `wait` the answer says what is the case now. With `wait=sql` or `wait=lake` it comes when the event
+can be seen there, or never will be: 200; or when `timeout` seconds are over: 202, with how far it is.
+`table`, once or several times, names the tables that count. Invariant: a client that goes away frees its
+place at once.
 """
 
 from __future__ import annotations
@@ -15,13 +16,11 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 
 from headrace.core.errors import HeadraceError
 from headrace.http.disconnection import while_client_waits
-from headrace.query.receipts.receipt import Receipt, parse_receipt
+from headrace.query.receipts.receipt import Receipt, parse_receipt, seconds_of
 from headrace.query.receipts.watching import LOOK_SECONDS, IsDone, Receipts, in_lake, in_sql, now
 from headrace.query.result_formats import JSON
 from headrace.query.result_values import encoded
 
-DEFAULT_SECONDS: Final = 10.0
-MOST_SECONDS: Final = 600.0
 _RETRY_SECONDS: Final = b"1"
 _WAITS: Final[dict[str, IsDone]] = {"sql": in_sql, "lake": in_lake}
 _PARAMETERS: Final = frozenset({"wait", "timeout", "table"})
@@ -102,20 +101,4 @@ def _tables_of(request: Request[Any, Any, Any]) -> frozenset[str] | None:
 
 
 def _seconds_of(request: Request[Any, Any, Any]) -> float:
-    return seconds_in(request.query_params.get("timeout"), "timeout")
-
-
-def seconds_in(given: object, name: str) -> float:
-    """A time to wait; the default if none is given. Raises bad_request."""
-    if given is None:
-        return DEFAULT_SECONDS
-    try:
-        seconds = float(str(given))
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= MOST_SECONDS:
-        raise HeadraceError(
-            "bad_request",
-            f"`{name}` is {str(given)[:60]}, but must be a number of seconds from 0 to {MOST_SECONDS:g}.",
-        )
-    return seconds
+    return seconds_of(request.query_params.get("timeout"), "timeout")

@@ -1,9 +1,10 @@
 """`POST /sql` and `DELETE /sql/{id}` in front of a desk: the answer is streamed as the worker gives it.
 
 The body is `{"query": "SELECT …"}` as JSON, with `parameters`, `freshness`, `after`, `after_seconds` and `id`
-if wanted, or the SQL itself as text; `after` and `after_seconds` may be in the address, too. Invariants: an error before the first byte has the common JSON error format; after it, the
-connection is closed before the answer is complete, so that no client takes a part for the whole; a client
-that goes away ends its question. Nothing here takes long: the worker has encoded what passes through.
+if wanted, or the SQL itself as text; `after` and `after_seconds` may be in the address, too. Invariants: an
+error before the first byte has the common JSON error format; after it, the connection is closed before the
+answer is complete, so that no client takes a part for the whole; a client that goes away ends its question.
+Nothing here takes long: the worker has encoded what passes through.
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 
 from headrace.core.errors import HeadraceError
 from headrace.http.disconnection import while_client_waits
-from headrace.http.query.receipts import seconds_in
 from headrace.query.desk import Answer, Desk
 from headrace.query.questions import LIVE, Question
-from headrace.query.receipts.receipt import receipts_of
+from headrace.query.receipts.receipt import After, receipts_of, seconds_of
 from headrace.query.result_formats import CSV, JSON, MEDIA_TYPES, NDJSON
 from headrace.query.result_values import encoded
 
@@ -94,12 +94,17 @@ def asked_question(request: Request[Any, Any, Any], body: bytes, answer_format: 
         parameters=tuple(asked.parameters),
         answer_format=answer_format,
         freshness=asked.freshness,
-        after=receipts_of([asked.after, *request.query_params.getall("after", [])]),
-        after_seconds=seconds_in(
-            request.query_params.get("after_seconds") if asked.after_seconds is None else asked.after_seconds,
-            "after_seconds",
-        ),
+        after=_after(request, asked),
         **({"question_id": chosen} if chosen else {}),
+    )
+
+
+def _after(request: Request[Any, Any, Any], asked: _SqlRequest) -> After:
+    given = request.query_params
+    seconds = given.get("after_seconds") if asked.after_seconds is None else asked.after_seconds
+    return After(
+        receipts=receipts_of([asked.after, *given.getall("after", [])]),
+        seconds=seconds_of(seconds, "after_seconds"),
     )
 
 

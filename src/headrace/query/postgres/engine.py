@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from headrace.query.receipts.receipt import NOTHING, After
 from headrace.query.snapshots import Column
 from headrace.query.sql import QueryResult
 
@@ -19,8 +20,9 @@ class Engine(Protocol):
         """The tables that can be asked now, by name, with their columns in order."""
         ...
 
-    async def run(self, sql: str, parameters: Sequence[object]) -> QueryResult:
-        """The answer to one statement of DuckDB's SQL. Raises HeadraceError.
+    async def run(self, sql: str, parameters: Sequence[object], *, after: After = NOTHING) -> QueryResult:
+        """The answer to one statement of DuckDB's SQL, once the events of `after` can be seen. Raises
+        HeadraceError.
 
         When the task that waits for it is cancelled, the question is stopped before this returns, or given
         up so that it costs nobody else anything.

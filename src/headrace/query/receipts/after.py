@@ -16,8 +16,9 @@ from headrace.core.errors import HeadraceError
 from headrace.query.questions import LIVE, NamedTables, Question, TablePlan
 from headrace.query.receipts.receipt import Receipt
 from headrace.query.receipts.table_rows import offsets_in
-from headrace.query.receipts.traces import Seen, TableTrace, Trace
+from headrace.query.receipts.traces import RecordAt, Seen, TableTrace, Trace
 from headrace.query.receipts.watching import LOOK_SECONDS, Receipts, in_lake, in_sql, now
+from headrace.query.sources import TailView
 
 _SHORTEST_SECONDS: Final = 0.001
 
@@ -33,7 +34,7 @@ class AfterReceipts:
     ) -> tuple[Receipt, ...]:
         """The events that these plans do not show, although they may come. Raises HeadraceError."""
         traces = await self._receipts.traces(
-            question.after, now, seconds=LOOK_SECONDS, tables=frozenset(named.names)
+            question.after.receipts, now, seconds=LOOK_SECONDS, tables=frozenset(named.names)
         )
         return await asyncio.to_thread(_lacking, question, traces, plans)
 
@@ -44,7 +45,7 @@ class AfterReceipts:
         """
         is_done = in_sql if question.freshness == LIVE else in_lake
         traces = await self._receipts.traces(
-            question.after,
+            question.after.receipts,
             is_done,
             seconds=max(deadline - time.monotonic(), _SHORTEST_SECONDS),
             tables=frozenset(named.names),
@@ -71,15 +72,17 @@ def _shows(plans: dict[str, TablePlan], table: TableTrace) -> bool:
     if plan is None:
         # Not of this question.
         return True
-    if plan.snapshot is None:
-        return False
-    if table.version is not None and plan.snapshot.version >= table.version:
+    if table.version is not None and plan.snapshot is not None and plan.snapshot.version >= table.version:
         return True
     tail, at = plan.tail, table.source
     if tail is None:
         return False
     if at.offset < tail.starts.get(at.partition, 0):
         return True
+    return _has_row(tail, at)
+
+
+def _has_row(tail: TailView, at: RecordAt) -> bool:
     try:
         return bool(offsets_in(tail.chunks, at.partition, [at.offset]))
     except OSError:
@@ -92,7 +95,7 @@ def _timed_out(question: Question, late: Sequence[Trace]) -> HeadraceError:
     others = f" (and {len(late) - 1} others)" if len(late) > 1 else ""
     return HeadraceError(
         "after_timed_out",
-        f"The event {first.receipt}{others} could not be seen within {question.after_seconds:g} s: "
+        f"The event {first.receipt}{others} could not be seen within {question.after.seconds:g} s: "
         f"{first.behind or 'the tables are being read'}.",
         remedy="Ask again with a longer `after_seconds`, or ask GET /receipts what it waits for.",
     )

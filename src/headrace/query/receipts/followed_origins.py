@@ -1,8 +1,8 @@
 """Derived topics whose origins are followed, as long as somebody asks for them.
 
 One thread for each topic reads it by long polling from the first offset that was asked for. What lies before
-that (an old event) is searched once, in a thread of a pool. Bounded: the records that all indexes keep, the
-topics that are followed, and how many offsets a search may read. `on_change` is called whenever more is known.
+that (an old event) is searched once, in a thread of a pool. Bounded: the records that an index keeps, the
+topics that are followed, and how many offsets a search may read. `on_change` is called when more is known.
 
 Never writes. Safe for several threads.
 """
@@ -286,7 +286,7 @@ def read_on(
         origins = origins_in(records, topic_id=topic.topic_id, partition=number, first=first)
         with lock:
             index.add(number, origins, reached=records.position)
-    if not found or not has_any and any(each.is_out_of_range for each in found.values()):
+    if not found or (not has_any and any(each.is_out_of_range for each in found.values())):
         # Nobody leads the partitions at the moment, or the topic is gone.
         time.sleep(_RETRY_SECONDS)
     return has_any

@@ -11,6 +11,9 @@ from headrace.core.errors import HeadraceError
 
 # As many as one question can wait for.
 MOST_RECEIPTS: Final = 1_000
+# How long a question waits for the events that it must see, unless it says so itself.
+AFTER_SECONDS: Final = 10.0
+MOST_SECONDS: Final = 600.0
 _TEXT: Final = re.compile(r"([A-Za-z0-9._-]{1,249})/([0-9]{1,9})/([0-9]{1,18})")
 _REMEDY: Final = (
     "A receipt is `topic/partition/offset`, such as `events/0/17`, or one of those in the answer of "
@@ -28,6 +31,17 @@ class Receipt:
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}/{self.offset}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class After:
+    """The events that a question is to see, and how long it waits for them."""
+
+    receipts: tuple[Receipt, ...] = ()
+    seconds: float = AFTER_SECONDS
+
+
+NOTHING: Final = After()
 
 
 def parse_receipt(text: str) -> Receipt:
@@ -51,6 +65,22 @@ def receipts_of(given: object) -> tuple[Receipt, ...]:
             remedy="Name the last event of each partition and topic, or ask several times.",
         )
     return found
+
+
+def seconds_of(given: object, name: str) -> float:
+    """A time to wait; the default if none is given. Raises bad_request."""
+    if given is None:
+        return AFTER_SECONDS
+    try:
+        seconds = float(str(given))
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= MOST_SECONDS:
+        raise HeadraceError(
+            "bad_request",
+            f"`{name}` is {str(given)[:60]}, but must be a number of seconds from 0 to {MOST_SECONDS:g}.",
+        )
+    return seconds
 
 
 def _receipts(given: object) -> list[Receipt]:

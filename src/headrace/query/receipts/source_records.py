@@ -9,7 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.client.batches import BatchReader, RecordsGoneError, RecordSet
+from headrace.client.batches import BatchReader, RecordSet, RecordsGoneError
 from headrace.client.cluster import Cluster
 from headrace.client.topics import TopicIdentity
 from headrace.client.visible_batches import headers_in
@@ -64,7 +64,7 @@ class SourceRecords:
             raise HeadraceError(
                 "event_expired",
                 f"The event {place} has expired: the partition begins at offset {first}.",
-                remedy="What became of it cannot be told any more. `headrace reconcile` compares what is left.",
+                remedy="What became of it cannot be told any more: ask before the topic's retention is over.",
             )
         try:
             records = self._reader.record_set(topic, partition, offset) if offset < end else None

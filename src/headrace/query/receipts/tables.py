@@ -62,8 +62,8 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What is known of a record. `is_decided`: the lake has read it, and there is no row of it; `letters_from`
-    is then where its dead letter may lie. `is_read`: the tail has, and has none.
+    """What is known of a record. `is_decided`: the lake has read it. `is_read`: the tail has. If there is no
+    row of it then, its dead letter lies at or above `letters_from`.
     """
 
     sql: Seen
@@ -174,7 +174,7 @@ class Tables:
 
 
 class _Table:
-    """One table. What changes is guarded by the lock of `Tables`; `rows` is called by one thread at a time."""
+    """One table. The lock of `Tables` guards what changes; `rows` is called by one thread at a time."""
 
     def __init__(self, location: Location) -> None:
         self.location = location

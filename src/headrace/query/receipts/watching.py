@@ -22,12 +22,13 @@ from typing import Final
 from headrace.client.cluster import Cluster
 from headrace.core.errors import HeadraceError
 from headrace.query.planning import Tails
+from headrace.query.receipts.facts import Asked, Facts
 from headrace.query.receipts.followed_origins import FollowedOrigins
 from headrace.query.receipts.receipt import Receipt
 from headrace.query.receipts.source_records import SourceRecords
 from headrace.query.receipts.tables import Tables
 from headrace.query.receipts.traces import Seen, Trace
-from headrace.query.receipts.tracing import Tracer
+from headrace.query.receipts.tracing import trace
 from headrace.query.receipts.ways import Ways
 from headrace.query.table_snapshot import TableSnapshot
 
@@ -61,15 +62,16 @@ def now(trace: Trace) -> bool:
 class _Waiter:
     """`traces` has the newest of each receipt, `open` those that are not done. `error` ends all of it."""
 
-    tables: frozenset[str] | None
+    asked: Asked
     is_done: IsDone
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[None]
-    asked: float
+    traced: asyncio.Future[None]
     open: set[Receipt]
     traces: dict[Receipt, Trace] = field(default_factory=dict)
-    ends: dict[str, Mapping[int, int]] = field(default_factory=dict)
     error: HeadraceError | None = None
+    # Whether each receipt has a trace.
+    is_traced: bool = False
 
 
 class Receipts:
@@ -93,7 +95,7 @@ class Receipts:
         )
         self._records = SourceRecords(cluster, patience_seconds=patience_seconds)
         self._tables = Tables(snapshots, tails, on_change=self._note_change)
-        self._tracer = Tracer(cluster, ways, self._origins, self._records, self._tables)
+        self._facts = Facts(cluster, ways, self._origins, self._records, self._tables)
         self._thread = threading.Thread(target=self._work, name="receipts", daemon=True)
         self._thread.start()
 
@@ -128,16 +130,23 @@ class Receipts:
         """
         loop = asyncio.get_running_loop()
         waiter = _Waiter(
-            tables=tables,
+            asked=Asked(tables=tables, at=time.monotonic()),
             is_done=is_done,
             loop=loop,
             done=loop.create_future(),
-            asked=time.monotonic(),
+            traced=loop.create_future(),
             open=set(receipts),
         )
         self._add(waiter)
         try:
             await asyncio.wait([waiter.done], timeout=seconds)
+            if not waiter.done.done() and seconds < LOOK_SECONDS:
+                # However short the time is, the answer says how things are.
+                await asyncio.wait(
+                    [waiter.done, waiter.traced],
+                    timeout=LOOK_SECONDS - seconds,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
         finally:
             with self._changed:
                 if waiter in self._waiters:
@@ -181,7 +190,7 @@ class Receipts:
                 self._has_changed = False
                 waiters = list(self._waiters)
             began = time.monotonic()
-            self._tracer.forget_old(began)
+            self._facts.forget_old(began)
             for waiter in waiters:
                 self._look_for(waiter)
             self._tables.look_on(time.monotonic())
@@ -195,9 +204,7 @@ class Receipts:
     def _look_for(self, waiter: _Waiter) -> None:
         for receipt in list(waiter.open):
             try:
-                trace = self._tracer.trace(
-                    receipt, tables=waiter.tables, asked=waiter.asked, ends=waiter.ends
-                )
+                found = trace(self._facts, receipt, waiter.asked)
             except HeadraceError as error:
                 if error.code != "log_unavailable" or waiter.is_done is now:
                     waiter.error = error
@@ -213,21 +220,28 @@ class Receipts:
                 )
                 self._finish(waiter)
                 return
-            waiter.traces[receipt] = trace
-            if waiter.is_done(trace):
+            waiter.traces[receipt] = found
+            if waiter.is_done(found):
                 waiter.open.discard(receipt)
         if not waiter.open:
             self._finish(waiter)
+        elif not waiter.is_traced:
+            waiter.is_traced = True
+            _call(waiter.loop, waiter.traced)
 
     def _finish(self, waiter: _Waiter) -> None:
         with self._changed:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
-        try:
-            waiter.loop.call_soon_threadsafe(_set, waiter.done)
-        except RuntimeError:
-            # The loop is closed: nobody waits there.
-            return
+        _call(waiter.loop, waiter.done)
+
+
+def _call(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+    try:
+        loop.call_soon_threadsafe(_set, future)
+    except RuntimeError:
+        # The loop is closed: nobody waits there.
+        return
 
 
 def _set(done: asyncio.Future[None]) -> None:
