@@ -26,7 +26,7 @@ from headrace.lake.sink import LocalStorage, TableFormat
 from headrace.pipeline.catalogue.catalogue import Catalogue, PersistentQuery
 from headrace.pipeline.catalogue.statement_log import TOPIC as STATEMENTS_TOPIC
 from headrace.pipeline.catalogue.statement_log import StatementLog
-from headrace.pipeline.plan import QueryPlan, reads_of
+from headrace.pipeline.plan import QueryPlan, TableLookup, reads_of, steps_of
 from headrace.pipeline.rules.planning import plan_again
 from headrace.pipeline.runs.commit_log import COMMITS_TOPIC, part_key
 from headrace.pipeline.runs.commits import Commit, History, decode
@@ -203,10 +203,18 @@ def _ways_of(query: PersistentQuery, catalogue: Catalogue) -> tuple[QueryWay, ..
     start = query.start
     first, *others = reads_of(plan.root)
     gives, reason = _given(query.id, plan)
+    beside = {
+        read.source.topic
+        for step in steps_of(plan.root)
+        if isinstance(step, TableLookup)
+        for read in reads_of(step.table)
+    }
     found = {
         first.source.topic: (gives, reason),
         **{
-            read.source.topic: (Yield.STATE, reason if gives is Yield.STATE else _BESIDE)
+            read.source.topic: (gives, reason)
+            if gives is Yield.STATE and read.source.topic not in beside
+            else (Yield.BESIDE, _BESIDE)
             for read in others
             if read.source.topic != first.source.topic
         },

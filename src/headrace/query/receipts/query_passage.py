@@ -22,6 +22,7 @@ from headrace.query.receipts.traces import LetterTrace, Passage, Seen, TableTrac
 from headrace.query.receipts.ways import QueryWay, TableWay, Yield
 
 _MISSING: Final = "nothing of it was found; `headrace reconcile` looks further"
+_NAMES_IT: Final = frozenset({Yield.ONE, Yield.ANY})
 _NOT_THERE: Final = Looked(found=(), is_whole=True)
 
 
@@ -45,7 +46,7 @@ def passed(facts: Facts, way: QueryWay, place: Place, asked: Asked) -> Passed:
         return Passed(passage=Passage.NOT_READ, reason=f"it began to read at offset {begun}")
     commits, of_letters = _commits(facts, way, place)
     written = _NOT_THERE
-    if way.gives is not Yield.STATE and (sink := facts.topic(way.sink)) is not None:
+    if way.gives in _NAMES_IT and (sink := facts.topic(way.sink)) is not None:
         written = _looked(facts, sink, way, place, asked, commits=commits)
         if written.found:
             places = tuple(place.derived(sink, each) for each in written.found)
@@ -72,7 +73,9 @@ def _without_results(
 ) -> Passed:
     is_whole = all(each.is_whole for each in looks)
     trouble = next((each.trouble for each in looks if each.trouble), "")
-    if not all(each and _has_read(each[-1], place) for each in commits):
+    # Of a topic that cannot have bad records, there is no part for its dead letters.
+    is_free = way.gives is Yield.BESIDE and bool(commits[0]) and not commits[1]
+    if not is_free and not all(each and _has_read(each[-1], place) for each in commits):
         position = _position(commits[0][-1], place) if commits[0] else 0
         return Passed(
             passage=Passage.PENDING,
@@ -84,7 +87,7 @@ def _without_results(
         return _by_rows(facts, way, place, asked, trouble or _MISSING)
     if not is_whole:
         return Passed(passage=Passage.PENDING, reason="its results are being read", is_looking=True)
-    passage = Passage.TAKEN if way.gives is Yield.STATE else Passage.LEFT_OUT
+    passage = Passage.LEFT_OUT if way.gives in _NAMES_IT else Passage.TAKEN
     return Passed(passage=passage, reason=way.reason)
 
 
@@ -143,16 +146,15 @@ def _looked(
 def _commits(facts: Facts, way: QueryWay, place: Place) -> tuple[Sequence[Commit], Sequence[Commit]]:
     """Those of the query, and those that tell about its dead letters of this topic."""
     commits = facts.ways.commits(way)
-    if way.gives is not Yield.STATE:
+    if way.gives in _NAMES_IT:
         return commits, commits
     topic_id = place.topic.topic_id
     reading = [each for each in facts.ways.commits_of_letters(way) if each and topic_id in each[-1].positions]
     # Of its parts, the one that has read least.
-    of_letters = min(reading, key=lambda each: _position(each[-1], place), default=commits)
-    if commits and topic_id not in commits[-1].positions:
-        # The table of a look-up: the query reads it beside its positions.
-        return of_letters, of_letters
-    return commits, of_letters
+    of_letters: Sequence[Commit] = min(reading, key=lambda each: _position(each[-1], place), default=())
+    if way.gives is Yield.BESIDE:
+        return (of_letters or commits), of_letters
+    return commits, of_letters or commits
 
 
 def _position(commit: Commit, place: Place) -> int:

@@ -25,6 +25,8 @@ class Yield(Enum):
     ANY = "any"
     # Rows that come from many records and name none.
     STATE = "state"
+    # None: it is read beside the records that become rows, as the table of a look-up is.
+    BESIDE = "beside"
 
 
 def place_of(location: Location) -> str:
