@@ -1,6 +1,9 @@
-"""Receipts: what has become of an event, and waiting until it can be seen.
+"""What has become of an event: its way through statements into tables, by positions and headers.
 
 A receipt is the place of an event in the log. From there its way is followed by positions: through the
-statements that read its topic (`ways.py`, `tracing.py`), by the coordinates in the headers of what they write
-(`origins.py`), into the tables of connectors (`tables.py`). `watching.py` does that for everybody who waits.
+statements that read its topic (`query_passage.py`), by the coordinates in the headers of what they write
+(`origins.py`), into the tables of connectors (`table_passage.py`). `watching.py` does that for everybody who
+waits.
+
+Never: writing to a topic or a table; pyspark.
 """
