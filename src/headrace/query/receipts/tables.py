@@ -114,15 +114,20 @@ class Tables:
             table.asked = table.wanted[wanted] = time.monotonic()
             return table.known.get(wanted)
 
-    def look_on(self, now: float) -> None:
-        """Begin the looks that are due. `now` is monotonic."""
+    def look_on(self, now: float) -> float:
+        """Begin the looks that are due. Returns in how many seconds another one is. `now` is monotonic."""
+        next_due = now + _IDLE_SECONDS
         with self._lock:
             for place, table in list(self._tables.items()):
+                due = table.due
                 if table.asked < now - _IDLE_SECONDS and not table.is_busy:
                     del self._tables[place]
-                elif table.is_due(now) and not self._is_closed:
+                elif due is not None and due > now:
+                    next_due = min(next_due, due)
+                elif due is not None and not self._is_closed:
                     table.is_busy = True
                     self._pool.submit(self._look_at, table)
+        return next_due - now
 
     def _look_at(self, table: _Table) -> None:
         try:
@@ -185,12 +190,14 @@ class _Table:
         self._looked = 0.0
         self._rows: tuple[str, TableRows] | None = None
 
-    def is_due(self, now: float) -> bool:
+    @property
+    def due(self) -> float | None:
+        """When the next look is; None if nobody wants one, or one is under way."""
         if self.is_busy or not self.wanted:
-            return False
+            return None
         rows = [self.known.get(each) for each in self.wanted]
         waits_for_sql = any(row is None or row.sql is not Seen.VISIBLE for row in rows)
-        return now >= self._looked + (_PAUSE_SECONDS if waits_for_sql else _LAKE_PAUSE_SECONDS)
+        return self._looked + (_PAUSE_SECONDS if waits_for_sql else _LAKE_PAUSE_SECONDS)
 
     def take(self, rows: Mapping[Wanted, Row], now: float) -> None:
         self._looked = now

@@ -37,7 +37,8 @@ _log = logging.getLogger(__name__)
 MOST_WAITED_FOR: Final = 2_000
 # How long "now" may take: the log and the tails have to be asked.
 LOOK_SECONDS: Final = 3.0
-_ROUND_SECONDS: Final = 0.05
+# Between rounds in which nothing is known to have changed: commits and statements are not told of.
+_ROUND_SECONDS: Final = 0.25
 _SHORTEST_REST_SECONDS: Final = 0.005
 
 IsDone = Callable[[Trace], bool]
@@ -189,17 +190,31 @@ class Receipts:
                     return
                 self._has_changed = False
                 waiters = list(self._waiters)
-            began = time.monotonic()
-            self._facts.forget_old(began)
-            for waiter in waiters:
-                self._look_for(waiter)
-            self._tables.look_on(time.monotonic())
-            self._origins.tend(began)
-            took = time.monotonic() - began
+            took = self._round(waiters)
+            next_round = time.monotonic() + _ROUND_SECONDS
             with self._changed:
                 self._changed.wait_for(lambda: self._is_stopping, max(took, _SHORTEST_REST_SECONDS))
-                if self._waiters:
-                    self._changed.wait_for(lambda: self._is_stopping or self._has_changed, _ROUND_SECONDS)
+            while self._waits(until=next_round):
+                pass
+
+    def _round(self, waiters: Sequence[_Waiter]) -> float:
+        """Look for everything that is waited for. Returns how long it took."""
+        began = time.monotonic()
+        self._facts.forget_old(began)
+        for waiter in waiters:
+            self._look_for(waiter)
+        self._origins.tend(began)
+        return time.monotonic() - began
+
+    def _waits(self, *, until: float) -> bool:
+        """Wait for a change, or until a table is to be looked at. False when it is time for a round."""
+        seconds = self._tables.look_on(time.monotonic())
+        left = until - time.monotonic()
+        with self._changed:
+            if not self._waiters or left <= 0:
+                return False
+            self._changed.wait_for(lambda: self._is_stopping or self._has_changed, min(left, seconds))
+            return not (self._is_stopping or self._has_changed)
 
     def _look_for(self, waiter: _Waiter) -> None:
         for receipt in list(waiter.open):
