@@ -274,4 +274,9 @@ class _Asked:
 
 def _named(payload: bytes) -> NamedTables:
     content = json.loads(payload)
-    return NamedTables(names=tuple(content["names"]), catalogue=bool(content["catalogue"]))
+    return NamedTables(
+        names=tuple(content["names"]),
+        catalogue=bool(content["catalogue"]),
+        moments=tuple(content["moments"]),
+        freshness=str(content["freshness"]),
+    )

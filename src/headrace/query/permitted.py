@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.core.errors import HeadraceError
+from headrace.query.references.moments import table_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -47,13 +48,15 @@ _REMEDY: Final = "Send one query: SELECT, WITH, FROM, VALUES, DESCRIBE, SUMMARIZ
 class Permitted:
     """A permitted statement: the text that is explained or run, and which tables (case-folded) it reads.
 
-    With `catalogue`, it or an error in it can only be answered by who knows all tables.
+    With `catalogue`, it or an error in it can only be answered by who knows all tables. `moments` are the
+    tables at versions that it reads, by their names in it.
     """
 
     kind: str
     text: str
     tables: frozenset[str]
     catalogue: bool
+    moments: frozenset[str] = frozenset()
 
 
 def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set[str]) -> Permitted:
@@ -93,6 +96,7 @@ def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set
         text=text,
         tables=frozenset(found.names & tables),
         catalogue=found.shows or bool(unknown),
+        moments=frozenset(found.moments),
     )
 
 
@@ -109,6 +113,7 @@ class _Named:
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.expressions: set[str] = set()
+        self.moments: set[str] = set()
         # Whether it shows or describes tables, other than by reading them.
         self.shows = False
 
@@ -119,7 +124,7 @@ class _Named:
             if "class" in part:
                 _check_function(part)
             elif kind == "BASE_TABLE":
-                self.names.add(_check_table(part, tables))
+                self._read_table(part, tables)
             elif kind == "SHOW_REF":
                 self.shows = True
                 _check_shown(part["table_name"])
@@ -130,6 +135,13 @@ class _Named:
                 "_TYPE_INFO"
             ):
                 raise _refused(f"{kind} is not allowed here.")
+
+    def _read_table(self, part: dict[str, Any], tables: set[str]) -> None:
+        name = str(part["qualified_name"]["path"][-1])
+        if table_of(name, tables) is not None:
+            self.moments.add(name)
+        else:
+            self.names.add(_check_table(part, tables))
 
 
 def _expressions(part: dict[str, Any]) -> Iterator[str]:

@@ -49,33 +49,47 @@ class Question:
                 "The id of a question is 1 to 128 letters, digits, `.`, `_`, `:` or `-`.",
                 remedy="Choose another, or leave it out.",
             )
-        if self.freshness not in (LIVE, LAKE):
-            raise HeadraceError(
-                "bad_request",
-                f"There is no freshness `{self.freshness[:100]}`.",
-                remedy=f"Use `{LIVE}` (the lake and what is on its way there) or `{LAKE}` (the lake only).",
-            )
+        check_freshness(self.freshness)
+
+
+def check_freshness(freshness: str) -> None:
+    """Raises bad_request."""
+    if freshness not in (LIVE, LAKE):
+        raise HeadraceError(
+            "bad_request",
+            f"There is no freshness `{freshness[:100]}`.",
+            remedy=f"Use `{LIVE}` (the lake and what is on its way there) or `{LAKE}` (the lake only).",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePlan:
     """One table for one question. `snapshot` is None if the worker has it already; `tail`, if none is read.
 
-    A `widened` table has files that lack some of its columns.
+    A `widened` table has files that lack some of its columns. The worker forgets what is read only `once`: a
+    table at an old version, of which `as_of` says which one, as it is named in the statement.
     """
 
     name: str
     snapshot: TableSnapshot | None
     tail: TailView | None = None
     widened: bool = False
+    once: bool = False
+    as_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTables:
-    """The tables that a statement reads. With `catalogue`, it also needs to know which tables there are."""
+    """The tables that a statement reads. With `catalogue`, it also needs to know which tables there are.
+
+    `moments` are names of tables at versions (`references/moments.py`); `freshness` is empty if the statement
+    does not say any.
+    """
 
     names: tuple[str, ...]
     catalogue: bool
+    moments: tuple[str, ...] = ()
+    freshness: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

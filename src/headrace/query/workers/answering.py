@@ -7,8 +7,9 @@ free again whatever happened. Knows nothing of processes or time: whoever calls 
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,15 @@ import pyarrow.ipc
 from headrace.core.errors import HeadraceError
 from headrace.query.lake_database import LakeDatabase, same_shape
 from headrace.query.permitted import Permitted, check_permitted
-from headrace.query.questions import AnswerSummary, NamedTables, Question, QuestionLimits, TablePlan
+from headrace.query.questions import (
+    AnswerSummary,
+    NamedTables,
+    Question,
+    QuestionLimits,
+    TablePlan,
+    check_freshness,
+)
+from headrace.query.references.spelling import respelled
 from headrace.query.result_formats import ARROW, ENCODERS, Encoder
 from headrace.query.sources import TailView
 from headrace.query.table_snapshot import TableSnapshot, quoted
@@ -68,6 +77,8 @@ class Answering:
         self._views = 0
         self._snapshots: dict[str, TableSnapshot] = {}
         self._tail_rows = TailRows()
+        # What is to be forgotten before the next question.
+        self._once: list[str] = []
 
     def warm_up(self) -> None:
         """Start DuckDB's threads, and load what the first question would load."""
@@ -87,10 +98,24 @@ class Answering:
 
         `known` are the names of all tables.
         """
+        # Not at the end of the question before: that may have been interrupted.
+        self._forget(self._once)
+        statement = respelled(question.sql)
+        if statement.freshness:
+            check_freshness(statement.freshness)
+        question = dataclasses.replace(question, sql=statement.sql)
         permitted = check_permitted(self.connection, question.sql, {name.casefold() for name in known})
-        plans = tables_of(NamedTables(names=tuple(sorted(permitted.tables)), catalogue=permitted.catalogue))
+        plans = tables_of(
+            NamedTables(
+                names=tuple(sorted(permitted.tables)),
+                catalogue=permitted.catalogue,
+                moments=tuple(sorted(permitted.moments)),
+                freshness=statement.freshness,
+            )
+        )
         self._take(plans, forget_others=permitted.catalogue)
-        named = [plan for plan in plans if plan.name.casefold() in permitted.tables]
+        self._once = [plan.name for plan in plans if plan.once]
+        named = [plan for plan in plans if plan.once or plan.name.casefold() in permitted.tables]
         for plan in named:
             _check_readable(self._snapshots[plan.name])
         try:
@@ -128,12 +153,16 @@ class Answering:
             if plan.snapshot is not None:
                 self._snapshots[plan.name] = plan.snapshot
         if forget_others:
-            gone = self._snapshots.keys() - {plan.name for plan in plans}
-            for name in gone:
-                del self._snapshots[name]
-                self._tail_rows.forget(name)
-                if self._shown.pop(name, None) is not None:
-                    self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+            self._forget(self._snapshots.keys() - {plan.name for plan in plans})
+
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._snapshots.pop(name, None)
+            self._tail_rows.forget(name)
+            self._database.forget(name)
+            if (shown := self._shown.pop(name, None)) is not None:
+                self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+                self.connection.execute(f"RESET VARIABLE files_{shown.number}")
 
     def _show(self, plan: TablePlan) -> None:
         """Make the view of the table read what the plan says."""
@@ -239,6 +268,8 @@ def _summary(plan: TablePlan, snapshot: TableSnapshot) -> dict[str, object]:
         "version": snapshot.version,
         "files": len(snapshot.files),
     }
+    if plan.as_of:
+        found["as_of"] = plan.as_of
     if plan.tail is not None:
         starts = plan.tail.starts
         found |= {
