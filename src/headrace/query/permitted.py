@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.core.errors import HeadraceError
 from headrace.query.references.moments import table_of
+from headrace.query.topic_tables.plan import TOPIC_SCHEMA
 
 if TYPE_CHECKING:
     import duckdb
@@ -49,7 +50,7 @@ class Permitted:
     """A permitted statement: the text that is explained or run, and which tables (case-folded) it reads.
 
     With `catalogue`, it or an error in it can only be answered by who knows all tables. `moments` are the
-    tables at versions that it reads, by their names in it.
+    tables at versions that it reads, by their names in it; `topics` those of topics.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Permitted:
     tables: frozenset[str]
     catalogue: bool
     moments: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
 
 
 def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set[str]) -> Permitted:
@@ -97,6 +99,7 @@ def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set
         tables=frozenset(found.names & tables),
         catalogue=found.shows or bool(unknown),
         moments=frozenset(found.moments),
+        topics=frozenset(found.topics),
     )
 
 
@@ -114,6 +117,7 @@ class _Named:
         self.names: set[str] = set()
         self.expressions: set[str] = set()
         self.moments: set[str] = set()
+        self.topics: set[str] = set()
         # Whether it shows or describes tables, other than by reading them.
         self.shows = False
 
@@ -137,8 +141,10 @@ class _Named:
                 raise _refused(f"{kind} is not allowed here.")
 
     def _read_table(self, part: dict[str, Any], tables: set[str]) -> None:
-        name = str(part["qualified_name"]["path"][-1])
-        if table_of(name, tables) is not None:
+        *qualifiers, name = [str(each) for each in part["qualified_name"]["path"]]
+        if [each.casefold() for each in qualifiers] == [TOPIC_SCHEMA]:
+            self.topics.add(name)
+        elif table_of(name, tables) is not None:
             self.moments.add(name)
         else:
             self.names.add(_check_table(part, tables))

@@ -12,11 +12,13 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
+from headrace.core.errors import HeadraceError
 from headrace.query.questions import LIVE, NamedTables, Question, TablePlan
 from headrace.query.references.moments import moment_of
 from headrace.query.snapshots import LakeTables, TableSnapshot, snapshot_at
 from headrace.query.sources import TailView
 from headrace.query.table_history import TableHistories
+from headrace.query.topic_tables.planning import TopicPlanner
 
 # Longer than it takes to read the last moments of a topic; then the answer says what it lacks.
 TAIL_WAIT_SECONDS: Final = 2.0
@@ -31,10 +33,13 @@ class Tails(Protocol):
 class Planner:
     """Makes plans. `tails` is None where there is no log: then only the lake is read."""
 
-    def __init__(self, lake_dir: Path, tails: Tails | None = None) -> None:
+    def __init__(
+        self, lake_dir: Path, tails: Tails | None = None, topics: TopicPlanner | None = None
+    ) -> None:
         self._tables = LakeTables(lake_dir)
         self._histories = TableHistories(snapshot_at)
         self._tails = tails
+        self._topics = topics
 
     def snapshots(self) -> dict[str, TableSnapshot]:
         """All tables by name, now."""
@@ -53,6 +58,7 @@ class Planner:
     ) -> list[TablePlan]:
         """What a question reads of these snapshots; `named` has case-folded names."""
         plans = [self._plan_at(name, snapshots, widened) for name in named.moments]
+        plans += self._plan_topics(named.topics)
         freshness = named.freshness or question.freshness
         for name, snapshot in snapshots.items():
             is_read = name.casefold() in named.names
@@ -63,6 +69,21 @@ class Planner:
                 tail = self._tails.view(snapshot, wait_seconds=TAIL_WAIT_SECONDS)
             plans.append(TablePlan(name=name, snapshot=snapshot, tail=tail, widened=name in widened))
         return plans
+
+    def _plan_topics(self, names: tuple[str, ...]) -> list[TablePlan]:
+        """Raises no_such_topic, log_unavailable."""
+        if not names:
+            return []
+        if self._topics is None:
+            raise HeadraceError(
+                "query_failed",
+                "Topics cannot be asked here: only the lake is read.",
+                remedy="Ask the running platform (`POST /sql`).",
+            )
+        return [
+            TablePlan(name=plan.name, snapshot=None, once=True, topic=plan)
+            for plan in self._topics.plan(names)
+        ]
 
     def _plan_at(
         self, name: str, snapshots: Mapping[str, TableSnapshot], widened: Collection[str]

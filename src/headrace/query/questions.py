@@ -11,6 +11,7 @@ from typing import Any, Final
 from headrace.core.errors import HeadraceError
 from headrace.query.sources import TailView
 from headrace.query.table_snapshot import TableSnapshot
+from headrace.query.topic_tables.plan import TopicPlan
 
 LIVE: Final = "live"
 LAKE: Final = "lake"
@@ -25,6 +26,8 @@ class QuestionLimits:
     memory_megabytes: int = 512
     rows: int = 100_000
     answer_megabytes: int = 256
+    # Of records as they are stored, in all scans of topics together.
+    topic_megabytes: int = 1024
     threads: int = 2
 
 
@@ -67,7 +70,7 @@ class TablePlan:
     """One table for one question. `snapshot` is None if the worker has it already; `tail`, if none is read.
 
     A `widened` table has files that lack some of its columns. The worker forgets what is read only `once`: a
-    table at an old version, of which `as_of` says which one, as it is named in the statement.
+    table at an old version, of which `as_of` says which one, as it is named in the statement; or a `topic`.
     """
 
     name: str
@@ -76,19 +79,21 @@ class TablePlan:
     widened: bool = False
     once: bool = False
     as_of: str = ""
+    topic: TopicPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTables:
     """The tables that a statement reads. With `catalogue`, it also needs to know which tables there are.
 
-    `moments` are names of tables at versions (`references/moments.py`); `freshness` is empty if the statement
-    does not say any.
+    `moments` are names of tables at versions (`references/moments.py`), `topics` those of topics;
+    `freshness` is empty if the statement does not say any.
     """
 
     names: tuple[str, ...]
     catalogue: bool
     moments: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
     freshness: str = ""
 
 

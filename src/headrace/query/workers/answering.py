@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import duckdb
+import pyarrow as pa
 import pyarrow.ipc
 
 from headrace.core.errors import HeadraceError
@@ -31,6 +33,7 @@ from headrace.query.references.spelling import respelled
 from headrace.query.result_formats import ARROW, ENCODERS, Encoder
 from headrace.query.sources import TailView
 from headrace.query.table_snapshot import TableSnapshot, quoted
+from headrace.query.topic_tables.views import TopicViews
 from headrace.query.workers.limits import DUCKDB_SHARE
 from headrace.query.workers.parts import (
     MOST_ROWS,
@@ -43,6 +46,9 @@ from headrace.query.workers.parts import (
     bound,
 )
 from headrace.query.workers.tail_rows import ChunkGoneError, TailRows
+
+# Of the time of a question: then reading a topic says how far it got, which its interruption could not.
+_READING_SHARE: Final = 0.9
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,6 +83,9 @@ class Answering:
         self._views = 0
         self._snapshots: dict[str, TableSnapshot] = {}
         self._tail_rows = TailRows()
+        self._topics = TopicViews(
+            self.connection, megabytes=limits.topic_megabytes, seconds=limits.seconds * _READING_SHARE
+        )
         # What is to be forgotten before the next question.
         self._once: list[str] = []
 
@@ -100,6 +109,7 @@ class Answering:
         """
         # Not at the end of the question before: that may have been interrupted.
         self._forget(self._once)
+        self._topics.forget()
         statement = respelled(question.sql)
         if statement.freshness:
             check_freshness(statement.freshness)
@@ -110,19 +120,25 @@ class Answering:
                 names=tuple(sorted(permitted.tables)),
                 catalogue=permitted.catalogue,
                 moments=tuple(sorted(permitted.moments)),
+                topics=tuple(sorted(permitted.topics)),
                 freshness=statement.freshness,
             )
         )
+        topics = [plan.topic for plan in plans if plan.topic is not None]
+        plans = [plan for plan in plans if plan.topic is None]
         self._take(plans, forget_others=permitted.catalogue)
         self._once = [plan.name for plan in plans if plan.once]
         named = [plan for plan in plans if plan.once or plan.name.casefold() in permitted.tables]
         for plan in named:
             _check_readable(self._snapshots[plan.name])
+        self._topics.show(topics)
         try:
             return self._run(question, permitted, plans, named, output)
         except ChunkGoneError as error:
             raise AskAgainError(f"The tail was read anew meanwhile: {error} is gone.") from error
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException) as error:
+            if self._topics.failure is not None:
+                raise self._topics.failure from error
             narrow = tuple(plan.name for plan in named if not plan.widened)
             if "union_by_name" in str(error) and narrow:
                 raise AskAgainError("Older files lack columns.", widen=narrow) from error
@@ -206,8 +222,7 @@ class Answering:
             return self._run_for_arrow(question, named, output)
         answer: Rows | Explained
         if permitted.kind == "EXPLAIN":
-            note = json.dumps([_summary(plan, self._snapshots[plan.name]) for plan in named])
-            answer = Explained(self.connection, question, note)
+            answer = Explained(self.connection, question, lambda: json.dumps(self._what_was_read(named)))
         else:
             answer = Rows(self.connection, question)
         wanted = question.answer_format
@@ -247,9 +262,11 @@ class Answering:
         return self._summary(counter.rows, named)
 
     def _summary(self, rows: int, named: Sequence[TablePlan]) -> AnswerSummary:
-        return AnswerSummary(
-            rows=rows, tables=tuple(_summary(plan, self._snapshots[plan.name]) for plan in named)
-        )
+        return AnswerSummary(rows=rows, tables=tuple(self._what_was_read(named)))
+
+    def _what_was_read(self, named: Sequence[TablePlan]) -> list[Mapping[str, object]]:
+        tables = [_summary(plan, self._snapshots[plan.name]) for plan in named]
+        return [*tables, *self._topics.summaries()]
 
 
 def _check_readable(table: TableSnapshot) -> None:
