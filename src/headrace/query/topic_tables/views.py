@@ -14,8 +14,9 @@ import duckdb
 from headrace.core.errors import HeadraceError
 from headrace.query.table_snapshot import quoted
 from headrace.query.topic_tables.columns import view_of
-from headrace.query.topic_tables.dataset import Allowance, TopicDataset
+from headrace.query.topic_tables.dataset import TopicDataset
 from headrace.query.topic_tables.plan import TOPIC_SCHEMA, TopicPlan
+from headrace.query.topic_tables.reading import Allowance
 from headrace.query.topic_tables.rows import TopicRows, fields_of
 from headrace.query.topic_tables.schemas import Schemas
 
