@@ -16,7 +16,9 @@ from confluent_kafka import Producer
 
 from headrace.client.cluster import Cluster
 from headrace.core.errors import HeadraceError
+from headrace.query.log_sources import LogSources
 from headrace.query.sql import LakeQuery
+from headrace.query.statement_tables.planning import StatementTables
 from headrace.query.topic_tables.planning import TopicPlanner
 from headrace.testing import EmbeddedBroker
 from tests.query.delta_tables import write_events
@@ -63,7 +65,10 @@ def schemas() -> SchemasOfTests:
 def query(broker: EmbeddedBroker, schemas: SchemasOfTests, tmp_path: Path) -> Iterator[LakeQuery]:
     cluster = Cluster(broker.bootstrap)
     made = LakeQuery(
-        tmp_path / "lake", topics=TopicPlanner(cluster, schemas, ""), threads=2, topic_megabytes=16
+        tmp_path / "lake",
+        sources=LogSources(TopicPlanner(cluster, schemas, ""), StatementTables(cluster, timeout_seconds=15)),
+        threads=2,
+        topic_megabytes=16,
     )
     yield made
     made.close()

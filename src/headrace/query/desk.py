@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from headrace.core.errors import HeadraceError
+from headrace.query.log_sources import LogSources
 from headrace.query.planning import Planner, Tails
 from headrace.query.questions import NamedTables, Question, QuestionLimits
 from headrace.query.running import Run, Stop, cancelled
 from headrace.query.slots import Seat, Slots
 from headrace.query.table_snapshot import TableSnapshot
-from headrace.query.topic_tables.planning import TopicPlanner
 from headrace.query.workers.frames import Kind
 from headrace.query.workers.pool import WorkerPool
 from headrace.query.workers.process import WorkerEndedError
@@ -95,14 +95,14 @@ class Desk:
         most_waiting: int,
         folder: Path,
         tails: Tails | None = None,
-        topics: TopicPlanner | None = None,
+        sources: LogSources | None = None,
     ) -> None:
         """`folder` is for the workers: it is created, and deleted in the end."""
         self._limits = limits
         self._folder = folder
         self.slots = Slots(slots, most_waiting=most_waiting)
         self.pool = WorkerPool(lake_dir, limits, folder, most=self.slots.slots + 1)
-        self._planner = Planner(lake_dir, tails, topics)
+        self._planner = Planner(lake_dir, tails, sources)
         self._threads = ThreadPoolExecutor(self.slots.slots, thread_name_prefix="planning")
         self._asked: dict[str, _Asked] = {}
         self._widened: frozenset[str] = frozenset()
@@ -281,5 +281,7 @@ def _named(payload: bytes) -> NamedTables:
         catalogue=bool(content["catalogue"]),
         moments=tuple(content["moments"]),
         topics=tuple(content["topics"]),
+        statement_tables=tuple(content["statement_tables"]),
+        unknown=tuple(content["unknown"]),
         freshness=str(content["freshness"]),
     )

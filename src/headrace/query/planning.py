@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from headrace.core.errors import HeadraceError
+from headrace.query.log_sources import LogSources
 from headrace.query.questions import LIVE, NamedTables, Question, TablePlan
 from headrace.query.references.moments import moment_of
 from headrace.query.snapshots import LakeTables, TableSnapshot, snapshot_at
 from headrace.query.sources import TailView
 from headrace.query.table_history import TableHistories
-from headrace.query.topic_tables.planning import TopicPlanner
 
 # Longer than it takes to read the last moments of a topic; then the answer says what it lacks.
 TAIL_WAIT_SECONDS: Final = 2.0
@@ -33,13 +33,11 @@ class Tails(Protocol):
 class Planner:
     """Makes plans. `tails` is None where there is no log: then only the lake is read."""
 
-    def __init__(
-        self, lake_dir: Path, tails: Tails | None = None, topics: TopicPlanner | None = None
-    ) -> None:
+    def __init__(self, lake_dir: Path, tails: Tails | None = None, sources: LogSources | None = None) -> None:
         self._tables = LakeTables(lake_dir)
         self._histories = TableHistories(snapshot_at)
         self._tails = tails
-        self._topics = topics
+        self._sources = sources
 
     def snapshots(self) -> dict[str, TableSnapshot]:
         """All tables by name, now."""
@@ -58,7 +56,7 @@ class Planner:
     ) -> list[TablePlan]:
         """What a question reads of these snapshots; `named` has case-folded names."""
         plans = [self._plan_at(name, snapshots, widened) for name in named.moments]
-        plans += self._plan_topics(named.topics)
+        plans += self._plan_sources(named)
         freshness = named.freshness or question.freshness
         for name, snapshot in snapshots.items():
             is_read = name.casefold() in named.names
@@ -70,19 +68,22 @@ class Planner:
             plans.append(TablePlan(name=name, snapshot=snapshot, tail=tail, widened=name in widened))
         return plans
 
-    def _plan_topics(self, names: tuple[str, ...]) -> list[TablePlan]:
-        """Raises no_such_topic, log_unavailable."""
-        if not names:
+    def _plan_sources(self, named: NamedTables) -> list[TablePlan]:
+        """What is read of the log itself. Raises no_such_topic, no_such_table, log_unavailable."""
+        if self._sources is None:
+            if named.topics or named.statement_tables:
+                raise HeadraceError(
+                    "query_failed",
+                    "Topics cannot be asked here: only the lake is read.",
+                    remedy="Ask the running platform (`POST /sql`).",
+                )
             return []
-        if self._topics is None:
-            raise HeadraceError(
-                "query_failed",
-                "Topics cannot be asked here: only the lake is read.",
-                remedy="Ask the running platform (`POST /sql`).",
-            )
+        topics, tables = self._sources.plan(
+            topics=named.topics, tables=named.statement_tables, perhaps=named.unknown
+        )
         return [
-            TablePlan(name=plan.name, snapshot=None, once=True, topic=plan)
-            for plan in self._topics.plan(names)
+            *(TablePlan(name=each.name, snapshot=None, once=True, topic=each) for each in topics),
+            *(TablePlan(name=each.name, snapshot=None, once=True, statement_table=each) for each in tables),
         ]
 
     def _plan_at(

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
 from headrace.query.sources import TailView
+from headrace.query.statement_tables.plan import StatementTablePlan
 from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.topic_tables.plan import TopicPlan
 
@@ -70,7 +71,8 @@ class TablePlan:
     """One table for one question. `snapshot` is None if the worker has it already; `tail`, if none is read.
 
     A `widened` table has files that lack some of its columns. The worker forgets what is read only `once`: a
-    table at an old version, of which `as_of` says which one, as it is named in the statement; or a `topic`.
+    table at an old version, of which `as_of` says which one, as it is named in the statement; or a `topic`,
+    or a `statement_table`.
     """
 
     name: str
@@ -80,13 +82,15 @@ class TablePlan:
     once: bool = False
     as_of: str = ""
     topic: TopicPlan | None = None
+    statement_table: StatementTablePlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTables:
     """The tables that a statement reads. With `catalogue`, it also needs to know which tables there are.
 
-    `moments` are names of tables at versions (`references/moments.py`), `topics` those of topics;
+    `moments` are names of tables at versions (`references/moments.py`), `topics` those of topics,
+    `statement_tables` those of tables of the statement language, and `unknown` names may be such ones, too.
     `freshness` is empty if the statement does not say any.
     """
 
@@ -94,6 +98,8 @@ class NamedTables:
     catalogue: bool
     moments: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
+    statement_tables: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
     freshness: str = ""
 
 

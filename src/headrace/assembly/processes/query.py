@@ -34,10 +34,12 @@ from headrace.http.query.app import QUERY_RULES, create_query_app
 from headrace.pipeline.spark.registry_client import RegistryClient
 from headrace.query.desk import Desk
 from headrace.query.druid.desk_engine import DruidDesk
+from headrace.query.log_sources import LogSources
 from headrace.query.planning import Tails as AnyTails
 from headrace.query.postgres.desk_engine import DeskEngine
 from headrace.query.postgres.server import PostgresServer
 from headrace.query.questions import QuestionLimits
+from headrace.query.statement_tables.planning import StatementTables
 from headrace.query.tail.tails import Tails
 from headrace.query.topic_tables.planning import TopicPlanner
 
@@ -59,8 +61,8 @@ def run(settings: Settings) -> int:
     return 0
 
 
-def desk_of(settings: Settings, tails: AnyTails | None = None, topics: TopicPlanner | None = None) -> Desk:
-    """The desk with the limits of these settings. Without `tails` and `topics`, only the lake is read."""
+def desk_of(settings: Settings, tails: AnyTails | None = None, sources: LogSources | None = None) -> Desk:
+    """The desk with the limits of these settings. Without `tails` and `sources`, only the lake is read."""
     cores = os.cpu_count() or 1
     return Desk(
         settings.lake_dir.resolve(),
@@ -76,7 +78,7 @@ def desk_of(settings: Settings, tails: AnyTails | None = None, topics: TopicPlan
         most_waiting=settings.query_waiting,
         folder=run_dir(settings).resolve() / "query",
         tails=tails,
-        topics=topics,
+        sources=sources,
     )
 
 
@@ -96,14 +98,16 @@ async def _tails(settings: Settings) -> AsyncIterator[Tails]:
 
 
 @contextlib.asynccontextmanager
-async def _topics(settings: Settings) -> AsyncIterator[TopicPlanner]:
+async def _log_sources(settings: Settings) -> AsyncIterator[LogSources]:
     """Those of the platform's log and registry. Nothing is asked there before the first question."""
     cluster = Cluster(settings.bootstrap, timeout_seconds=_LOG_SECONDS)
     url = f"http://{bracketed(reachable(settings.host))}:{settings.registry_port}"
     registry = RegistryClient(url, timeout_seconds=_LOG_SECONDS)
+    tables = StatementTables(cluster, timeout_seconds=_LOG_SECONDS)
     try:
-        yield TopicPlanner(cluster, registry, url)
+        yield LogSources(TopicPlanner(cluster, registry, url), tables)
     finally:
+        await asyncio.to_thread(tables.close)
         registry.close()
         await asyncio.to_thread(cluster.close)
 
@@ -129,7 +133,7 @@ async def _run(settings: Settings) -> None:
         desk = desk_of(
             settings,
             await stack.enter_async_context(_tails(settings)),
-            await stack.enter_async_context(_topics(settings)),
+            await stack.enter_async_context(_log_sources(settings)),
         )
         stack.push_async_callback(desk.stop)
         await desk.start()

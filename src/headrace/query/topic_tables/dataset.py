@@ -17,13 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from headrace.client.batches import RecordsGoneError
 from headrace.core.errors import HeadraceError
 from headrace.query.topic_tables.plan import TopicPlan
 from headrace.query.topic_tables.ranges import ranges_of
 from headrace.query.topic_tables.reading import Allowance, ScanNotes, TopicReading
 from headrace.query.topic_tables.rows import TopicRows
-from headrace.wire.errors import CorruptBatchError
 
 # Few rows at first: with LIMIT they are often enough.
 _FIRST_ROWS: Final = 256
@@ -59,13 +57,6 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
         except HeadraceError as error:
             # DuckDB would only pass on its text.
             self._allowance.failure = error
-            raise
-        except (CorruptBatchError, RecordsGoneError, pa.ArrowException, OSError) as error:
-            self._allowance.failure = HeadraceError(
-                "query_failed",
-                f"Topic `{self._plan.topic.name}` cannot be read: {error}.",
-                remedy="Leave out the damaged offsets with a condition on `_offset`, or ask again.",
-            )
             raise
 
     def _batches(self, columns: Sequence[str], condition: pc.Expression | None) -> Iterator[pa.RecordBatch]:

@@ -43,22 +43,36 @@ class TopicPlanner:
         # A version of a subject never changes, but subjects can be deleted and made again.
         self._schemas: dict[tuple[str, int], tuple[int, str] | None] = {}
 
-    def plan(self, names: Collection[str]) -> list[TopicPlan]:
-        """Raises no_such_topic, log_unavailable."""
+    def plan(self, names: Collection[str], *, with_schemas: Collection[str]) -> list[TopicPlan]:
+        """The schemas of values are asked for where names are those of views. Raises no_such_topic,
+        log_unavailable.
+        """
         topics = self._topics(names)
+        _check_views({name: topics[name].name for name in with_schemas})
         known = list({topic.name: topic for topic in topics.values()}.values())
         first = self._cluster.earliest(known)
         ends = self._cluster.stable(known)
         leaders = self._cluster.leaders(known)
-        return [self._plan(name, topic, first, ends, leaders) for name, topic in topics.items()]
+        return [
+            self._plan(
+                name,
+                topic,
+                first,
+                ends,
+                leaders,
+                self._schemas_of(f"{topic.name}-value") if name in with_schemas else [],
+            )
+            for name, topic in topics.items()
+        ]
 
-    def _plan(
+    def _plan(  # noqa: PLR0917 - what was asked for all topics at once
         self,
         name: str,
         topic: TopicIdentity,
         first: Mapping[tuple[str, int], int],
         ends: Mapping[tuple[str, int], int],
         leaders: Mapping[tuple[str, int], Broker],
+        schemas: Sequence[tuple[int, str]],
     ) -> TopicPlan:
         found = {number: leaders.get((topic.topic_id, number)) for _, number in topic.places}
         without = [number for number, leader in found.items() if leader is None]
@@ -68,7 +82,6 @@ class TopicPlanner:
                 f"Topic `{topic.name}` cannot be read now: partitions {without or 'of it'} have no leader.",
                 remedy="Ask again in a moment.",
             )
-        schemas = self._schemas_of(f"{topic.name}-value")
         return TopicPlan(
             name=name,
             topic=topic,
@@ -100,15 +113,6 @@ class TopicPlanner:
                     f"There is no topic `{name}`.",
                     remedy="`GET /topics` lists the topics; names are written exactly, in quotes.",
                 )
-        by_view: dict[str, TopicIdentity] = {}
-        for name in names:
-            other = by_view.setdefault(name.casefold(), found[name])
-            if other.name != found[name].name:
-                raise HeadraceError(
-                    "query_failed",
-                    f"`{other.name}` and `{found[name].name}` differ in case only, which SQL ignores.",
-                    remedy="Ask for one of them at a time.",
-                )
         return {name: found[name] for name in names}
 
     def _schemas_of(self, subject: str) -> list[tuple[int, str]]:
@@ -125,3 +129,16 @@ class TopicPlanner:
             if known is not None:
                 found.append(known)
         return found
+
+
+def _check_views(topics: Mapping[str, str]) -> None:
+    """SQL ignores case: two topics that differ in nothing else cannot be views at once."""
+    by_view: dict[str, str] = {}
+    for name, topic in topics.items():
+        other = by_view.setdefault(name.casefold(), topic)
+        if other != topic:
+            raise HeadraceError(
+                "query_failed",
+                f"`{other}` and `{topic}` differ in case only, which SQL ignores.",
+                remedy="Ask for one of them at a time.",
+            )

@@ -18,6 +18,7 @@ from headrace.client.topics import Partition, TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.query.topic_tables.plan import TopicPlan
 from headrace.query.topic_tables.ranges import Ranges
+from headrace.wire.errors import CorruptBatchError
 from headrace.wire.record_columns import RecordColumns, record_columns
 
 _PATIENCE_SECONDS: Final = 5.0
@@ -71,12 +72,22 @@ class TopicReading:
         self._reader.close()
 
     def portions(self, ranges: Ranges) -> Iterator[tuple[int, RecordColumns]]:
-        """The records that may be within the ranges, with their partitions, one partition after the other."""
-        stretches = dict(self._timed(ranges))
-        self._notes.begin(stretches.items())
-        for number, (first, end) in sorted(stretches.items()):
-            for records in self._records(number, first, end):
-                yield number, records
+        """The records that may be within the ranges, with their partitions, one partition after the other.
+
+        Raises HeadraceError.
+        """
+        try:
+            stretches = dict(self._timed(ranges))
+            self._notes.begin(stretches.items())
+            for number, (first, end) in sorted(stretches.items()):
+                for records in self._records(number, first, end):
+                    yield number, records
+        except (CorruptBatchError, RecordsGoneError, OSError) as error:
+            raise HeadraceError(
+                "query_failed",
+                f"Topic `{self._plan.topic.name}` cannot be read: {error}.",
+                remedy="Leave out damaged offsets with a condition on `_offset`, or ask again.",
+            ) from error
 
     def _timed(self, ranges: Ranges) -> Iterator[tuple[int, tuple[int, int]]]:
         """The stretches without records that are certainly too old, or too new."""

@@ -59,6 +59,17 @@ class TopicViews:
         self._shown.clear()
 
     @property
+    def allowance(self) -> Allowance:
+        """That of the question."""
+        if self._allowance is None:
+            raise RuntimeError("no question was shown its topics")
+        return self._allowance
+
+    def schema_at(self, url: str, schema_id: int) -> str | None:
+        """The text of a schema, if the registry there has it, in Avro. Raises log_unavailable."""
+        return self._schemas.by_id(url, schema_id)
+
+    @property
     def failure(self) -> HeadraceError | None:
         """Why a scan has failed; DuckDB passes on its text only."""
         return self._allowance.failure if self._allowance is not None else None

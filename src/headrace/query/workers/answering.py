@@ -32,6 +32,7 @@ from headrace.query.questions import (
 from headrace.query.references.spelling import respelled
 from headrace.query.result_formats import ARROW, ENCODERS, Encoder
 from headrace.query.sources import TailView
+from headrace.query.statement_tables.views import StatementTableViews
 from headrace.query.table_snapshot import TableSnapshot, quoted
 from headrace.query.topic_tables.views import TopicViews
 from headrace.query.workers.limits import DUCKDB_SHARE
@@ -86,6 +87,7 @@ class Answering:
         self._topics = TopicViews(
             self.connection, megabytes=limits.topic_megabytes, seconds=limits.seconds * _READING_SHARE
         )
+        self._statement_tables = StatementTableViews(self.connection, self._topics.schema_at)
         # What is to be forgotten before the next question.
         self._once: list[str] = []
 
@@ -110,6 +112,7 @@ class Answering:
         # Not at the end of the question before: that may have been interrupted.
         self._forget(self._once)
         self._topics.forget()
+        self._statement_tables.forget()
         statement = respelled(question.sql)
         if statement.freshness:
             check_freshness(statement.freshness)
@@ -121,17 +124,21 @@ class Answering:
                 catalogue=permitted.catalogue,
                 moments=tuple(sorted(permitted.moments)),
                 topics=tuple(sorted(permitted.topics)),
+                statement_tables=tuple(sorted(permitted.statement_tables)),
+                unknown=tuple(sorted(permitted.unknown)),
                 freshness=statement.freshness,
             )
         )
         topics = [plan.topic for plan in plans if plan.topic is not None]
-        plans = [plan for plan in plans if plan.topic is None]
+        statement_tables = [plan.statement_table for plan in plans if plan.statement_table is not None]
+        plans = [plan for plan in plans if plan.topic is None and plan.statement_table is None]
         self._take(plans, forget_others=permitted.catalogue)
         self._once = [plan.name for plan in plans if plan.once]
         named = [plan for plan in plans if plan.once or plan.name.casefold() in permitted.tables]
         for plan in named:
             _check_readable(self._snapshots[plan.name])
         self._topics.show(topics)
+        self._statement_tables.show(statement_tables, self._topics.allowance)
         try:
             return self._run(question, permitted, plans, named, output)
         except ChunkGoneError as error:
@@ -266,7 +273,7 @@ class Answering:
 
     def _what_was_read(self, named: Sequence[TablePlan]) -> list[Mapping[str, object]]:
         tables = [_summary(plan, self._snapshots[plan.name]) for plan in named]
-        return [*tables, *self._topics.summaries()]
+        return [*tables, *self._topics.summaries(), *self._statement_tables.summaries]
 
 
 def _check_readable(table: TableSnapshot) -> None:
