@@ -90,8 +90,8 @@ def test_all_types(service: StatementService, query: LakeQuery, topic_name: str)
     )
     service.execute(
         "INSERT INTO t (k, a, b, c, d, e, f, g, h, i, j, l) VALUES (7, true, 1, 1.5, 2.25, "
-        "TO_BYTES('ff', 'hex'), '2026-03-14', '10:00:00', '2026-03-14T10:00:00', ARRAY[1, NULL], MAP('x' := 1.0), "
-        "STRUCT(x := 1, y := ARRAY['z']));",
+        "TO_BYTES('ff', 'hex'), '2026-03-14', '10:00:00', '2026-03-14T10:00:00', ARRAY[1, NULL], "
+        "MAP('x' := 1.0), STRUCT(x := 1, y := ARRAY['z']));",
         Session(),
     )
     service.execute("INSERT INTO t (k) VALUES (8);", Session())
@@ -112,8 +112,9 @@ def test_windows_are_times(
 ) -> None:
     Cluster(broker.bootstrap).create_topic(topic_name, partitions=1)
     service.execute(
-        "CREATE SOURCE TABLE per_minute (k VARCHAR PRIMARY KEY, n BIGINT) WITH "
-        f"(KAFKA_TOPIC='{topic_name}', VALUE_FORMAT='JSON', WINDOW_TYPE='TUMBLING', WINDOW_SIZE='1 MINUTES');",
+        "CREATE SOURCE TABLE per_minute (k VARCHAR PRIMARY KEY, n BIGINT) WITH ("
+        f"KAFKA_TOPIC='{topic_name}', VALUE_FORMAT='JSON', "
+        "WINDOW_TYPE='TUMBLING', WINDOW_SIZE='1 MINUTES');",
         Session(),
     )
     producer = Producer({"bootstrap.servers": broker.bootstrap})

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -141,6 +141,12 @@ class Desk:
     async def tables(self) -> Mapping[str, TableSnapshot]:
         """All tables of the lake by name, now."""
         return await self._in_thread(self._planner.snapshots)
+
+    async def tables_at(self, moments: Sequence[str]) -> Mapping[str, TableSnapshot]:
+        """Tables at versions, by the names that statements have for them (`references/moments.py`). Raises
+        version_not_found, bad_request.
+        """
+        return await self._in_thread(lambda: self._planner.tables_at(moments))
 
     def cancel(self, question_id: str) -> bool:
         """Stop a question that waits or runs. False if there is none with this id."""

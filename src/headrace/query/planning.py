@@ -47,6 +47,12 @@ class Planner:
         """The table at an old version; `Tails.view` has what came behind it. Raises version_not_found."""
         return self._histories.at_version(newest, version)
 
+    def tables_at(self, moments: Collection[str]) -> dict[str, TableSnapshot]:
+        """Tables at versions, by the names that statements have for them. Raises version_not_found."""
+        snapshots = self.snapshots()
+        plans = [self._plan_at(name, snapshots, ()) for name in moments]
+        return {plan.name: plan.snapshot for plan in plans if plan.snapshot is not None}
+
     def plan(
         self,
         question: Question,

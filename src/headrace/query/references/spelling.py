@@ -15,12 +15,12 @@ a statement without these clauses stays as it is, letter by letter. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from headrace.core.errors import HeadraceError
-from headrace.query.references.moments import named_moment
+from headrace.query.references.moments import named_moment, table_of
 from headrace.query.references.words import Kind, Piece, pieces
 from headrace.query.table_snapshot import quoted
 
@@ -84,6 +84,23 @@ def respelled(sql: str) -> Respelled:
         parts += (sql[position : edit.start], edit.text)
         position = edit.end
     return Respelled(sql="".join([*parts, sql[position:]]), freshness=freshness)
+
+
+def with_freshness(sql: str, freshness: str) -> str:
+    """The statement with the clause that says it, unless it is empty."""
+    # The line break ends a comment at the end of the statement.
+    return f"{sql.rstrip().rstrip(';')}\nWITH (freshness = '{quoted_text(freshness)}')" if freshness else sql
+
+
+def quoted_text(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def moments_in(sql: str, tables: Iterable[str]) -> list[str]:
+    """The names in a respelled statement that mean a table at a version, of these tables."""
+    folded = {name.casefold() for name in tables}
+    named = {piece.value for piece in pieces(sql) if piece.kind is Kind.NAME} if "@" in sql else set()
+    return sorted(name for name in named if table_of(name, folded) is not None)
 
 
 def _words(found: Sequence[Piece], start: int, number: int) -> list[str]:

@@ -88,14 +88,15 @@ class _Possible:
 def _offsets(possible: _Possible, at: pc.Expression, ends: tuple[int, int]) -> tuple[int, int]:
     """The smallest stretch that has all offsets for which the condition can hold."""
 
-    def below(offset: int) -> bool:
-        return possible(at & (pc.field(OFFSET) < offset))
+    # Arrow does not know that there is nothing between two whole numbers: so `<=`, and not `<`.
+    def up_to(offset: int) -> bool:
+        return possible(at & (pc.field(OFFSET) <= offset))
 
     def from_(offset: int) -> bool:
         return possible(at & (pc.field(OFFSET) >= offset))
 
     start, end = ends
-    low = _first(lambda offset: below(offset + 1), start, end)
+    low = _first(up_to, start, end)
     high = _first(lambda offset: not from_(offset), low, end)
     return low, high
 
@@ -103,13 +104,13 @@ def _offsets(possible: _Possible, at: pc.Expression, ends: tuple[int, int]) -> t
 def _times(possible: _Possible) -> tuple[int, int]:
     """From the first millisecond for which the condition can hold to the one behind the last."""
 
-    def before(ms: int) -> bool:
-        return possible(pc.field(TIMESTAMP) < _instant(ms))
+    def up_to(ms: int) -> bool:
+        return possible(pc.field(TIMESTAMP) <= _instant(ms))
 
     def from_(ms: int) -> bool:
         return possible(pc.field(TIMESTAMP) >= _instant(ms))
 
-    low = _first(lambda ms: before(ms + 1), FIRST_MS, LAST_MS + 1)
+    low = _first(up_to, FIRST_MS, LAST_MS + 1)
     high = _first(lambda ms: not from_(ms), low, LAST_MS + 1)
     return low, high
 

@@ -288,7 +288,7 @@ def _check_readable(table: TableSnapshot) -> None:
 def _summary(plan: TablePlan, snapshot: TableSnapshot) -> dict[str, object]:
     """What was read of a table: for whoever asked."""
     found: dict[str, object] = {
-        "table": plan.name,
+        "table": plan.name.rpartition("@")[0] if plan.as_of else plan.name,
         "version": snapshot.version,
         "files": len(snapshot.files),
     }
