@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -13,9 +14,13 @@ from deltalake import DeltaTable, write_deltalake
 
 from headrace.core.errors import HeadraceError
 from headrace.query.planning import Planner
+from headrace.query.questions import Question, QuestionLimits
+from headrace.query.result_formats import JSON
 from headrace.query.sources import TailView
 from headrace.query.sql import LakeQuery
 from headrace.query.table_snapshot import TableSnapshot
+from headrace.query.workers.answering import Answering
+from headrace.query.workers.parts import Output
 from tests.query.delta_tables import data_files, events, write_events
 
 
@@ -227,3 +232,25 @@ def test_a_planner_gives_a_table_at_a_version(lake: Path) -> None:
     planner = Planner(lake)
     found = planner.table_at(planner.snapshots()["events"], 1)
     assert (found.name, found.version, len(found.files)) == ("events", 1, 2)
+
+
+def test_many_versions_leave_nothing_in_a_worker(lake: Path, tmp_path: Path) -> None:
+    write_versions(lake, 12)
+    planner = Planner(lake)
+    temporary = tmp_path / "worker"
+    temporary.mkdir()
+    answering = Answering(lake, QuestionLimits(threads=1), temporary)
+    for version in range(11):
+        sql = f"SELECT count(*) FROM events AS OF VERSION {version}"
+        question = Question(sql=sql, answer_format=JSON)
+        parts: list[bytes] = []
+        answering.answer(
+            question,
+            ["events"],
+            lambda named, question=question: planner.plan(question, planner.snapshots(), named, ()),
+            Output(columns=lambda *_: None, data=lambda part: parts.append(bytes(part))),
+        )
+        assert json.loads(b"".join(parts))["rows"] == [[version + 1]]
+        views = answering.connection.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal")
+        assert views.fetchone() == (1,)
+        assert len(list(temporary.iterdir())) == 1
