@@ -243,12 +243,12 @@ def test_many_versions_leave_nothing_in_a_worker(lake: Path, tmp_path: Path) -> 
     for version in range(11):
         sql = f"SELECT count(*) FROM events AS OF VERSION {version}"
         question = Question(sql=sql, answer_format=JSON)
-        parts: list[bytes] = []
+        parts: list[bytes | bytearray] = []
         answering.answer(
             question,
             ["events"],
             lambda named, question=question: planner.plan(question, planner.snapshots(), named, ()),
-            Output(columns=lambda *_: None, data=lambda part: parts.append(bytes(part))),
+            Output(columns=lambda *_: None, data=parts.append),
         )
         assert json.loads(b"".join(parts))["rows"] == [[version + 1]]
         views = answering.connection.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal")
