@@ -12,7 +12,8 @@ from typing import Any
 
 import fastavro
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from headrace.client.cluster import Cluster
 from headrace.core.errors import HeadraceError
@@ -22,7 +23,7 @@ from headrace.query.statement_tables.planning import StatementTables
 from headrace.query.topic_tables.planning import TopicPlanner
 from headrace.testing import EmbeddedBroker
 from tests.query.delta_tables import write_events
-from tests.query.records import create_topic, produce
+from tests.query.records import create_topic, produce, wait_until
 
 OLDER = {"type": "record", "name": "E", "fields": [{"name": "KIND", "type": ["null", "string"]}]}
 NEWER = {
@@ -288,6 +289,32 @@ def test_an_empty_topic_and_one_whose_beginning_is_gone(
     create_topic(broker.bootstrap, topic_name, partitions=2)
     assert query.run(f'SELECT * FROM topic."{topic_name}"').rows == ()
     assert query.run(f'SELECT count(*), max(_offset) FROM topic."{topic_name}"').rows == ((0, None),)
+
+
+def test_a_topic_that_was_recreated_is_read_anew(
+    broker: EmbeddedBroker, query: LakeQuery, topic_name: str
+) -> None:
+    cluster = Cluster(broker.bootstrap)
+    for value in (b"1", b"2"):
+        create_topic(broker.bootstrap, topic_name, partitions=1)
+        produce(broker.bootstrap, topic_name, [{"value": value}])
+        assert query.run(f'SELECT _offset, _value FROM topic."{topic_name}"').rows == ((0, value.decode()),)
+        cluster.delete_topic(topic_name)
+        wait_until(lambda: cluster.topic(topic_name) is None, "the topic is gone")
+    assert failure(query, f'SELECT * FROM topic."{topic_name}"').code == "no_such_topic"
+
+
+def test_records_that_were_deleted_are_not_read(
+    broker: EmbeddedBroker, query: LakeQuery, topic_name: str
+) -> None:
+    create_topic(broker.bootstrap, topic_name, partitions=1)
+    produce(broker.bootstrap, topic_name, [{"value": b"%d" % number} for number in range(10)])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    place = TopicPartition(topic_name, 0, 6)
+    admin.delete_records([place])[place].result(30)
+    sql = f'SELECT min(_offset), count(*) FROM topic."{topic_name}"'
+    assert query.run(sql).rows == ((6, 4),)
+    assert query.run(f"{sql} WHERE _offset < 8").rows == ((6, 2),)
 
 
 def test_a_topic_is_read_by_nobody_who_has_only_the_lake(tmp_path: Path) -> None:

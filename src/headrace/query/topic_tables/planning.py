@@ -40,7 +40,7 @@ class TopicPlanner:
         self._registry = registry
         self._registry_url = registry_url
         self._lock = threading.Lock()
-        # A version of a subject never changes, but subjects can be deleted and made again.
+        # A version of a subject means the same schema for ever: our registry deletes none.
         self._schemas: dict[tuple[str, int], tuple[int, str] | None] = {}
 
     def plan(self, names: Collection[str], *, with_schemas: Collection[str]) -> list[TopicPlan]:
