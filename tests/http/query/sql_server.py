@@ -19,6 +19,7 @@ from headrace.http.druid.app import create_druid_app
 from headrace.http.query.app import create_query_app
 from headrace.query.desk import Desk
 from headrace.query.druid.desk_engine import DruidDesk
+from headrace.query.log_sources import LogSources
 from headrace.query.planning import Tails
 from headrace.query.questions import QuestionLimits
 from headrace.query.receipts.after import AfterReceipts
@@ -51,6 +52,7 @@ def sql_server(
     most_waiting: int = 64,
     tails: Tails | None = None,
     receipts: Receipts | None = None,
+    sources: LogSources | None = None,
 ) -> Iterator[SqlServer]:
     port = free_port()
     stop = threading.Event()
@@ -62,6 +64,7 @@ def sql_server(
         most_waiting=most_waiting,
         folder=folder / "workers",
         tails=tails,
+        sources=sources,
     )
     desk.receipts = None if receipts is None else AfterReceipts(receipts)
 

@@ -33,6 +33,9 @@ class LakeEngine:
     async def tables(self) -> Mapping[str, Sequence[Column]]:
         return await self._engine.tables()
 
+    async def tables_at(self, moments: Sequence[str]) -> Mapping[str, Sequence[Column]]:
+        return await self._engine.tables_at(moments)
+
     async def run(
         self, sql: str, parameters: Sequence[object] = (), *, after: After = NOTHING
     ) -> QueryResult:

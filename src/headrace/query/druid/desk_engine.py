@@ -27,6 +27,9 @@ class DruidDesk:
     async def tables(self) -> Sequence[DruidTable]:
         return druid_tables(list((await self._desk.tables()).values()))
 
+    async def tables_at(self, moments: Sequence[str]) -> Sequence[DruidTable]:
+        return druid_tables(list((await self._desk.tables_at(moments)).values()))
+
     async def ask(
         self, sql: str, wanted: Wanted, *, question_id: str, after: After = NOTHING
     ) -> AsyncIterator[bytes]:

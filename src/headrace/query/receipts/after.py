@@ -36,14 +36,14 @@ class AfterReceipts:
         traces = await self._receipts.traces(
             question.after.receipts, now, seconds=LOOK_SECONDS, tables=frozenset(named.names)
         )
-        return await asyncio.to_thread(_lacking, question, traces, plans)
+        return await asyncio.to_thread(_lacking, traces, plans, is_live=_is_live(question, named))
 
     async def wait(self, question: Question, named: NamedTables, *, deadline: float) -> None:
         """Until the events can be seen in these tables, or never will be. `deadline` is monotonic.
 
         Raises after_timed_out and whatever is wrong with a receipt.
         """
-        is_done = in_sql if question.freshness == LIVE else in_lake
+        is_done = in_sql if _is_live(question, named) else in_lake
         traces = await self._receipts.traces(
             question.after.receipts,
             is_done,
@@ -55,9 +55,13 @@ class AfterReceipts:
             raise _timed_out(question, late or traces)
 
 
-def _lacking(question: Question, traces: Sequence[Trace], plans: Sequence[TablePlan]) -> tuple[Receipt, ...]:
+def _is_live(question: Question, named: NamedTables) -> bool:
+    """Whether the tails of tables are read."""
+    return (named.freshness or question.freshness) == LIVE
+
+
+def _lacking(traces: Sequence[Trace], plans: Sequence[TablePlan], *, is_live: bool) -> tuple[Receipt, ...]:
     by_name = {plan.name: plan for plan in plans}
-    is_live = question.freshness == LIVE
     lacking: list[Receipt] = []
     for trace in traces:
         seen = trace.sql if is_live else trace.lake
