@@ -305,7 +305,7 @@ def test_texts_and_bytes_by_the_partition_of_the_topic(
             {"transformations": (Transformation(name="f", kind="Filter", side=""),)},
             "its records are transformed, which only the pipeline can do",
         ),
-        ({"stores_keys": True}, "it stores keys or headers"),
+        ({"stores_keys": True}, "it has no column _KEY as the lake writes it"),
         (
             {"value": Converter(kind=ConverterKind.JSON, has_schemas=True)},
             "its records have their schemas beside them",
@@ -313,10 +313,20 @@ def test_texts_and_bytes_by_the_partition_of_the_topic(
         (
             {
                 "partitioning": Partitioning(
-                    time=TimePartitions(columns=(("day", "dd"),), duration_ms=1, timezone="UTC")
+                    time=TimePartitions(columns=(("KIND", "dd"),), duration_ms=1, timezone="UTC")
                 )
             },
-            "its folders are times, which only the pipeline can tell",
+            "its folders are the times at which it is written",
+        ),
+        (
+            {
+                "partitioning": Partitioning(
+                    time=TimePartitions(
+                        columns=(("KIND", "w"),), duration_ms=1, timezone="UTC", extractor="Record"
+                    )
+                )
+            },
+            "The table cannot be partitioned by the pattern 'w', which is not supported.",
         ),
         ({"partitioning": Partitioning()}, "its folders are not those that its connector asks for"),
     ],

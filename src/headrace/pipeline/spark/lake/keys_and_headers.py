@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from headrace.core.errors import HeadraceError
-from headrace.lake.types import Array, Field, Simple, Struct
+from headrace.lake.types import Field, Struct
+from headrace.pipeline.sink_records.stored_names import HEADERS, HEADERS_TYPE, KEY
 from headrace.pipeline.spark.lake.records import NamedColumn, Record
-
-KEY: Final = "_KEY"
-HEADERS: Final = "_HEADERS"
-HEADERS_TYPE: Final = Array(
-    element=Struct(
-        fields=(Field(name="key", type=Simple.STRING), Field(name="value", type=Simple.BINARY)),
-    )
-)
 
 
 def stored_columns(record: Record, *, stores_keys: bool, stores_headers: bool) -> tuple[NamedColumn, ...]:

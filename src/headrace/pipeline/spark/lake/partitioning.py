@@ -17,10 +17,10 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.core.errors import HeadraceError
 from headrace.lake.new_partitions import LONGEST_NAME
 from headrace.lake.sink import Partitioning
 from headrace.lake.types import Decimal, Field, Simple, Struct, ddl
+from headrace.pipeline.sink_records.time_folders import refused_folders
 from headrace.pipeline.spark.lake.nested_fields import nested_field
 from headrace.pipeline.spark.lake.partition_times import time_columns
 from headrace.pipeline.spark.lake.records import NamedColumn, Record, Typed, nothing, shown
@@ -86,20 +86,20 @@ def _field(path: str, record: Record) -> tuple[NamedColumn, bool]:
             return _nameable(path, each), False
     found = nested_field(path, value)
     if found is None:
-        raise _refused(f"by the field {path}, which does not exist", _names(value))
+        raise refused_folders(f"by the field {path}, which does not exist", _names(value))
     text = _nameable(path, found).column.cast("string")
     return NamedColumn(field=Field(name=path, type=Simple.STRING), column=text), True
 
 
 def _struct(path: str, record: Record) -> Typed:
     if not isinstance(record.value.type, Struct):
-        raise _refused(f"by the field {path}: the value is {ddl(record.value.type)}, without fields")
+        raise refused_folders(f"by the field {path}: the value is {ddl(record.value.type)}, without fields")
     return record.value
 
 
 def _nameable(path: str, found: NamedColumn) -> NamedColumn:
     if found.field.type not in _FOLDER_TYPES and not isinstance(found.field.type, Decimal):
-        raise _refused(
+        raise refused_folders(
             f"by the field {path}, which is {ddl(found.field.type)}: its values do not make names of folders"
         )
     return found
@@ -114,7 +114,7 @@ def _unless_date(found: NamedColumn) -> Iterator[Column]:
         is_date = found.column.rlike(_DATE_PATTERN) & found.column.try_cast("date").isNotNull()
         yield _unfit(found, found.column.isNotNull() & ~is_date, "is not a date (yyyy-MM-dd)")
     elif found.field.type is not Simple.DATE:
-        raise _refused(f"by the dates of {found.name}, which is {ddl(found.field.type)}")
+        raise refused_folders(f"by the dates of {found.name}, which is {ddl(found.field.type)}")
 
 
 def _if_long(found: NamedColumn) -> Column:
@@ -134,16 +134,12 @@ def _check_names(columns: list[NamedColumn], derived: list[NamedColumn], record:
     taken: set[str] = set()
     for each in columns:
         if each.name.casefold() in taken:
-            raise _refused(f"by {each.name} twice")
+            raise refused_folders(f"by {each.name} twice")
         taken.add(each.name.casefold())
     kind = record.value.type
     for each in derived:
         if isinstance(kind, Struct) and kind.find(each.name) is not None:
-            raise _refused(
+            raise refused_folders(
                 f"by a column {each.name}: the value has a field of that name",
                 "Rename the field with the transformation ReplaceField.",
             )
-
-
-def _refused(problem: str, remedy: str = "") -> HeadraceError:
-    return HeadraceError("lake_unsupported", f"The table cannot be partitioned {problem}.", remedy=remedy)
