@@ -19,14 +19,16 @@ from headrace.lake.columns.arrow_types import arrow_type
 from headrace.lake.evolution import NEW_TABLE
 from headrace.lake.layout import TableLayout
 from headrace.lake.location import Location
+from headrace.lake.read_columns import ReadColumns
 from headrace.lake.sink import Converter, ConverterKind, LakeSink
 from headrace.lake.types import Struct
+from headrace.pipeline.sink_records.stored_columns import reads_keys
 from headrace.pipeline.spark.formats.avro_format import writer_schemas
 from headrace.pipeline.spark.lake.avro_values import AvroValues, columns_of_schemas
 from headrace.pipeline.spark.lake.envelope_values import EnvelopeValues, columns_of_envelopes, schemas_in
 from headrace.pipeline.spark.lake.evolving import with_columns
 from headrace.pipeline.spark.lake.rows import DROPPED, with_coordinates
-from headrace.pipeline.spark.lake.shape import TableShape, reads_keys
+from headrace.pipeline.spark.lake.shape import TableShape
 from headrace.pipeline.spark.lake.values import BytesValues, TextValues, ValueReader
 from headrace.pipeline.spark.steps.rows import REASON
 from headrace.query.tail.decoding import BatchDecoder
@@ -103,6 +105,7 @@ class Twice:
         self.schemas = self._schemas["value"] | self._schemas["key"]
         values = self._reader(made.value, "value", records)
         keys = self._reader(made.key, "key", records) if reads_keys(made) else None
+        self.reads = ReadColumns(value=values.struct, key=None if keys is None else keys.struct)
         self.shape = TableShape(made, TOPIC.name, values, keys)
         self.columns = table or self.shape.struct
         self.layout = with_columns(
@@ -117,7 +120,13 @@ class Twice:
 
     def row_shape(self) -> RowShape | str:
         columns = Struct(fields=(*self.columns.fields, *COORDINATES))
-        return row_shape(self.sink, columns, self.shape.partition_columns)
+        return row_shape(
+            self.sink,
+            columns,
+            self.shape.partition_columns,
+            topic=TOPIC.name,
+            reads=self.reads if self.sink.changes_records else None,
+        )
 
     def compare(self, records: Sequence[Given]) -> Compared:
         """Asserts that the tail has what Spark writes, or leaves it out."""

@@ -5,16 +5,29 @@ Random records, through both. What the tail leaves to the lake is counted: it mu
 
 from __future__ import annotations
 
+import json
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.lake.sink import Converter, ConverterKind, NullValues, Partitioning, TimePartitions
+from headrace.lake.sink import (
+    Converter,
+    ConverterKind,
+    NullValues,
+    Partitioning,
+    Predicate,
+    TimePartitions,
+    Transformation,
+)
+from headrace.lake.types import Type
 from tests.lake.columns.records import framed
-from tests.pipeline.lake.generated_values import _DAYS, _LONGS, _MOMENTS, _TEXTS
+from tests.pipeline.lake.generated_values import _DAYS, _LONGS, _MOMENTS, _TEXTS, ALL, rows
+from tests.pipeline.lake.plain_values import connect_schema, connect_value
 from tests.pipeline.lake.tail_rows import Given, Twice, of_sink
+from tests.pipeline.lake.transforming import step
 
 EVENT = {
     "type": "record",
@@ -252,3 +265,122 @@ def test_avro_keys(spark: SparkSession, name: str) -> None:
     twice = Twice(spark, made, schemas={1: EVENT}, key_schemas={2: schema})
     found = twice.compare(given)
     assert (found.unsure, found.rows > 8) == ([], True), found
+
+
+# Transformations. Columns of every type, read as Connect's JSON with schemas.
+
+HAS_HEADER = Predicate(kind="HasHeaderKey", settings={"name": "trace"})
+TOMBSTONE = Predicate(kind="RecordIsTombstone")
+ORDERS = Predicate(kind="TopicNameMatches", settings={"pattern": r"shop\..*"})
+NUMBERS = ("flag", "small", "large", "single", "double", "day", "moment", "price", "huge", "tiny")
+FORMATS = (
+    *("yyyy-MM-dd'T'HH:mm:ss.SSSX", "yyyy-MM-dd HH:mm:ss", "yyyyMMdd", "yyyyMMddHHmmss", "yy-MM-dd"),
+    *("d MMM yyyy", "hh:mm a", "HH:mm:ss z", "yyyy-MM-dd'T'HH:mm:ssZ", "k:mm 'o''clock'"),
+)
+STEPS: dict[str, list[Transformation]] = {
+    "insert": [
+        step(
+            "InsertField",
+            {
+                "topic.field": "topic!",
+                "partition.field": "p",
+                "offset.field": "o?",
+                "timestamp.field": "seen",
+                "static.field": "s",
+                "static.value": "x",
+            },
+        )
+    ],
+    "replace": [
+        step("ReplaceField", {"exclude": "flag,inner", "renames": "small:SMALL,text:words2"}),
+        step("ReplaceField", {"whitelist": "SMALL,words2,large,moment"}),
+    ],
+    **{
+        f"cast to {target}": [
+            step("Cast", {"spec": ",".join(f"{name}:{target}" for name in (*NUMBERS, "text"))})
+        ]
+        for target in ("int8", "int16", "int32", "int64", "float32", "float64", "boolean")
+    },
+    "cast to string": [step("Cast", {"spec": ",".join(f"{name}:string" for name in (*NUMBERS, "text"))})],
+    "cast texts": [step("Cast", {"spec": "text:float64"})],
+    **{
+        f"time as {pattern}": [
+            step("TimestampConverter", {"field": "moment", "target.type": "string", "format": pattern}),
+            step("TimestampConverter", {"field": "text", "target.type": kind, "format": pattern}),
+        ]
+        for pattern, kind in zip(FORMATS, ("unix", "Date", "Time", "Timestamp", "string") * 2, strict=True)
+    },
+    **{
+        f"numbers as {kind} in {unit}": [
+            step("TimestampConverter", {"field": "large", "target.type": kind, "unix.precision": unit}),
+            step("TimestampConverter", {"field": "day", "target.type": "unix", "unix.precision": unit}),
+        ]
+        for kind, unit in (
+            ("Date", "seconds"),
+            ("Timestamp", "milliseconds"),
+            ("Time", "microseconds"),
+            ("unix", "nanoseconds"),
+        )
+    },
+    "extract and hoist": [
+        step("ExtractField", {"field": "inner.deep.b", "field.syntax.version": "V2"}),
+        step("HoistField", {"field": "it"}),
+    ],
+    "extract a number": [step("ExtractField", {"field": "large"}), step("Cast", {"spec": "string"})],
+    "mask": [
+        step("MaskField", {"fields": "flag,small,single,text,day,moment,price,words"}),
+        step("MaskField", {"fields": "large,double", "replacement": "7.5"}),
+    ],
+    "filter": [step("Filter", predicate=HAS_HEADER), step("Filter", predicate=TOMBSTONE)],
+    "not filtered": [step("Filter", predicate=HAS_HEADER, negate=True)],
+    "some only": [
+        step("InsertField", {"static.field": "mark", "static.value": "x"}, predicate=HAS_HEADER),
+        step("ReplaceField", {"exclude": "text"}, predicate=HAS_HEADER, negate=True),
+        step("ExtractField", {"field": "inner"}, predicate=ORDERS, negate=True),
+    ],
+    "a key of the value": [
+        step("ValueToKey", {"fields": "small,text"}),
+        step("ExtractField", {"field": "text"}, side="key"),
+        step("RegexRouter", {"regex": r"shop\.(.*)", "replacement": "$1"}),
+        step("InsertField", {"topic.field": "topic"}),
+    ],
+    "the key": [
+        step("HoistField", {"field": "k"}, side="key"),
+        step("Cast", {"spec": "k:int64"}, side="key"),
+        step("SetSchemaMetadata", {"schema.name": "x"}),
+    ],
+}
+STORES_KEYS = frozenset({"a key of the value", "the key"})
+
+
+def enveloped(kind: Type, value: Any) -> bytes:
+    envelope = {"schema": connect_schema(kind), "payload": connect_value(kind, value)}
+    return json.dumps(envelope).encode()
+
+
+def envelopes(seed: int, count: int) -> list[Given]:
+    chance = random.Random(seed)
+    return [
+        Given(
+            value=chance.choice([None, b"{}"]) if chance.random() < 0.05 else enveloped(ALL, value),
+            key=chance.choice([None, b"", b"5", b" 7", b"x"]),
+            headers=chance.choice([(), (("trace", b"1"),), (("other", None), ("trace", None))]),
+            timestamp=chance.choice([-1, 0, 1_700_000_000_123]),
+        )
+        for value in rows(ALL, count, seed)
+    ]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_transformations(spark: SparkSession, name: str) -> None:
+    made = of_sink(
+        value=Converter(kind=ConverterKind.JSON, has_schemas=True),
+        partitioning=Partitioning(),
+        transformations=tuple(STEPS[name]),
+        null_values=NullValues.WRITE,
+        stores_keys=name in STORES_KEYS,
+        stores_headers=name in STORES_KEYS,
+    )
+    given = envelopes(8, 400)
+    found = Twice(spark, made, records=given).compare(given)
+    assert found.rows + found.refused + found.dropped > 100, (found.rows, Counter(found.unsure))

@@ -104,7 +104,7 @@ class BatchDecoder:
         self._single = RecordRows(shape, topic_id=topic_id, schema_by_id=schema_by_id)
         # Records whose rows are more than the fields of Avro are read one by one.
         self._has_columns = shape.sink.value.kind is ConverterKind.AVRO and not (
-            shape.sink.stores_keys or shape.sink.stores_headers
+            shape.sink.stores_keys or shape.sink.stores_headers or shape.sink.changes_records
         )
         self._schema = pa.schema(
             [pa.field(each.name, arrow_type(each.type)) for each in shape.columns.fields]

@@ -24,7 +24,7 @@ BY_RECORD: Final = "Record"
 BY_FIELD: Final = "RecordField"
 BY_CLOCK: Final = "Wallclock"
 # Kafka's timestamp of a record that has none.
-_NO_TIME: Final = -1
+NO_TIME: Final = -1
 _EPOCH: Final = datetime.date(1970, 1, 1)
 _MIDNIGHT: Final = datetime.datetime(1970, 1, 1)
 
@@ -66,7 +66,7 @@ class DerivedColumns:
             time = self._derived.time
             assert time is not None
             if time.extractor == BY_RECORD:
-                if (timestamps == _NO_TIME).any():
+                if (timestamps == NO_TIME).any():
                     raise UnusualRecordsError("a record has no timestamp")
                 moments = timestamps
             else:
@@ -103,7 +103,7 @@ class DerivedColumns:
         time = self._derived.time
         assert time is not None
         if time.extractor == BY_RECORD:
-            if timestamp == _NO_TIME:
+            if timestamp == NO_TIME:
                 raise RefusedError("The record has no timestamp for its folder.")
             return timestamp
         value, kind = field_at(values, self._values, time.field)

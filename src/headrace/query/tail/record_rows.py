@@ -19,8 +19,8 @@ from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER, parse_sou
 from headrace.lake.new_partitions import NO_VALUE
 from headrace.lake.sink import NullValues
 from headrace.lake.types import Simple
-from headrace.pipeline.sink_records.stored_names import HEADERS, KEY
-from headrace.query.tail.derived_columns import DerivedColumns
+from headrace.pipeline.sink_records.stored_columns import HEADERS, KEY
+from headrace.query.tail.derived_columns import NO_TIME, DerivedColumns
 from headrace.query.tail.feeds import SchemaById
 from headrace.query.tail.outcomes import (
     Dropped,
@@ -32,7 +32,9 @@ from headrace.query.tail.outcomes import (
     UnsureError,
 )
 from headrace.query.tail.row_shape import RowShape
-from headrace.query.tail.side_values import SideValues, keys_of, values_of
+from headrace.query.tail.side_values import SideValues, keys_of, read_as, values_of
+from headrace.query.tail.single_columns import Seen
+from headrace.query.tail.transformed_rows import Transformed, TransformedRows
 from headrace.wire.records import Record
 
 # The years 1 to 9999, in milliseconds.
@@ -49,46 +51,68 @@ class RecordRows:
         """`schema_by_id` may raise HeadraceError, which ends the decoding."""
         self._sink = shape.sink
         self._folders = shape.folders
+        self._is_stored = shape.sink.stores_keys or shape.sink.stores_headers
         self._topic_id = topic_id
         self._derived = DerivedColumns(shape.derived, shape.values)
-        self._values = values_of(shape.sink.value, shape.values, schema_by_id=schema_by_id)
         self._keys: SideValues | None = None
-        if shape.sink.stores_keys:
+        self._transformed: TransformedRows | None = None
+        sink, reads = shape.sink, shape.reads
+        if reads is not None:
+            self._transformed = TransformedRows(sink, shape.topic, reads, shape.columns)
+            self._values = read_as(sink.value, reads.value, side="value", schema_by_id=schema_by_id)
+            if reads.key is not None:
+                self._keys = read_as(sink.key, reads.key, side="key", schema_by_id=schema_by_id)
+            return
+        self._values = values_of(sink.value, shape.values, schema_by_id=schema_by_id)
+        if sink.stores_keys:
             column = shape.columns.find(KEY)
             assert column is not None
             self._keys = keys_of(shape.sink.key, column.type, schema_by_id=schema_by_id)
-        self._stores_headers = shape.sink.stores_headers
 
     def outcome(self, record: Record, *, partition: int, offset: int, timestamp: int) -> Outcome:
         """What becomes of the record; `timestamp` is its own, in milliseconds."""
         try:
-            found = None if record.value is None else self._values.read(record.value)
-            stored = self._stored(record)
-            is_null = found is None
-            if is_null:
-                match self._sink.null_values:
-                    case NullValues.IGNORE:
-                        return Dropped()
-                    case NullValues.FAIL:
-                        return Refused(reason="The value is null.")
-            values: dict[str, Any] = {} if found is None else dict(found)
-            values |= self._derived.of_row(values, timestamp=timestamp, partition=partition, is_null=is_null)
+            made = self._made(record, partition=partition, offset=offset, timestamp=timestamp)
+            is_null = made.is_null
+            if made.reason:
+                return Refused(reason=made.reason)
+            if made.is_dropped or (is_null and self._sink.null_values is NullValues.IGNORE):
+                return Dropped()
+            if is_null and self._sink.null_values is NullValues.FAIL:
+                return Refused(reason="The value is null.")
+            derived = self._derived.of_row(
+                made.fields, timestamp=timestamp, partition=partition, is_null=is_null
+            )
+            values = {**made.columns, **derived}
             if not is_null:
                 self._check_folders(values)
-            return Row(values=values | stored | self._coordinates(record, partition, offset, timestamp))
+            return Row(values=values | self._coordinates(record, partition, offset, timestamp))
         except RefusedError as error:
             return Refused(reason=str(error))
         except UnsureError as error:
             return Unsure(reason=str(error))
 
-    def _stored(self, record: Record) -> dict[str, Any]:
-        stored: dict[str, Any] = {}
-        if self._keys is not None and record.key is not None:
-            stored[KEY] = self._keys.read(record.key)
-        if self._stores_headers and record.headers:
+    def _made(self, record: Record, *, partition: int, offset: int, timestamp: int) -> Transformed:
+        value = None if record.value is None else self._values.read(record.value)
+        key = None if self._keys is None or record.key is None else self._keys.read(record.key)
+        headers = None
+        if record.headers and (self._transformed is not None or self._sink.stores_headers):
             # Without headers, Spark has null.
-            stored[HEADERS] = [{"key": _text(name), "value": value} for name, value in record.headers]
-        return stored
+            headers = [{"key": _text(name), "value": content} for name, content in record.headers]
+        if self._transformed is None:
+            fields = {} if value is None else value
+            stored = {KEY: key, HEADERS: headers} if self._is_stored else {}
+            return Transformed(is_null=value is None, fields=fields, columns={**fields, **stored})
+        return self._transformed.of(
+            Seen(
+                key=key,
+                value=value,
+                headers=headers,
+                timestamp=None if timestamp == NO_TIME else timestamp * 1_000,
+                partition=partition,
+                offset=offset,
+            )
+        )
 
     def _check_folders(self, values: Mapping[str, Any]) -> None:
         for column in self._folders:

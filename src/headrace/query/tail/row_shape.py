@@ -11,11 +11,13 @@ from typing import Final
 from headrace.core.errors import HeadraceError
 from headrace.lake.columns.folders import FOLDER_TYPES, MOST_COLUMNS, FolderColumn
 from headrace.lake.layout import COORDINATE_COLUMNS
+from headrace.lake.read_columns import ReadColumns
 from headrace.lake.sink import Converter, ConverterKind, LakeSink, Partitioning, TableFormat
 from headrace.lake.types import Simple, Struct
-from headrace.pipeline.sink_records.stored_names import HEADERS, HEADERS_TYPE, KEY
+from headrace.pipeline.sink_records.stored_columns import HEADERS, HEADERS_TYPE, KEY, reads_keys
 from headrace.query.tail.derived_columns import BY_CLOCK, BY_FIELD, BY_RECORD, Derived, type_at
 from headrace.query.tail.folder_times import FLOATING, TIME_TYPES, FolderTimes
+from headrace.query.tail.transformed_rows import TransformedRows
 
 # The column of the number of the topic's partition, as `pipeline/spark/lake/partitioning.py` names it.
 _PARTITION: Final = "partition"
@@ -23,25 +25,35 @@ _PARTITION: Final = "partition"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShape:
-    """`columns` are all of the table in its order, `values` those that are fields of its values, `derived`
-    says what the partition columns are that are no such fields.
+    """`columns` are all of the table in its order, `values` the fields of values after all transformations,
+    `derived` says what the partition columns are that are no such fields. `reads` is as what records are read
+    to be transformed; None if they are not.
     """
 
     sink: LakeSink
+    topic: str
     columns: Struct
     values: Struct
     folders: tuple[FolderColumn, ...]
     derived: Derived = field(default_factory=Derived)
+    reads: ReadColumns | None = None
 
 
 class _UnsuitableError(Exception):
     """Says why the rows can only be read from the table."""
 
 
-def row_shape(sink: LakeSink, columns: Struct, partition_columns: tuple[str, ...]) -> RowShape | str:
-    """The shape, or why its rows can only be read from the table."""
+def row_shape(
+    sink: LakeSink,
+    columns: Struct,
+    partition_columns: tuple[str, ...],
+    *,
+    topic: str,
+    reads: ReadColumns | None,
+) -> RowShape | str:
+    """The shape, or why its rows can only be read from the table. `reads` is what its commits say."""
     try:
-        return _shape(sink, columns, partition_columns)
+        return _shape(sink, columns, partition_columns, topic=topic, reads=reads)
     except _UnsuitableError as error:
         return str(error)
     except HeadraceError as error:
@@ -49,18 +61,32 @@ def row_shape(sink: LakeSink, columns: Struct, partition_columns: tuple[str, ...
         return error.message
 
 
-def _shape(sink: LakeSink, columns: Struct, partition_columns: tuple[str, ...]) -> RowShape:
+def _shape(
+    sink: LakeSink,
+    columns: Struct,
+    partition_columns: tuple[str, ...],
+    *,
+    topic: str,
+    reads: ReadColumns | None,
+) -> RowShape:
     _check(sink, columns, partition_columns)
     partitioning = sink.partitioning
     taken = {each.name for each in COORDINATE_COLUMNS} | set(_stored(sink, columns))
     fields = Struct(fields=tuple(each for each in columns.fields if each.name not in taken))
-    derived = _derived(sink, fields)
+    if not sink.changes_records:
+        reads = None
+        derived = _derived(sink, fields)
+        values = _without(fields, derived.names)
+    elif reads is None or (reads.key is None and reads_keys(sink)):
+        raise _UnsuitableError("its connector has not said yet as what it reads records, to transform them")
+    else:
+        values = TransformedRows(sink, topic, reads, columns).values
+        derived = _derived_of(sink, values)
     if [each.casefold() for each in partition_columns] != [
         each.casefold() for each in _folder_names(partitioning)
     ]:
         raise _UnsuitableError("its folders are not those that its connector asks for")
     names = {each.casefold() for each in derived.names}
-    values = Struct(fields=tuple(each for each in fields.fields if each.name.casefold() not in names))
     if derived.time is not None:
         _check_time(derived, values, sink.value)
     folders = []
@@ -80,7 +106,20 @@ def _shape(sink: LakeSink, columns: Struct, partition_columns: tuple[str, ...]) 
         # Values of a DATE are dates.
         is_date = is_date and column.type is Simple.STRING
         folders.append(FolderColumn(name=column.name, type=column.type, is_date=is_date))
-    return RowShape(sink=sink, columns=columns, values=values, folders=tuple(folders), derived=derived)
+    return RowShape(
+        sink=sink,
+        topic=topic,
+        columns=columns,
+        values=values,
+        folders=tuple(folders),
+        derived=derived,
+        reads=reads,
+    )
+
+
+def _without(columns: Struct, names: tuple[str, ...]) -> Struct:
+    taken = {each.casefold() for each in names}
+    return Struct(fields=tuple(each for each in columns.fields if each.name.casefold() not in taken))
 
 
 def _stored(sink: LakeSink, columns: Struct) -> Iterator[str]:
@@ -109,6 +148,20 @@ def _derived(sink: LakeSink, fields: Struct) -> Derived:
     )
     if nested and sink.value.kind is not ConverterKind.AVRO and not sink.value.has_schemas:
         raise _UnsuitableError(f"{nested[0]} may be a field, or a field of a field")
+    return _with_nested(sink, nested)
+
+
+def _derived_of(sink: LakeSink, values: Struct) -> Derived:
+    """Of values whose fields are known."""
+    nested = tuple(
+        each
+        for each in sink.partitioning.fields
+        if values.find(each) is None and type_at(values, each) is not None
+    )
+    return _with_nested(sink, nested)
+
+
+def _with_nested(sink: LakeSink, nested: tuple[str, ...]) -> Derived:
     return Derived(
         nested=nested,
         time=sink.partitioning.time,
@@ -133,12 +186,8 @@ def _check_time(derived: Derived, values: Struct, converter: Converter) -> None:
 def _check(sink: LakeSink, columns: Struct, partition_columns: tuple[str, ...]) -> None:
     if sink.table_format is not TableFormat.DELTA:
         raise _UnsuitableError("it is not a Delta table")
-    if sink.changes_records:
-        raise _UnsuitableError("its records are transformed, which only the pipeline can do")
     if sink.json_column:
         raise _UnsuitableError(f"its column {sink.json_column} has what no other column has")
-    if sink.value.kind is ConverterKind.JSON and sink.value.has_schemas:
-        raise _UnsuitableError("its records have their schemas beside them")
     if len(partition_columns) > MOST_COLUMNS:
         raise _UnsuitableError("it has very many partition columns")
     present = {each.name for each in columns.fields}

@@ -7,6 +7,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.lake.sink import TimePartitions
 from headrace.lake.types import Field, Simple, Struct, ddl
+from headrace.pipeline.sink_records.nested_fields import nested_field
+from headrace.pipeline.sink_records.records import NamedColumn, Record
 from headrace.pipeline.sink_records.time_folders import (
     FIRST,
     ISO_TEXT,
@@ -16,12 +18,11 @@ from headrace.pipeline.sink_records.time_folders import (
     spark_pattern,
     zone_of,
 )
-from headrace.pipeline.spark.lake.nested_fields import nested_field
-from headrace.pipeline.spark.lake.records import NamedColumn, Record, midnight, nothing, shown
-from headrace.pipeline.spark.lake.transforms.casting import java_long
+from headrace.pipeline.spark.lake.casting import java_long
+from headrace.pipeline.spark.lake.spark_columns import midnight, nothing, shown
 
 
-def time_columns(times: TimePartitions, record: Record) -> tuple[list[NamedColumn], Column]:
+def time_columns(times: TimePartitions, record: Record[Column]) -> tuple[list[NamedColumn[Column]], Column]:
     """The columns in the order of the folders, and why a record has no time."""
     zone_of(times)
     moment, fails = _moment(times, record)
@@ -46,7 +47,7 @@ def time_columns(times: TimePartitions, record: Record) -> tuple[list[NamedColum
     return columns, F.coalesce(fails, outside)
 
 
-def _moment(times: TimePartitions, record: Record) -> tuple[Column, Column]:
+def _moment(times: TimePartitions, record: Record[Column]) -> tuple[Column, Column]:
     """Milliseconds since 1970, and the reason where there are none."""
     match times.extractor:
         case "Wallclock":
@@ -61,7 +62,7 @@ def _moment(times: TimePartitions, record: Record) -> tuple[Column, Column]:
             raise refused_folders(f"by the time of the extractor {other}, which is not supported")
 
 
-def _field_moment(path: str, record: Record) -> tuple[Column, Column]:
+def _field_moment(path: str, record: Record[Column]) -> tuple[Column, Column]:
     value = record.value
     found = nested_field(path, value) if isinstance(value.type, Struct) else None
     if found is None:
