@@ -45,6 +45,13 @@ class Derived:
         times = () if self.time is None else tuple(name for name, _ in self.time.columns)
         return (*self.nested, *times, *((self.partition,) if self.partition else ()))
 
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Those among them that the lake decides when it writes."""
+        if self.time is None or self.time.extractor != BY_CLOCK:
+            return ()
+        return tuple(name for name, _ in self.time.columns)
+
 
 class DerivedColumns:
     """Of one table. `values` are the fields of its values."""
@@ -72,6 +79,7 @@ class DerivedColumns:
             else:
                 moments = moments_of(_column(rows, self._values, time.field), time.field)
             found |= self._times.columns(moments)
+        found |= {name: pa.nulls(len(rows), pa.string()) for name in self._derived.unknown}
         if self._derived.partition:
             found[self._derived.partition] = pa.array(np.full(len(rows), partition, np.int32))
         return found

@@ -172,10 +172,8 @@ def _with_nested(sink: LakeSink, nested: tuple[str, ...]) -> Derived:
 def _check_time(derived: Derived, values: Struct, converter: Converter) -> None:
     time = derived.time
     assert time is not None
-    if time.extractor == BY_CLOCK:
-        raise _UnsuitableError("its folders are the times at which it is written")
     FolderTimes(time)
-    if time.extractor == BY_RECORD:
+    if time.extractor in (BY_CLOCK, BY_RECORD):
         return
     kind = type_at(values, time.field)
     is_json = converter.kind is ConverterKind.JSON and not converter.has_schemas

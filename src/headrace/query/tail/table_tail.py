@@ -9,6 +9,7 @@ the topic still has what the line has read. Safe for several threads.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -193,15 +194,10 @@ class TableTail:
             is_newest = version >= self._newest
             self._newest = max(self._newest, version)
         found = line.view(beginning.starts, now.ends, deadline=deadline, newest=is_newest)
-        if found is None or not now.away:
-            return found
-        return TailView(
-            chunks=found.chunks,
-            starts=found.starts,
-            reached=found.reached,
-            behind=found.behind,
-            reason="; ".join(filter(None, [now.away, found.reason])),
-        )
+        if found is None:
+            return None
+        reason = "; ".join(filter(None, [now.away, found.reason]))
+        return dataclasses.replace(found, reason=reason, unknown=shape.derived.unknown)
 
     def _reads(self, version: int) -> ReadColumns | None:
         """As what records are read, by the newest commit of ours at that version."""
