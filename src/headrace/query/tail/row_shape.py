@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.core.errors import HeadraceError
+from headrace.lake.avro_columns import VALUE
 from headrace.lake.columns.folders import FOLDER_TYPES, MOST_COLUMNS, FolderColumn
 from headrace.lake.layout import COORDINATE_COLUMNS
 from headrace.lake.read_columns import ReadColumns
 from headrace.lake.sink import Converter, ConverterKind, LakeSink, Partitioning, TableFormat
-from headrace.lake.types import Simple, Struct
+from headrace.lake.types import Field, Simple, Struct
 from headrace.pipeline.sink_records.stored_columns import HEADERS, HEADERS_TYPE, KEY, reads_keys
 from headrace.query.tail.derived_columns import BY_CLOCK, BY_FIELD, BY_RECORD, Derived, type_at
 from headrace.query.tail.folder_times import FLOATING, TIME_TYPES, FolderTimes
@@ -21,6 +22,10 @@ from headrace.query.tail.transformed_rows import TransformedRows
 
 # The column of the number of the topic's partition, as `pipeline/spark/lake/partitioning.py` names it.
 _PARTITION: Final = "partition"
+_FIXED: Final = {
+    ConverterKind.STRING: Struct(fields=(Field(name=VALUE, type=Simple.STRING),)),
+    ConverterKind.BYTES: Struct(fields=(Field(name=VALUE, type=Simple.BINARY),)),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +82,7 @@ def _shape(
         reads = None
         derived = _derived(sink, fields)
         values = _without(fields, derived.names)
-    elif reads is None or (reads.key is None and reads_keys(sink)):
+    elif (reads := reads or _fixed_reads(sink)) is None or (reads.key is None and reads_keys(sink)):
         raise _UnsuitableError("its connector has not said yet as what it reads records, to transform them")
     else:
         values = TransformedRows(sink, topic, reads, columns).values
@@ -115,6 +120,15 @@ def _shape(
         derived=derived,
         reads=reads,
     )
+
+
+def _fixed_reads(sink: LakeSink) -> ReadColumns | None:
+    """As what records without fields are read, whatever they are; None if it depends on them."""
+    value = _FIXED.get(sink.value.kind)
+    key = _FIXED.get(sink.key.kind)
+    if value is None or (key is None and reads_keys(sink)):
+        return None
+    return ReadColumns(value=value, key=key if reads_keys(sink) else None)
 
 
 def _without(columns: Struct, names: tuple[str, ...]) -> Struct:
