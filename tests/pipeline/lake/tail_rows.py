@@ -27,6 +27,8 @@ from headrace.pipeline.spark.formats.avro_format import writer_schemas
 from headrace.pipeline.spark.lake.avro_values import AvroValues, columns_of_schemas
 from headrace.pipeline.spark.lake.envelope_values import EnvelopeValues, columns_of_envelopes, schemas_in
 from headrace.pipeline.spark.lake.evolving import with_columns
+from headrace.pipeline.spark.lake.json_columns import infer
+from headrace.pipeline.spark.lake.json_values import JsonValues
 from headrace.pipeline.spark.lake.rows import DROPPED, with_coordinates
 from headrace.pipeline.spark.lake.shape import TableShape
 from headrace.pipeline.spark.lake.values import BytesValues, TextValues, ValueReader
@@ -160,6 +162,8 @@ class Twice:
                 schemas = writer_schemas(self._schemas[side], absent=(999,))
                 columns = columns_of_schemas(schemas, table=None, rules=NEW_TABLE)
                 return AvroValues(columns, schemas=schemas, side=side)
+            case ConverterKind.JSON if not converter.has_schemas:
+                return JsonValues(infer(self._frame(records), side), side=side)
             case ConverterKind.JSON:
                 carried = schemas_in(self._frame(records), side)
                 columns = columns_of_envelopes(carried, table=None, rules=NEW_TABLE)

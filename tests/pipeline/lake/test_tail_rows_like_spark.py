@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -137,6 +138,14 @@ def by_time(**more: Any) -> Partitioning:
     return Partitioning(time=TimePartitions(**given), **more)
 
 
+def mostly_long(cases: Mapping[str, Any], every: int) -> list[Any]:
+    """Each takes seconds: of so many, `make test` runs the first."""
+    return [
+        pytest.param(name, marks=() if number % every == 0 else (pytest.mark.long,))
+        for number, name in enumerate(cases)
+    ]
+
+
 DAILY = (("folder", "'d='yyyy-MM-dd"),)
 PARTITIONINGS = {
     "hourly": by_time(),
@@ -164,7 +173,7 @@ PARTITIONINGS = {
 }
 
 
-@pytest.mark.parametrize("name", PARTITIONINGS)
+@pytest.mark.parametrize("name", mostly_long(PARTITIONINGS, 4))
 def test_partitions(spark: SparkSession, name: str) -> None:
     made = of_sink(partitioning=PARTITIONINGS[name], null_values=NullValues.WRITE)
     twice = Twice(spark, made, schemas={1: EVENT})
@@ -250,7 +259,7 @@ KEYS: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", mostly_long(KEYS, 4))
 def test_avro_keys(spark: SparkSession, name: str) -> None:
     schema, keys = KEYS[name]
     made = of_sink(
@@ -371,7 +380,55 @@ def envelopes(seed: int, count: int) -> list[Given]:
     ]
 
 
-@pytest.mark.parametrize("name", STEPS)
+JSON_PARTS = {
+    "plain": [],
+    "transformed": [
+        step("InsertField", {"timestamp.field": "seen", "offset.field": "large"}),
+        step("Cast", {"spec": "small:string,flag:int8,text:boolean"}),
+        step("ExtractField", {"field": "inner"}, predicate=ORDERS, negate=True),
+    ],
+}
+
+
+def json_value(chance: random.Random) -> Any:
+    """Mostly of the same types."""
+    found: dict[str, Any] = {
+        "small": chance.choice([chance.randrange(-(10**6), 10**6), 0, None]),
+        "large": chance.choice([2**53 + 1, 2**63 - 1, -(2**63), 7]),
+        "double": chance.choice([0.5, -0.0, 1e300, 3, 1e-7, 123456789.125, 2**60]),
+        "text": chance.choice(["", "true", "é\x00", "TRUE", None]),
+        "flag": chance.random() < 0.5,
+        "inner": chance.choice([None, {}, {"a": 1, "deep": {"b": "x"}}, {"a": None}]),
+        "words": chance.choice([None, [], ["a", None], ["b"]]),
+        "objects": chance.choice([[], [{"a": 1}, None, {"a": 2, "b": "c"}]]),
+    }
+    if chance.random() < 0.1:
+        name = chance.choice(list(found))
+        found[chance.choice([name, name.upper(), f"{name} "])] = chance.choice(
+            [1.0, "1", True, [1], {"a": "b"}, 2**70]
+        )
+    return found if chance.random() < 0.97 else chance.choice([[found], "x", 5, None])
+
+
+@pytest.mark.parametrize("name", JSON_PARTS)
+def test_json_without_schemas(spark: SparkSession, name: str) -> None:
+    chance = random.Random(9)
+    made = of_sink(
+        value=Converter(kind=ConverterKind.JSON),
+        partitioning=by_time(columns=DAILY),
+        transformations=tuple(JSON_PARTS[name]),
+        null_values=NullValues.WRITE,
+    )
+    usual = {"small": 1, "large": 2**40, "double": 0.5, "text": "t", "flag": True, "words": ["w"]}
+    inner = {"inner": {"a": 1, "deep": {"b": "x"}}, "objects": [{"a": 1, "b": "c"}]}
+    first = [Given(value=json.dumps({**usual, **inner}).encode())]
+    given = [Given(value=json.dumps(json_value(chance)).encode()) for _ in range(600)]
+    given += [Given(value=each) for each in (None, b"", b"{", b"\xff{}", b'{"text": "\\ud800"}', b"{}")]
+    found = Twice(spark, made, records=first).compare([*first, *given])
+    assert found.rows > 300, (found.rows, Counter(found.unsure))
+
+
+@pytest.mark.parametrize("name", mostly_long(STEPS, 6))
 def test_transformations(spark: SparkSession, name: str) -> None:
     made = of_sink(
         value=Converter(kind=ConverterKind.JSON, has_schemas=True),
