@@ -333,6 +333,7 @@ def _summary(plan: TablePlan, snapshot: TableSnapshot) -> dict[str, object]:
             "reached": {str(partition): offset for partition, offset in plan.tail.reached.items()},
             "behind": plan.tail.behind,
             "reason": plan.tail.reason,
+            "upstream": [dataclasses.asdict(each) for each in plan.upstream],
         }
     return found
 
