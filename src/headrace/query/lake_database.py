@@ -11,7 +11,9 @@ Invariants: DuckDB can access only the lake's folder and the temporary folder, d
 takes a Python variable for a table, and its configuration is locked before the first query. Never changes
 the lake.
 
-A view may also have the tail of the table's topic: rows that are on their way to the files, as Arrow.
+A view may also have the tail of the table's topic: rows that are on their way to the files. Its data files
+are read like those of the table, in the same scan; what of them has to be left out by offset is read apart,
+and so is what is Arrow.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Final
 
 import duckdb
 
+from headrace.lake import layout
 from headrace.query.table_snapshot import TableSnapshot, quoted
 
 # DuckDB interprets patterns and partitions in paths; those must not come from the folder that the lake
@@ -76,6 +79,8 @@ class LakeDatabase:
             config["max_execution_time"] = max(1, round(time_limit_seconds * 1000))
         self._root = duckdb.connect(config=config)
         self._root.execute("SET TimeZone = 'UTC'")
+        # Files never change, and questions come back to the same ones.
+        self._root.execute("SET parquet_metadata_cache = true")
         reachable = ", ".join(_literal(str(folder)) for folder in (lake_dir, self._temporary))
         self._root.execute(f"SET allowed_directories = [{reachable}]")
         self._root.execute("SET enable_external_access = false")
@@ -90,6 +95,7 @@ class LakeDatabase:
             for number, table in enumerate(tables):
                 if not table.unreadable:
                     self.list_files(connection, table, number)
+                    self.list_tail(connection, table, number)
                     self.create_view(connection, table, number, widened=table.name in widened)
         except BaseException:
             connection.close()
@@ -101,6 +107,26 @@ class LakeDatabase:
         files = self._files(connection, table)
         connection.execute(f"SET VARIABLE files_{number} = $1::VARCHAR[]", [files])
 
+    def list_tail(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        table: TableSnapshot,
+        number: int,
+        *,
+        files: Collection[str] = (),
+        begun: Collection[str] = (),
+        starts: Collection[int] = (),
+    ) -> None:
+        """Let the view with this number read these data files too.
+
+        Of the rows of `begun`, only those whose offset is not below that of their partition in `starts`.
+        """
+        connection.execute(f"SET VARIABLE tail_files_{number} = $1::VARCHAR[]", [list(files)])
+        if begun:
+            schema_file = self._files(connection, table)[0]
+            connection.execute(f"SET VARIABLE begun_{number} = $1::VARCHAR[]", [[schema_file, *begun]])
+            connection.execute(f"SET VARIABLE starts_{number} = $1::BIGINT[]", [list(starts)])
+
     def create_view(
         self,
         connection: duckdb.DuckDBPyConnection,
@@ -109,11 +135,19 @@ class LakeDatabase:
         *,
         widened: bool,
         tail: str = "",
+        has_begun: bool = False,
     ) -> None:
-        """The table as a view over its files, and over the relation `tail` if there is one."""
-        reader = _reader(f"getvariable('files_{number}')", table, union_by_name=widened)
+        """The table as a view over its files and those of `list_tail`.
+
+        `tail` is a relation with more rows, if there is one; `has_begun` says that `list_tail` got `begun`.
+        """
+        files = f"list_concat(getvariable('files_{number}'), getvariable('tail_files_{number}'))"
         columns = ", ".join(quoted(column.name) for column in table.columns)
-        rows = f"SELECT {columns} FROM {reader}"
+        rows = f"SELECT {columns} FROM {_reader(files, table, union_by_name=widened)}"
+        if has_begun:
+            reader = _reader(f"getvariable('begun_{number}')", table, union_by_name=widened)
+            start = f"getvariable('starts_{number}')[{layout.TOPIC_PARTITION} + 1]"
+            rows = f"{rows} UNION ALL SELECT {columns} FROM {reader} WHERE {layout.TOPIC_OFFSET} >= {start}"
         if tail:
             # A cast to the type that it has costs nothing, and conditions are still passed on to the tail.
             cast = ", ".join(

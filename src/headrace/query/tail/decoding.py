@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from headrace.client.batches import RecordSet
 from headrace.lake.columns.arrow_types import arrow_type
-from headrace.lake.columns.folders import Folder, folders_of
+from headrace.lake.columns.folders import Folder, FolderColumn, folders_of
 from headrace.lake.columns.rows import rows_of
 from headrace.lake.columns.unusual import UnusualRecordsError
 from headrace.lake.layout import TOPIC_OFFSET
@@ -114,6 +114,11 @@ class BatchDecoder:
     @property
     def schema(self) -> pa.Schema:
         return self._schema
+
+    @property
+    def folders(self) -> Sequence[FolderColumn]:
+        """The partition columns of the table."""
+        return self._shape.folders
 
     def decode(self, records: RecordSet, *, partition: int, first: int) -> Decoded:
         """The records from offset `first` on.

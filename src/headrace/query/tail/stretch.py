@@ -76,7 +76,7 @@ class Stretch:
         """Neighbours that should be one file; empty if there are none."""
         for at in range(len(self.chunks) - FAN_IN + 1):
             found = self.chunks[at : at + FAN_IN]
-            if len({_tier(each.size) for each in found}) == 1 and found[0].size < _LARGE_BYTES:
+            if len({_tier(each.weight) for each in found}) == 1 and found[0].weight < _LARGE_BYTES:
                 return found
         return []
 

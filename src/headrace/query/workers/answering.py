@@ -20,7 +20,6 @@ from headrace.query.lake_database import LakeDatabase, same_shape
 from headrace.query.permitted import Permitted, check_permitted
 from headrace.query.questions import AnswerSummary, NamedTables, Question, QuestionLimits, TablePlan
 from headrace.query.result_formats import ARROW, ENCODERS, Encoder
-from headrace.query.sources import TailView
 from headrace.query.table_snapshot import TableSnapshot, quoted
 from headrace.query.workers.limits import DUCKDB_SHARE
 from headrace.query.workers.parts import (
@@ -33,7 +32,7 @@ from headrace.query.workers.parts import (
     Rows,
     bound,
 )
-from headrace.query.workers.tail_rows import ChunkGoneError, TailRows
+from headrace.query.workers.tail_rows import ChunkGoneError, Tail, TailRows
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,7 +42,10 @@ class _Shown:
     number: int
     snapshot: TableSnapshot
     widened: bool
-    tail: TailView | None = None
+    tail: Tail | None
+    # Of the relation with the tail's Arrow; empty if the view has none.
+    name: str
+    has_begun: bool
 
 
 class AskAgainError(Exception):
@@ -67,7 +69,7 @@ class Answering:
         self._shown: dict[str, _Shown] = {}
         self._views = 0
         self._snapshots: dict[str, TableSnapshot] = {}
-        self._tail_rows = TailRows()
+        self._tail_rows = TailRows(temporary / "tails")
 
     def warm_up(self) -> None:
         """Start DuckDB's threads, and load what the first question would load."""
@@ -140,28 +142,41 @@ class Answering:
         snapshot = self._snapshots[plan.name]
         if snapshot.unreadable:
             return
-        rows = self._tail_rows.rows(snapshot, plan.tail) if plan.tail is not None else None
+        tail = self._tail_rows.tail(snapshot, plan.tail) if plan.tail is not None else None
         shown = self._shown.get(plan.name)
         if shown is None:
             self._views += 1
         number = shown.number if shown is not None else self._views
         if shown is None or shown.snapshot != snapshot:
             self._database.list_files(self.connection, snapshot, number)
-        name = f"tail of table {number}"
-        if rows is not None:
-            self.connection.register(name, rows)
-        tail = plan.tail if rows is not None else None
+        if shown is None or tail is not shown.tail:
+            self._show_tail(snapshot, number, tail)
+        name = _tail_name(number) if tail is not None and tail.rows is not None else ""
+        has_begun = tail is not None and bool(tail.begun)
         if (
             shown is None
             or not same_shape(shown.snapshot, snapshot)
-            or (shown.widened, shown.tail is None) != (plan.widened, tail is None)
+            or (shown.widened, shown.name, shown.has_begun) != (plan.widened, name, has_begun)
         ):
             self._database.create_view(
-                self.connection, snapshot, number, widened=plan.widened, tail=name if rows is not None else ""
+                self.connection, snapshot, number, widened=plan.widened, tail=name, has_begun=has_begun
             )
-        if rows is None and shown is not None and shown.tail is not None:
-            self.connection.unregister(name)
-        self._shown[plan.name] = _Shown(number=number, snapshot=snapshot, widened=plan.widened, tail=tail)
+        if not name and shown is not None and shown.name:
+            self.connection.unregister(shown.name)
+        self._shown[plan.name] = _Shown(
+            number=number, snapshot=snapshot, widened=plan.widened, tail=tail, name=name, has_begun=has_begun
+        )
+
+    def _show_tail(self, snapshot: TableSnapshot, number: int, tail: Tail | None) -> None:
+        """What is behind the names that the view uses."""
+        if tail is None:
+            self._database.list_tail(self.connection, snapshot, number)
+            return
+        self._database.list_tail(
+            self.connection, snapshot, number, files=tail.files, begun=tail.begun, starts=tail.starts
+        )
+        if tail.rows is not None:
+            self.connection.register(_tail_name(number), tail.rows)
 
     def _run(
         self,
@@ -221,6 +236,10 @@ class Answering:
         return AnswerSummary(
             rows=rows, tables=tuple(_summary(plan, self._snapshots[plan.name]) for plan in named)
         )
+
+
+def _tail_name(number: int) -> str:
+    return f"tail of table {number}"
 
 
 def _check_readable(table: TableSnapshot) -> None:
