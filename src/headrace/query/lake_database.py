@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,6 +34,8 @@ from headrace.query.table_snapshot import TableSnapshot, quoted
 # DuckDB interprets patterns and partitions in paths; those must not come from the folder that the lake
 # happens to be in.
 _SPECIAL_IN_PATHS: Final = frozenset("*?[]{}=\\")
+# A variable of the connection; see `described`.
+_DESCRIBED: Final = "headrace_described"
 _NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 _SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
@@ -121,9 +124,10 @@ class LakeDatabase:
 
         Of the rows of `begun`, only those whose offset is not below that of their partition in `starts`.
         """
-        connection.execute(f"SET VARIABLE tail_files_{number} = $1::VARCHAR[]", [list(files)])
+        listed = [self._schema_file(connection, table), *reversed(list(files))]
+        connection.execute(f"SET VARIABLE tail_files_{number} = $1::VARCHAR[]", [listed])
         if begun:
-            schema_file = self._files(connection, table)[0]
+            schema_file = self._schema_file(connection, table)
             connection.execute(f"SET VARIABLE begun_{number} = $1::VARCHAR[]", [[schema_file, *begun]])
             connection.execute(f"SET VARIABLE starts_{number} = $1::BIGINT[]", [list(starts)])
 
@@ -141,11 +145,17 @@ class LakeDatabase:
 
         `tail` is a relation with more rows, if there is one; `has_begun` says that `list_tail` got `begun`.
         """
-        files = f"list_concat(getvariable('files_{number}'), getvariable('tail_files_{number}'))"
+        files = self._unless_described(
+            connection,
+            table,
+            # The newest first: a question for the latest rows then need not look at the others.
+            f"list_concat(getvariable('tail_files_{number}'), getvariable('files_{number}')[2:])",
+        )
         columns = ", ".join(quoted(column.name) for column in table.columns)
         rows = f"SELECT {columns} FROM {_reader(files, table, union_by_name=widened)}"
         if has_begun:
-            reader = _reader(f"getvariable('begun_{number}')", table, union_by_name=widened)
+            begun = self._unless_described(connection, table, f"getvariable('begun_{number}')")
+            reader = _reader(begun, table, union_by_name=widened)
             start = f"getvariable('starts_{number}')[{layout.TOPIC_PARTITION} + 1]"
             rows = f"{rows} UNION ALL SELECT {columns} FROM {reader} WHERE {layout.TOPIC_OFFSET} >= {start}"
         if tail:
@@ -162,12 +172,26 @@ class LakeDatabase:
         if self._own is not None:
             self._own.cleanup()
 
+    @contextmanager
+    def described(self, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """While the block runs, the views have no rows: a statement can be bound without looking at files."""
+        connection.execute(f"SET VARIABLE {_DESCRIBED} = true")
+        try:
+            yield
+        finally:
+            connection.execute(f"SET VARIABLE {_DESCRIBED} = false")
+
+    def _unless_described(
+        self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot, files: str
+    ) -> str:
+        schema_file = _literal(self._schema_file(connection, table))
+        return f"CASE WHEN getvariable('{_DESCRIBED}') THEN [{schema_file}] ELSE {files} END"
+
+    def _schema_file(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> str:
+        return self._prepared_for(connection, table).schema_file
+
     def _files(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> list[str]:
-        with self._lock:
-            prepared = self._prepared.get(table.name)
-            if prepared is None or not same_shape(prepared.like, table):
-                prepared = self._prepare(connection, table)
-                self._prepared[table.name] = prepared
+        prepared = self._prepared_for(connection, table)
         original = str(table.folder)
         if prepared.folder == original:
             return [prepared.schema_file, *table.files]
@@ -175,6 +199,14 @@ class LakeDatabase:
             prepared.schema_file,
             *(prepared.folder + file.removeprefix(original) for file in table.files),
         ]
+
+    def _prepared_for(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> _Prepared:
+        with self._lock:
+            prepared = self._prepared.get(table.name)
+            if prepared is None or not same_shape(prepared.like, table):
+                prepared = self._prepare(connection, table)
+                self._prepared[table.name] = prepared
+        return prepared
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> _Prepared:
         self._prepared_count += 1

@@ -23,14 +23,15 @@ from headrace.query.result_formats import ARROW, ENCODERS, Encoder
 from headrace.query.table_snapshot import TableSnapshot, quoted
 from headrace.query.workers.limits import DUCKDB_SHARE
 from headrace.query.workers.parts import (
-    MOST_ROWS,
     PART_BYTES,
     Counter,
     Explained,
     FrameSink,
     Output,
     Rows,
-    bound,
+    Shape,
+    arrow_reader,
+    shape_of,
 )
 from headrace.query.workers.tail_rows import ChunkGoneError, Tail, TailRows
 
@@ -195,7 +196,7 @@ class Answering:
             note = json.dumps([_summary(plan, self._snapshots[plan.name]) for plan in named])
             answer = Explained(self.connection, question, note)
         else:
-            answer = Rows(self.connection, question)
+            answer = Rows(self.connection, question, self._shape(question))
         wanted = question.answer_format
         made = ENCODERS[wanted] if isinstance(wanted, str) else wanted
         encoder: Encoder = made(answer.columns, answer.types)
@@ -216,12 +217,16 @@ class Answering:
         output.data(part)
         return summary
 
+    def _shape(self, question: Question) -> Shape:
+        with self._database.described(self.connection):
+            return shape_of(self.connection, question)
+
     def _run_for_arrow(self, question: Question, named: Sequence[TablePlan], output: Output) -> AnswerSummary:
-        relation = bound(self.connection, question)
-        output.columns(relation.columns, [str(kind) for kind in relation.types])
+        shape = self._shape(question)
+        output.columns(shape.columns, shape.types)
         counter = Counter(self._limits)
         sink = FrameSink(output, counter)
-        reader = relation.to_arrow_reader(MOST_ROWS)
+        reader = arrow_reader(self.connection, question)
         try:
             with pyarrow.ipc.new_stream(sink, reader.schema) as writer:
                 for batch in reader:

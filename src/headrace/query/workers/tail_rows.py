@@ -62,7 +62,10 @@ class TailRows:
         self._last: dict[str, tuple[TableSnapshot, TailView, Tail | None]] = {}
 
     def tail(self, table: TableSnapshot, view: TailView) -> Tail | None:
-        """The rows of the view, in the table's columns; None if there are none. The same for the same view."""
+        """The rows of the view, in the columns of the table; None if there are none.
+
+        The same object for the same view.
+        """
         last = self._last.get(table.name)
         if last is None or last[0].columns != table.columns or not _are_alike(last[1], view):
             last = self._last[table.name] = table, view, self._tail(table, view)
