@@ -65,6 +65,7 @@ SPARK_REPEATS: Final = 2
 CLIENTS: Final = 32
 _GIGABYTE: Final = 1 << 30
 _PATIENCE: Final = 300.0
+_SETTLED_SECONDS: Final = 30.0
 # As `query/workers/limits.py` has it.
 _NICENESS: Final = 5
 
@@ -307,11 +308,13 @@ def main() -> None:
         table = settings.lake_dir / TABLE
         files = DeltaTable(table).file_uris()
         tail = pa.concat_tables(part.rows() for part in size.of_tail())
+        headrace, pid = stack.enter_context(serving(settings))
+        _give_way()
         by_hand, with_tail = ByHand(BY_HAND, files), ByHand(WITH_TAIL, files, tail)
         others: list[Side] = [] if spark is None else [Spark(spark, table)]
-        headrace, pid = stack.enter_context(serving(settings))
         print(f"{len(files)} files; the tail was read in {wait_for_tail(headrace, size):.1f} s", flush=True)
-        _give_way()
+        # A dashboard is asked again and again; what was read a moment ago has been put together by then.
+        time.sleep(_SETTLED_SECONDS)
         check(headrace, by_hand, with_tail, others[0] if others else None)
         with Memory(pid) as memory:
             sides: list[Side] = [headrace, *others, with_tail, by_hand]
