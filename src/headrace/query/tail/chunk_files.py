@@ -27,8 +27,20 @@ from headrace.query.tail.data_files import DataFile, read_data_files, write_data
 
 # Schema and footer of a file, beside its rows.
 _FRAME_BYTES: Final = 16 * 1024
-# Chunks of so many bytes as Arrow become data files.
-_WORTHWHILE_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worthwhile:
+    """Which chunks become data files: those with so many bytes of Arrow, and so many rows a file.
+
+    Opening a file costs as much as scanning a thousand rows.
+    """
+
+    bytes: int = 1024 * 1024
+    rows_of_file: int = 1_000
+
+
+WORTHWHILE: Final = Worthwhile()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +60,11 @@ class FullError(Exception):
 class ChunkFiles:
     """`most_bytes` bounds all files, also those that stay for a while: `keep_seconds`."""
 
-    def __init__(self, folder: Path, *, most_bytes: int, keep_seconds: float) -> None:
+    def __init__(
+        self, folder: Path, *, most_bytes: int, keep_seconds: float, worthwhile: Worthwhile = WORTHWHILE
+    ) -> None:
         self._folder = folder
+        self._worthwhile = worthwhile
         self._most_bytes = most_bytes
         self._keep_seconds = keep_seconds
         self._lock = threading.Lock()
@@ -84,8 +99,8 @@ class ChunkFiles:
             path = self._folder / str(next(self._numbers))
         files: tuple[DataFile, ...] = ()
         try:
-            if folders is not None and rows.nbytes >= _WORTHWHILE_BYTES:
-                files = write_data_files(path, rows, folders)
+            if folders is not None and rows.nbytes >= self._worthwhile.bytes:
+                files = write_data_files(path, rows, folders, fewest_rows=self._worthwhile.rows_of_file)
             if not files:
                 path = path.with_suffix(".arrow")
                 _write(path, rows)

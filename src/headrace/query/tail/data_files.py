@@ -21,8 +21,6 @@ from headrace.lake.columns.arrow_types import arrow_type
 from headrace.lake.columns.folders import FolderColumn, folders_of
 from headrace.lake.columns.unusual import UnusualRecordsError
 
-# Opening a file costs as much as scanning so many rows.
-_FEWEST_ROWS: Final = 1_000
 # Faster to read than what takes less space.
 _CODEC: Final = "lz4"
 
@@ -36,9 +34,9 @@ class DataFile:
 
 
 def write_data_files(
-    folder: Path, rows: pa.Table, columns: Sequence[FolderColumn]
+    folder: Path, rows: pa.Table, columns: Sequence[FolderColumn], *, fewest_rows: int
 ) -> tuple[DataFile, ...]:
-    """A file for each folder; none, and nothing is written, if these would have too few rows.
+    """A file for each folder; none, and nothing is written, if they had fewer rows on average.
 
     Raises OSError.
     """
@@ -47,7 +45,7 @@ def write_data_files(
     except UnusualRecordsError:
         # Each batch was decoded with its folders: together they have very many.
         return ()
-    if len(rows) < _FEWEST_ROWS * len(found):
+    if len(rows) < fewest_rows * len(found):
         return ()
     names = [each.name for each in columns]
     stored = rows.drop_columns(names)

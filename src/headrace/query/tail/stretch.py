@@ -91,4 +91,3 @@ class Stretch:
             return False
         self.chunks[places[0] : places[-1] + 1] = [new]
         return True
-
