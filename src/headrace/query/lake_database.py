@@ -83,7 +83,7 @@ class LakeDatabase:
         self._root = duckdb.connect(config=config)
         self._root.execute("SET TimeZone = 'UTC'")
         # Files never change, and questions come back to the same ones.
-        self._root.execute("SET parquet_metadata_cache = true")
+        self._root.execute("SET GLOBAL parquet_metadata_cache = true")
         reachable = ", ".join(_literal(str(folder)) for folder in (lake_dir, self._temporary))
         self._root.execute(f"SET allowed_directories = [{reachable}]")
         self._root.execute("SET enable_external_access = false")
