@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 HTTP_STATUS: Final[dict[str, int]] = {
+    "after_timed_out": 504,
+    "answer_too_large": 400,
     "artifact_damaged": 500,
     "artifact_unknown_group": 404,
     "artifacts_unreachable": 503,
@@ -24,6 +26,8 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "connector_not_found": 404,
     "data_dir_damaged": 500,
     "data_dir_in_use": 409,
+    "event_expired": 410,
+    "event_not_found": 404,
     "event_too_large": 413,
     "forbidden_host": 403,
     "forbidden_origin": 403,
@@ -47,6 +51,8 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "process_failed": 500,
     "query_cancelled": 409,
     "query_failed": 400,
+    "query_out_of_memory": 400,
+    "query_timed_out": 504,
     "query_unavailable": 503,
     "question_not_found": 404,
     "request_too_large": 413,
@@ -54,6 +60,7 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "storage_failed": 500,
     "subject_not_found": 404,
     "too_many_questions": 429,
+    "too_many_waiting": 429,
     "unknown_setting": 400,
     "unsupported_media_type": 415,
     "version_not_found": 404,

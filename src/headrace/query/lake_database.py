@@ -18,6 +18,7 @@ and so is what is Arrow.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
 from collections.abc import Collection, Iterator, Mapping
@@ -55,6 +56,7 @@ class _Prepared:
     like: TableSnapshot
     schema_file: str
     folder: str
+    place: Path
 
 
 class LakeDatabase:
@@ -131,6 +133,11 @@ class LakeDatabase:
             connection.execute(f"SET VARIABLE begun_{number} = $1::VARCHAR[]", [[schema_file, *begun]])
             connection.execute(f"SET VARIABLE starts_{number} = $1::BIGINT[]", [list(starts)])
 
+    def forget_lists(self, connection: duckdb.DuckDBPyConnection, number: int) -> None:
+        """Let go of the files that the view with this number, which is gone, was to read."""
+        for name in ("files", "tail_files", "begun", "starts"):
+            connection.execute(f"RESET VARIABLE {name}_{number}")
+
     def create_view(
         self,
         connection: duckdb.DuckDBPyConnection,
@@ -139,11 +146,13 @@ class LakeDatabase:
         *,
         widened: bool,
         tail: str = "",
+        names_in_tail: Mapping[str, str] | None = None,
         has_begun: bool = False,
     ) -> None:
         """The table as a view over its files and those of `list_tail`.
 
-        `tail` is a relation with more rows, if there is one; `has_begun` says that `list_tail` got `begun`.
+        `tail` is a relation with more rows, if there is one, and `names_in_tail` are those of columns with
+        other names there; `has_begun` says that `list_tail` got `begun`.
         """
         files = self._unless_described(
             connection,
@@ -160,12 +169,21 @@ class LakeDatabase:
             rows = f"{rows} UNION ALL SELECT {columns} FROM {reader} WHERE {layout.TOPIC_OFFSET} >= {start}"
         if tail:
             # A cast to the type that it has costs nothing, and conditions are still passed on to the tail.
+            names = names_in_tail or {}
             cast = ", ".join(
-                f"CAST({quoted(column.name)} AS {column.type}) AS {quoted(column.name)}"
+                f"CAST({quoted(names.get(column.name, column.name))} AS {column.type})"
+                f" AS {quoted(column.name)}"
                 for column in table.columns
             )
             rows = f"{rows} UNION ALL SELECT {cast} FROM {quoted(tail)}"
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(table.name)} AS {rows}")
+
+    def forget(self, name: str) -> None:
+        """Let go of what was prepared for a table."""
+        with self._lock:
+            prepared = self._prepared.pop(name, None)
+        if prepared is not None:
+            shutil.rmtree(prepared.place, ignore_errors=True)
 
     def close(self) -> None:
         self._root.close()
@@ -223,7 +241,7 @@ class LakeDatabase:
         if _SPECIAL_IN_PATHS.intersection(folder):
             (place / "table").symlink_to(table.folder, target_is_directory=True)
             folder = str(place / "table")
-        return _Prepared(like=table, schema_file=schema_file, folder=folder)
+        return _Prepared(like=table, schema_file=schema_file, folder=folder, place=place)
 
 
 def _reader(files: str, table: TableSnapshot, *, union_by_name: bool) -> str:

@@ -22,6 +22,7 @@ import pyarrow.ipc
 from headrace.lake import layout
 from headrace.query.sources import TailChunk, TailView
 from headrace.query.table_snapshot import TableSnapshot
+from headrace.query.workers.unknown_columns import marked
 
 _Key = tuple[str, int, int, int]
 
@@ -35,13 +36,14 @@ class Tail:
     """What a view of the tail has. `rows` is Arrow, None if there is none; `files` are data files.
 
     Of the rows in `begun`, data files too, only those count whose offsets are not below `starts` of their
-    partition: these chunks begin before them.
+    partition: these chunks begin before them. `rows` has marks on the names of columns that are `unknown`.
     """
 
     rows: pa.Table | None
     files: tuple[str, ...] = ()
     begun: tuple[str, ...] = ()
     starts: tuple[int, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ class TailRows:
             if opened.rows is not None:
                 part = opened.rows if chunk.first >= start else _from_offset(opened.rows, start)
                 if part.num_rows:
-                    parts.append(part.select([column.name for column in table.columns]))
+                    rows = part.select([column.name for column in table.columns])
+                    parts.append(marked(rows, view.unknown) if view.unknown else rows)
             else:
                 named = (f"{opened.folder}/{name}" for name in chunk.files)
                 (files if chunk.first >= start else begun).extend(named)
@@ -103,6 +106,7 @@ class TailRows:
             files=tuple(files),
             begun=tuple(begun),
             starts=_listed(view.starts) if begun else (),
+            unknown=view.unknown,
         )
 
     def forget(self, name: str) -> None:
@@ -130,7 +134,7 @@ class TailRows:
 
 
 def _are_alike(one: TailView, other: TailView) -> bool:
-    return (one.chunks, one.starts) == (other.chunks, other.starts)
+    return (one.chunks, one.starts, one.unknown) == (other.chunks, other.starts, other.unknown)
 
 
 def _listed(starts: Mapping[int, int]) -> tuple[int, ...]:
