@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from headrace.registry.proposals import outcomes, propose
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from headrace.registry.avro import read_avro
+from headrace.registry.avro.reading import read_avro
 from headrace.registry.compatibility import incompatibility
 from headrace.registry.level import Level
-from headrace.registry.proposals import outcomes, propose
 from headrace.registry.records import (
     ProposalRecord,
     RetiredProposalRecord,

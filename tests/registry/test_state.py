@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.registry.avro import read_avro
+from headrace.registry.avro.reading import read_avro
 from headrace.registry.level import Level
 from headrace.registry.records import (
     ConfigRecord,

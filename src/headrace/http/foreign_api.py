@@ -14,7 +14,7 @@ from typing import Any
 
 from litestar import Litestar, Request, Response
 from litestar.exceptions import HTTPException
-from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
+from litestar.types import ControllerRouterHandler, ExceptionHandlersMap, Middleware
 
 from headrace.core.errors import HeadraceError
 
@@ -46,6 +46,7 @@ def create_application(
     error: Callable[[int, str], Response[bytes]],
     code_of: Callable[[HeadraceError], int],
     exception_handlers: ExceptionHandlersMap | None = None,
+    middleware: Sequence[Middleware] = (),
 ) -> Litestar:
     """An application with these routes; `exception_handlers` are for the door's own errors."""
 
@@ -73,6 +74,7 @@ def create_application(
             Exception: unexpected,
             **(exception_handlers or {}),
         },
+        middleware=list(middleware),
         openapi_config=None,
         # Logging is up to the process that serves this.
         logging_config=None,

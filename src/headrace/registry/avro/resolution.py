@@ -20,7 +20,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.registry.schema_tree import Field, Node
+from headrace.registry.avro.schema_tree import Field, Node
 
 NAME_MISMATCH: Final = "NAME_MISMATCH"
 FIXED_SIZE_MISMATCH: Final = "FIXED_SIZE_MISMATCH"

@@ -1,0 +1,1 @@
+"""Avro schemas: whether a text is valid, its canonical form, and whether data of one can be read with another."""
