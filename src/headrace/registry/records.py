@@ -35,8 +35,8 @@ from headrace.registry.schema import AVRO, Reference
 PROPOSAL_HEADER: Final = "headrace-proposal"
 OUTCOME_HEADER: Final = "headrace-outcome"
 _KNOWN_FIELDS: Final = frozenset(
-    # The hash of a record says nothing that the schema does not say.
-    {"subject", "version", "id", "schema", "schemaType", "references", "deleted", "md5"}
+    # The last two follow from the schema.
+    {"subject", "version", "id", "schema", "schemaType", "references", "deleted", "md5", "guid"}
 )
 
 
