@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
@@ -306,7 +306,16 @@ Registries.TestCase.settings = hypothesis_settings(max_examples=100, stateful_st
 TestRegistries = Registries.TestCase
 
 
+INT = Register(subject="a", schema_type="AVRO", schema='"int"')
+LONG = Register(subject="a", schema_type="AVRO", schema='"long"')
+REMOVAL: list[Change] = [DeleteSubject(subject="a"), DeleteSubject(subject="a", permanent=True)]
+
+
 @given(histories(), CHANGES, histories())
+@example([], INT, [DeleteSubject(subject="a")])
+@example([INT], REMOVAL[0], [*REMOVAL, LONG])
+@example([INT, REMOVAL[0]], REMOVAL[1], [LONG])
+@example([], SetConfig(subject="a", level=Level.NONE), [SetConfig(subject="a", level=Level.FULL)])
 def test_a_registry_that_is_held_up_and_writes_late_changes_nothing(
     before: list[Change], change: Change, after: list[Change]
 ) -> None:
@@ -318,7 +327,7 @@ def test_a_registry_that_is_held_up_and_writes_late_changes_nothing(
         machine.step(slow)
     # All that it was about to write arrives when others have gone on for long.
     machine.lose_an_acknowledgement(slow)
-    machine.do(other, [*after, *before])
+    machine.do(other, after)
     for late in machine.in_flight:
         machine.log.append(*late)
     machine.in_flight.clear()
@@ -329,12 +338,12 @@ def test_a_registry_that_is_held_up_and_writes_late_changes_nothing(
 
 
 @given(histories(), histories())
+@example([LONG], [INT])
 def test_ids_are_not_given_again_after_what_had_them_is_forgotten(
     one: list[Change], other: list[Change]
 ) -> None:
     machine = Registries()
-    removal = [DeleteSubject(subject="a"), DeleteSubject(subject="a", permanent=True)]
-    machine.do(machine.first(), [*one, *removal])
+    machine.do(machine.first(), [*one, *REMOVAL])
     machine.compact(1.0, drop=True)
     machine.do(machine.another(), other)
     machine.whoever_comes_last_finds_what_the_rule_says()

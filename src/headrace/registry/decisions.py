@@ -112,7 +112,7 @@ def _import(state: RegistryState, wanted: Register, schema: Schema[object]) -> D
         subject=subject,
         version=version,
         id=wanted.id,
-        schema=used[0].schema if used else schema.text,
+        schema=schema.text,
         schema_type=schema.schema_type,
         references=schema.references,
     )
@@ -123,6 +123,9 @@ def _import(state: RegistryState, wanted: Register, schema: Schema[object]) -> D
         raise _not_permitted(f"Version {version} of subject {subject} is there already, with another schema.")
     if held is not None and held.id == wanted.id and not held.deleted:
         return Decision(reply=(held.id, held.version))
+    if used:
+        # One id, one text, even if another spelling of the same schema is imported.
+        record = dataclasses.replace(record, schema=used[0].schema)
     return Decision(effects=(record,), reply=(record.id, record.version))
 
 
