@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from headrace.registry.protobuf.descriptors import EDITIONS
 from headrace.registry.protobuf.model import (
     HIGHEST_NUMBER,
     MAP_KEYS,
     PROTO2,
     PROTO3,
-    REPEATED,
     REQUIRED,
     SCALARS,
     Enum,
@@ -31,8 +31,12 @@ def check(file: File, names: Names) -> None:
     """Raises ProtobufError."""
     if file.syntax not in {"", PROTO2, PROTO3, "editions"}:
         raise ProtobufError(f'there is no syntax "{file.syntax[:50]}"')
+    if file.edition and file.edition not in EDITIONS:
+        raise ProtobufError(f'the edition "{file.edition[:50]}" is not known')
     if file.package:
         _check_name(file.package, _FULL_NAME)
+    for extension in file.extensions:
+        _check_name(extension.extendee, _FULL_NAME)
     is_proto3 = file.syntax == PROTO3
     for full, what in types_of(file):
         _check_name(what.name, _NAME)
@@ -61,6 +65,7 @@ def _check_message(full: str, message: Message, names: Names, *, is_proto3: bool
     for oneof in message.oneofs:
         _check_name(oneof.name, _NAME)
     for extension in message.extensions:
+        _check_name(extension.extendee, _FULL_NAME)
         _check_fields(extension.fields, full, names, is_proto3=is_proto3)
 
 
@@ -107,7 +112,3 @@ def _check_different(names: Iterable[str], complaint: str) -> None:
         if name in seen:
             raise ProtobufError(complaint.format(name))
         seen.add(name)
-
-
-def is_repeated(field: Field) -> bool:
-    return field.label == REPEATED or bool(field.key)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
 from headrace.registry.protobuf import standard_options
-from headrace.registry.protobuf.literals import quoted
+from headrace.registry.protobuf.literals import quoted, unquoted
 from headrace.registry.protobuf.model import (
     OPTIONAL,
     REPEATED,
@@ -50,7 +51,7 @@ LABEL_NUMBERS: Final = {OPTIONAL: 1, REQUIRED: 2, REPEATED: 3}
 EDITIONS: Final = {"2023": 1000, "2024": 1001}
 _SCALARS: Final = {number: name for name, number in TYPE_NUMBERS.items()}
 _LABELS: Final = {number: name for name, number in LABEL_NUMBERS.items()}
-_QUOTED_DEFAULTS: Final = frozenset({"string", "bytes"})
+_PLAIN_DEFAULT: Final = re.compile(r"-?[A-Za-z0-9_.]+(?:[eE][+-][0-9]+)?")
 _DEEPEST: Final = 50
 
 
@@ -155,12 +156,22 @@ class _MessageReader:
 def _field_options(content: _Content, name: str, kind: str) -> tuple[Option, ...]:
     options: list[Option] = []
     if content.has(7):
-        value = content.bytes(7)
-        is_quoted = kind in _QUOTED_DEFAULTS
-        options.append(Option(name="default", value=quoted(value) if is_quoted else _decoded(value)))
+        options.append(Option(name="default", value=_default(content, kind)))
     if content.has(10) and content.text(10) != json_name(name):
         options.append(Option(name="json_name", value=quoted(content.bytes(10))))
     return (*options, *options_from(content.bytes(8), standard_options.FIELD))
+
+
+def _default(content: _Content, kind: str) -> str:
+    if kind == "string":
+        return quoted(content.bytes(7))
+    text = content.text(7)
+    if kind == "bytes":
+        # Descriptors have these with escapes.
+        return quoted(unquoted(f'"{text}"'))
+    if not _PLAIN_DEFAULT.fullmatch(text):
+        raise ProtobufError(f"{text[:50]!r} is not a default value")
+    return text
 
 
 def _number_of_field(data: bytes) -> int:

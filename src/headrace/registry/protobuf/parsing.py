@@ -250,7 +250,7 @@ class _Parser:
 
     def _message_of_method(self) -> tuple[bool, str]:
         self._expect("(")
-        streams = self._peek().text == "stream" and self._peek(1).text not in {")", "."}
+        streams = self._peek().text == "stream" and self._peek(1).text != ")"
         if streams:
             self._name()
         name = self._type_name()
@@ -329,6 +329,8 @@ class _Parser:
             if token.kind == END:
                 raise self._unexpected(token, "}")
             depth += {"{": 1, "}": -1}.get(token.text, 0)
+            if depth > _DEEPEST:
+                raise ProtobufError(f"{self._where(token)}values are nested more than {_DEEPEST} deep")
             found.append(token.text)
             if depth == 0:
                 return _joined(found)
