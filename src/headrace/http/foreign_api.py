@@ -47,6 +47,7 @@ def create_application(
     code_of: Callable[[HeadraceError], int],
     exception_handlers: ExceptionHandlersMap | None = None,
     middleware: Sequence[Middleware] = (),
+    application_type: type[Litestar] = Litestar,
 ) -> Litestar:
     """An application with these routes; `exception_handlers` are for the door's own errors."""
 
@@ -65,7 +66,7 @@ def create_application(
         _log.error("%s %s failed", request.method, request.url.path, exc_info=failure)
         return error(500, "Internal Server Error")
 
-    return Litestar(
+    return application_type(
         route_handlers=route_handlers,
         exception_handlers={
             RefusedError: refused,

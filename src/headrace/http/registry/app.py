@@ -18,6 +18,7 @@ from headrace.http.registry.levels import level_handlers
 from headrace.http.registry.media_types import AcceptedMediaType
 from headrace.http.registry.modes import mode_handlers
 from headrace.http.registry.schemas import schema_handlers
+from headrace.http.registry.slashes import SlashKeeping, SlashRestoring
 from headrace.http.registry.subjects import subject_handlers
 from headrace.registry.registry import Registry
 from headrace.registry.schema import SCHEMA_TYPES
@@ -52,7 +53,8 @@ def create_registry_app(registry: Registry) -> Litestar:
         ],
         error=refused,
         code_of=lambda error: ERROR_CODES.get(error.code, error.http_status),
-        middleware=[AcceptedMediaType],
+        middleware=[AcceptedMediaType, SlashRestoring],
+        application_type=SlashKeeping,
     )
 
 
