@@ -87,7 +87,8 @@ def test_normalising_sorts_what_has_no_order() -> None:
 
 def test_types_come_from_references_and_can_be_written_out() -> None:
     other = '{"type":"record","name":"a.Other","fields":[{"name":"next","type":["null","Other"]}]}'
-    own = '{"type":"record","name":"a.Own","fields":[{"name":"x","type":"Other"},{"name":"y","type":"a.Other"}]}'
+    fields = '[{"name":"x","type":"Other"},{"name":"y","type":"a.Other"}]'
+    own = f'{{"type":"record","name":"a.Own","fields":{fields}}}'
     references = [Reference(name="a.Other", subject="other", version=1)]
     schema = read_avro(own, references, [Referenced(name="a.Other", text=other)])
     whole = json.loads(own)

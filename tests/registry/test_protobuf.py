@@ -33,7 +33,8 @@ message M {
   reserved 100 to max, 50; reserved "x", "y";
 }
 enum E { option allow_alias = true; A = 0; B = -5; C = 0; reserved 9; };
-service S { rpc Go (stream M) returns (M.N) { option idempotency_level = IDEMPOTENT; } rpc Ho (M) returns (stream M); }
+service S { rpc Go (stream M) returns (M.N) { option idempotency_level = IDEMPOTENT; }
+  rpc Ho (M) returns (stream M); }
 """
 
 
@@ -249,7 +250,8 @@ def test_work_is_bounded_whatever_the_schemas_are() -> None:
 def test_defaults_survive_the_way_to_a_descriptor_and_back() -> None:
     text = (
         'message M { optional int32 a = 1 [default = -3]; optional bytes b = 2 [default = "a\\001\\"\\377"]; '
-        'optional string s = 3 [default = "ü\\n"]; optional double d = 4 [default = inf]; extensions 100 to 200; }'
+        'optional string s = 3 [default = "ü\\n"]; optional double d = 4 [default = inf]; '
+        "extensions 100 to 200; }"
     )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(descriptor(read(text)))

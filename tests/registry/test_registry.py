@@ -20,7 +20,9 @@ from headrace.client.writing import Headers
 from headrace.core.errors import HeadraceError
 from headrace.engines.apache_kafka import ApacheKafka
 from headrace.registry.level import Level
-from headrace.registry.registry import Registry
+from headrace.registry.mode import Mode
+from headrace.registry.registry import LATEST, Registry
+from headrace.registry.schema import Reference
 from headrace.testing import EmbeddedBroker
 from tests.broker.broker_process import BrokerProcess
 from tests.freezing import freeze
@@ -363,6 +365,41 @@ def test_levels_are_kept_in_the_log_and_known_after_a_restart(bootstrap: str, to
             Level.NONE,
             None,
         )
+    finally:
+        again.stop()
+
+
+def test_deletions_and_modes_are_known_to_others_and_after_a_restart(bootstrap: str, topic_name: str) -> None:
+    one, other = Registry(bootstrap, topic=topic_name), Registry(bootstrap, topic=topic_name)
+    one.start()
+    other.start()
+    reference = Reference(name="R", subject="base", version=1)
+    try:
+        one.register("base", '{"type":"record","name":"R","fields":[]}')
+        assert other.register("user", '["null","R"]', "AVRO", [reference]) == 2
+        assert "subject=base,version=1" in raised("reference_exists", one.delete_version, "base", 1)
+        assert one.register("a", '"int"') == 3
+        assert other.delete_subject("a") == [1]
+        assert one.delete_version("user", LATEST) == 1
+        # What one has deleted, the other cannot delete again.
+        raised("subject_deleted", one.delete_subject, "a")
+        raised("version_deleted", other.delete_version, "user", 1)
+        assert one.delete_subject("a", permanent=True) == [1]
+        raised("subject_not_found", other.delete_subject, "a")
+        one.set_mode("user", Mode.READONLY)
+        raised("change_not_permitted", other.register, "user", '"int"')
+    finally:
+        one.stop()
+        other.stop()
+    again = Registry(bootstrap, topic=topic_name)
+    again.start()
+    try:
+        assert (again.subjects(), again.subjects(deleted=True)) == (["base"], ["base", "user"])
+        assert again.mode("user") is Mode.READONLY
+        # The removed schema's id is not given again, and a deleted one's can still be read.
+        assert again.schema_by_id(2) == '["null","R"]'
+        raised("schema_not_found", again.schema_by_id, 3)
+        assert again.register("b", '"long"') == 4
     finally:
         again.stop()
 

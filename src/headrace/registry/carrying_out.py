@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 
 # It usually takes milliseconds. If it takes longer, the proposal is retired once more.
 _RETIRING_SECONDS: Final = 0.5
+# What a topic takes unless it is told otherwise, less what surrounds a schema in its record.
+_LARGEST_RECORD: Final = 990_000
 
 
 class ChangeWriter:
@@ -54,6 +56,7 @@ class ChangeWriter:
 
     def change(self, change: Change) -> tuple[int, ...]:
         """What the client is told. Raises the refusal, or log_unavailable."""
+        _check_size(change)
         self._prepare(change)
         with self._changing:
             deadline = time.monotonic() + self._timeout
@@ -100,7 +103,7 @@ class ChangeWriter:
         return ""
 
     def _carry_out_until(self, own: str, deadline: float) -> Decision:
-        """Carries out open proposals, the first one first: all, or up to our own, whose decision it returns."""
+        """Carries out open proposals in turn: all, or up to our own, whose decision it returns."""
         decisions: dict[str, Decision] = {}
         while True:
             with self._log.progress:
@@ -164,6 +167,17 @@ class ChangeWriter:
     def _check_time(self, deadline: float) -> None:
         if time.monotonic() >= deadline:
             raise self._log.late("write the change")
+
+
+def _check_size(change: Change) -> None:
+    """Raises schema_too_large."""
+    size = len(encode_value(ProposalRecord(proposal="", change=change)) or b"")
+    if size > _LARGEST_RECORD:
+        raise HeadraceError(
+            "schema_too_large",
+            f"The schema takes {size} bytes in the log, in which quotes and other characters take more than "
+            f"one; {_LARGEST_RECORD} are allowed.",
+        )
 
 
 def _headers(turn: int | None) -> tuple[tuple[str, bytes], ...]:

@@ -1,7 +1,7 @@
 """Checks a new schema of a subject against its compatibility level.
 
-Messages have Confluent's form, which users search for. Pure; what can be read with what is up to the folder of
-each type.
+Messages have Confluent's form, which users search for. Pure; what can be read with what is up to the folder
+of each type.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Decision:
     refusal: HeadraceError | None = None
 
 
-def decide(state: RegistryState, change: Change) -> Decision:
+def decide(state: RegistryState, change: Change) -> Decision:  # noqa: PLR0911 - one for each kind
     try:
         match change:
             case Register():
@@ -161,7 +161,8 @@ def _delete_version(state: RegistryState, wanted: DeleteVersion) -> Decision:
     if held.deleted and not wanted.permanent:
         raise HeadraceError(
             "version_deleted",
-            f"Subject '{subject}' Version {version} was soft deleted. Set permanent=true to delete permanently.",
+            f"Subject '{subject}' Version {version} was soft deleted. "
+            "Set permanent=true to delete permanently.",
         )
     _check_writable(state, subject)
     if state.referrers(subject, version, deleted=wanted.permanent):

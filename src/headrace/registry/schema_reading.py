@@ -55,13 +55,9 @@ class SchemaReader:
             raise invalid_schema(
                 schema_type, f"there is no such type of schemas; there are {', '.join(SCHEMA_TYPES)}"
             )
-        length = len(text) + sum(len(each.text) for each in referenced)
-        if len(text) > LONGEST_TEXT or length > _LONGEST_WITH_REFERENCES:
-            raise HeadraceError(
-                "schema_too_large",
-                f"The schema has {len(text)} characters, and {length} with what it refers to; {LONGEST_TEXT} "
-                f"and {_LONGEST_WITH_REFERENCES} are allowed.",
-            )
+        others = sum(len(each.text) for each in referenced)
+        length = len(text) + others
+        _check_length(len(text), others)
         key = (schema_type, text, references, referenced, normalized)
         with self._lock:
             known = self._known.get(key)
@@ -69,11 +65,21 @@ class SchemaReader:
                 self._known.move_to_end(key)
                 return known
         schema = reads(text, tuple(references), referenced, normalized=normalized)
+        _check_length(len(schema.text), others)
         with self._lock:
             if key not in self._known:
                 self._known[key] = schema
                 self._characters += length
             while self._characters > _MOST_CHARACTERS and len(self._known) > 1:
-                (_, dropped, _, others, _), _ = self._known.popitem(last=False)
-                self._characters -= len(dropped) + sum(len(each.text) for each in others)
+                (_, dropped, _, with_it, _), _ = self._known.popitem(last=False)
+                self._characters -= len(dropped) + sum(len(each.text) for each in with_it)
         return schema
+
+
+def _check_length(own: int, others: int) -> None:
+    if own > LONGEST_TEXT or own + others > _LONGEST_WITH_REFERENCES:
+        raise HeadraceError(
+            "schema_too_large",
+            f"The schema has {own} characters, and {own + others} with what it refers to; {LONGEST_TEXT} "
+            f"and {_LONGEST_WITH_REFERENCES} are allowed.",
+        )

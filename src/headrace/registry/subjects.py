@@ -1,4 +1,4 @@
-"""Which names subjects may have. Contexts, which Confluent writes as `:.context:subject`, are not supported."""
+"""Which names subjects may have. Contexts, which Confluent writes `:.context:subject`, are not supported."""
 
 from __future__ import annotations
 

@@ -143,6 +143,9 @@ HARMFUL = {
     "deep protobuf": ("PROTOBUF", "message M { " * DEEP + "}" * DEEP),
     "deep option": ("PROTOBUF", "message M { option a = " + "{ a " * DEEP + "} " * DEEP + "; }"),
     "huge": ("AVRO", json.dumps({"type": "enum", "name": "E", "symbols": [f"S{n}" for n in range(200_000)]})),
+    "huge in the log": ("JSON", json.dumps({"title": "ä" * 800_000}, ensure_ascii=False)),
+    "many quotes": ("JSON", json.dumps({"enum": [f"x{n}" for n in range(98_000)]}, separators=(",", ":"))),
+    "many words": ("PROTOBUF", "message M { " + "reserved 1; " * 60_000 + "}"),
     "huge number": ("JSON", '{"maximum": ' + "9" * 5_000 + "}"),
     "circle": ("JSON", '{"$ref":"#/definitions/a","definitions":{"a":{"$ref":"#/definitions/a"}}}'),
     "name": ("AVRO", '{"type":"record","name":"a b","fields":[]}'),
@@ -159,10 +162,11 @@ def test_harmful_schemas_are_refused_and_leave_the_registry_well(
 ) -> None:
     schema_type, text = HARMFUL[name]
     body = json.dumps({"schema": text, "schemaType": schema_type})
-    for path in (f"/subjects/{topic_name}/versions", f"/compatibility/subjects/{topic_name}/versions"):
-        answer = client.post(path, content=body)
-        assert code(answer) in {42201, 42209, 400}, answer.text[:200]
-        assert len(answer.content) < 10_000
+    answer = client.post(f"/subjects/{topic_name}/versions", content=body)
+    assert code(answer) in {42201, 42209}, answer.text[:200]
+    assert len(answer.content) < 10_000
+    checked = client.post(f"/compatibility/subjects/{topic_name}/versions", content=body)
+    assert checked.status_code < 500
     assert register(client, topic_name, '"int"')
 
 

@@ -1,1 +1,1 @@
-"""Avro schemas: whether a text is valid, its canonical form, and whether data of one can be read with another."""
+"""Avro: whether a text is a schema, its canonical form, and whether data of one can be read with another."""

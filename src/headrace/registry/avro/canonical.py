@@ -1,9 +1,10 @@
-"""The canonical form of Avro schemas: the text that Avro's Java library, and so Confluent's registry, prints.
+"""The canonical form of Avro schemas: what Avro's Java library, and so Confluent's registry, prints.
 
-Attributes come in Java's order, names are short inside their own namespace, `{"type":"string"}` is `"string"`,
-and what Java does not keep (attributes that mean nothing where they stand, `"order":"ascending"`) is left out.
-The normalised form also sorts what has no order: aliases and additional properties. With `inlined`, types of
-references are written out where they are first used. Never checks a schema: `reading.py` has found it valid.
+Attributes come in Java's order, names are short inside their own namespace, `{"type":"string"}` is
+`"string"`, and what Java does not keep (attributes that mean nothing where they stand, `"order":"ascending"`)
+is left out. The normalised form also sorts what has no order: aliases and additional properties. With
+`inlined`, types of references are written out where they are first used. Never checks a schema: `reading.py`
+has found it valid.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Avro schemas as trees: every use of a name refers to its definition, so a recursive schema is a cycle.
 
-Made from the JSON of a schema that `reading.py` has found valid. Nodes are compared by identity, since comparing
-cycles by content would not end. Names and aliases include their namespace, if they have one.
+Made from the JSON of a schema that `reading.py` has found valid. Nodes are compared by identity, since
+comparing cycles by content would not end. Names and aliases include their namespace, if they have one.
 """
 
 from __future__ import annotations

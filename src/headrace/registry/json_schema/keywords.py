@@ -84,6 +84,14 @@ def _are_dependencies(value: Any) -> bool:
     )
 
 
+_COUNTS: Final = (
+    *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+    *("minContains", "maxContains"),
+)
+_SINGLE_SCHEMAS: Final = (
+    *("not", "additionalProperties", "additionalItems", "propertyNames", "contains", "if", "then", "else"),
+    *("unevaluatedProperties", "unevaluatedItems"),
+)
 # The values of these must be right; what they must be.
 CHECKS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "$ref": (_is_text, "a string"),
@@ -101,16 +109,8 @@ CHECKS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
         ("exclusiveMinimum", "exclusiveMaximum"),
         (lambda value: _is_number(value) or isinstance(value, bool), "a number"),
     ),
-    **dict.fromkeys(
-        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
-        + ("minContains", "maxContains"),
-        (_is_count, "a whole number, not below zero"),
-    ),
-    **dict.fromkeys(
-        ("not", "additionalProperties", "additionalItems", "propertyNames", "contains", "if", "then", "else")
-        + ("unevaluatedProperties", "unevaluatedItems"),
-        (_is_schema, "a schema"),
-    ),
+    **dict.fromkeys(_COUNTS, (_is_count, "a whole number, not below zero")),
+    **dict.fromkeys(_SINGLE_SCHEMAS, (_is_schema, "a schema")),
     **dict.fromkeys(
         ("allOf", "anyOf", "oneOf"),
         (lambda value: bool(value) and _are_schemas(value), "an array of schemas"),

@@ -1,4 +1,4 @@
-"""JSON schemas as graphs: every schema is a node, and every `$ref` leads to one, so a recursive schema is a cycle.
+"""JSON schemas as graphs: every schema is a node, every `$ref` leads to one, a recursive schema is a cycle.
 
 A node has one kind. A schema that says several things, such as a type and `anyOf`, is a node of kind COMBINED
 that requires all of them, as in the library that Confluent's registry uses. Nodes are compared by identity,

@@ -1,4 +1,4 @@
-"""Files as descriptors (`FileDescriptorProto`), the form that compilers make and that clients send and ask for."""
+"""Reads descriptors (`FileDescriptorProto`), the form of files that compilers make and that clients send."""
 
 from __future__ import annotations
 

@@ -181,11 +181,13 @@ def _gone_oneofs(old: Message, new: Message) -> set[str]:
 def _oneofs(old: Message, new: Message, path: str) -> list[Difference]:
     """Fields that could be set together before must not exclude each other now."""
     before = {field.number: field for field in old.fields}
+    members: dict[str, list[int]] = {}
+    for field in new.fields:
+        if field.number in before:
+            members.setdefault(field.oneof, []).append(field.number)
     found: list[Difference] = []
     for oneof in new.oneofs:
-        numbers = [
-            field.number for field in new.fields if field.oneof == oneof.name and field.number in before
-        ]
+        numbers = members.get(oneof.name, [])
         alone = [number for number in numbers if not before[number].oneof]
         groups = len(alone) + len({before[number].oneof for number in numbers} - {""})
         if groups > 1:

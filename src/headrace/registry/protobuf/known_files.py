@@ -1,4 +1,4 @@
-"""The files that every Protobuf compiler has, and those that Confluent's clients have: they need no reference.
+"""The files that need no reference: those that every Protobuf compiler has, or that Confluent's clients have.
 
 Invariant: of each file, all messages and enums are named.
 """
@@ -18,7 +18,8 @@ _GOOGLE: Final = {
     "timestamp": "Timestamp",
     "type": "Type Field Enum EnumValue Option !Syntax !Field.Kind !Field.Cardinality",
     "wrappers": (
-        "DoubleValue FloatValue Int64Value UInt64Value Int32Value UInt32Value BoolValue StringValue BytesValue"
+        "DoubleValue FloatValue Int64Value UInt64Value Int32Value UInt32Value BoolValue StringValue "
+        "BytesValue"
     ),
     "descriptor": (
         "FileDescriptorSet FileDescriptorProto DescriptorProto DescriptorProto.ExtensionRange "

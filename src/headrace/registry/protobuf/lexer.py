@@ -14,6 +14,7 @@ TEXT: Final = "text"
 SYMBOL: Final = "symbol"
 END: Final = "end"
 
+_MOST_TOKENS: Final = 100_000
 _TOKEN: Final = re.compile(
     r"(?P<space>\s+|//[^\n]*|/\*.*?\*/)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
@@ -41,6 +42,8 @@ def tokens(text: str) -> list[Token]:
             line = text.count("\n", 0, place) + 1
             raise ProtobufError(f"line {line}: {text[place : place + 20]!r} is not understood")
         kind = str(match.lastgroup)
+        if len(found) >= _MOST_TOKENS:
+            raise ProtobufError(f"it has more than {_MOST_TOKENS} words and symbols")
         if kind != "space":
             found.append(Token(kind, match[0], place))
         place = match.end()

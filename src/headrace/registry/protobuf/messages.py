@@ -1,4 +1,4 @@
-"""Says why data of one Protobuf schema cannot be read with another, in Confluent's form, which users search for."""
+"""Says why data of one Protobuf schema cannot be read with another, in Confluent's form, which users know."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _DESCRIPTIONS: Final = {
     "PACKAGE_CHANGED": (
         "The package at '{path}' in the {reader} schema does not match the package in the {writer} schema"
     ),
-    "MESSAGE_REMOVED": "The {reader} schema is missing a MESSAGE type at path '{path}' in the {writer} schema",
+    "MESSAGE_REMOVED": (
+        "The {reader} schema is missing a MESSAGE type at path '{path}' in the {writer} schema"
+    ),
     "FIELD_KIND_CHANGED": (
         "The type of a field at path '{path}' in the {reader} schema does not match the {writer} schema"
     ),

@@ -1,4 +1,4 @@
-"""Reads `.proto` texts of proto2, proto3 and the editions. Checks the grammar, not the meaning (`checking.py`).
+"""Reads `.proto` texts of proto2, proto3 and editions. Checks the grammar, not the meaning (`checking.py`).
 
 Groups of proto2, which were given up in 2008, are not supported.
 """

@@ -1,4 +1,4 @@
-"""Prints `.proto` files in canonical form: as Confluent's registry does, so texts that it has stored stay equal.
+"""Prints `.proto` files in canonical form, as Confluent's registry does, so that its texts stay as they are.
 
 The order of messages, fields and options is kept, messages before enums: clients count messages to say which
 one a value is. Invariant: what is printed is read as the same file again.
@@ -54,9 +54,11 @@ def _message(message: Message) -> list[str]:
     first += _reserved(message.reserved, message.reserved_names, HIGHEST_NUMBER)
     groups.append(first)
     groups.append([_field(field) for field in message.fields if not field.oneof])
+    members: dict[str, list[str]] = {}
+    for field in message.fields:
+        members.setdefault(field.oneof, []).append(_field(field))
     for oneof in message.oneofs:
-        lines = [_option_line(option) for option in oneof.options]
-        lines += [_field(field) for field in message.fields if field.oneof == oneof.name]
+        lines = [*(_option_line(option) for option in oneof.options), *members.get(oneof.name, ())]
         groups.append(_block(f"oneof {oneof.name}", lines))
     if message.extension_ranges:
         groups.append([f"extensions {_ranges(message.extension_ranges, HIGHEST_NUMBER)};"])

@@ -1,8 +1,8 @@
 """Reads Protobuf schemas: `.proto` texts, or descriptors in base64, as compilers make and clients send them.
 
 Both become the same canonical text (`printing.py`). The normalised form (`normalizing.py`) is also the same
-for texts that name types in different ways or give imports, fields and options in another order. A reference's
-name is that of the file to import. Never reads a file.
+for texts that name types in different ways or give imports, fields and options in another order. The name of
+a reference is that of the file to import. Never reads a file.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ def read_protobuf(
         if normalized:
             content = _content(normalized_file(content.file, content.names), others)
         canonical = printed(content.file)
+        if _BASE64.fullmatch(text):
+            # What is kept must be readable: a text has limits that a descriptor has not.
+            parse(canonical)
     except ProtobufError as error:
         raise invalid_schema(PROTOBUF, str(error)) from error
     except RecursionError as error:
