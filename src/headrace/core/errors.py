@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 HTTP_STATUS: Final[dict[str, int]] = {
+    "after_timed_out": 504,
+    "answer_too_large": 400,
     "artifact_damaged": 500,
     "artifact_unknown_group": 404,
     "artifacts_unreachable": 503,
@@ -25,6 +27,8 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "connector_not_found": 404,
     "data_dir_damaged": 500,
     "data_dir_in_use": 409,
+    "event_expired": 410,
+    "event_not_found": 404,
     "event_too_large": 413,
     "forbidden_host": 403,
     "forbidden_origin": 403,
@@ -49,6 +53,8 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "process_failed": 500,
     "query_cancelled": 409,
     "query_failed": 400,
+    "query_out_of_memory": 400,
+    "query_timed_out": 504,
     "query_unavailable": 503,
     "question_not_found": 404,
     "reference_exists": 422,
@@ -60,6 +66,7 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "subject_not_deleted": 404,
     "subject_not_found": 404,
     "too_many_questions": 429,
+    "too_many_waiting": 429,
     "unknown_setting": 400,
     "unsupported_media_type": 415,
     "version_deleted": 404,

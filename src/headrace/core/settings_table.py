@@ -176,7 +176,7 @@ class Settings:
         maximum=4096,
     )
     lake_merge_files: int = _setting(
-        16,
+        4,
         "Number of small files in a partition of a table from which on they are merged. In a partition that "
         "got nothing for ten minutes, two are enough.",
         minimum=2,
@@ -221,6 +221,12 @@ class Settings:
     query_rows: int = _setting(100_000, "Most rows of the answer to a SQL question.", minimum=1)
     query_answer_megabytes: int = _setting(
         256, "Largest answer to a SQL question, as it is sent.", minimum=1, maximum=1_048_576
+    )
+    query_topic_megabytes: int = _setting(
+        1024,
+        "Most that a SQL question reads of topics, as their records are stored; one that needs more fails.",
+        minimum=1,
+        maximum=1_048_576,
     )
     file_connector_folders: str = _setting(
         "files",

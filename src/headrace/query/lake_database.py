@@ -16,6 +16,7 @@ A view may also have the tail of the table's topic: rows that are on their way t
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
 from collections.abc import Collection, Mapping
@@ -49,6 +50,7 @@ class _Prepared:
     like: TableSnapshot
     schema_file: str
     folder: str
+    place: Path
 
 
 class LakeDatabase:
@@ -109,19 +111,31 @@ class LakeDatabase:
         *,
         widened: bool,
         tail: str = "",
+        names_in_tail: Mapping[str, str] | None = None,
     ) -> None:
-        """The table as a view over its files, and over the relation `tail` if there is one."""
+        """The table as a view over its files, and over the relation `tail` if there is one. `names_in_tail`
+        are those of columns with other names there.
+        """
         reader = _reader(f"getvariable('files_{number}')", table, union_by_name=widened)
         columns = ", ".join(quoted(column.name) for column in table.columns)
         rows = f"SELECT {columns} FROM {reader}"
         if tail:
             # A cast to the type that it has costs nothing, and conditions are still passed on to the tail.
+            names = names_in_tail or {}
             cast = ", ".join(
-                f"CAST({quoted(column.name)} AS {column.type}) AS {quoted(column.name)}"
+                f"CAST({quoted(names.get(column.name, column.name))} AS {column.type})"
+                f" AS {quoted(column.name)}"
                 for column in table.columns
             )
             rows = f"{rows} UNION ALL SELECT {cast} FROM {quoted(tail)}"
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(table.name)} AS {rows}")
+
+    def forget(self, name: str) -> None:
+        """Let go of what was prepared for a table."""
+        with self._lock:
+            prepared = self._prepared.pop(name, None)
+        if prepared is not None:
+            shutil.rmtree(prepared.place, ignore_errors=True)
 
     def close(self) -> None:
         self._root.close()
@@ -157,7 +171,7 @@ class LakeDatabase:
         if _SPECIAL_IN_PATHS.intersection(folder):
             (place / "table").symlink_to(table.folder, target_is_directory=True)
             folder = str(place / "table")
-        return _Prepared(like=table, schema_file=schema_file, folder=folder)
+        return _Prepared(like=table, schema_file=schema_file, folder=folder, place=place)
 
 
 def _reader(files: str, table: TableSnapshot, *, union_by_name: bool) -> str:

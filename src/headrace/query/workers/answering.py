@@ -7,21 +7,34 @@ free again whatever happened. Knows nothing of processes or time: whoever calls 
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import duckdb
+import pyarrow as pa
 import pyarrow.ipc
 
 from headrace.core.errors import HeadraceError
 from headrace.query.lake_database import LakeDatabase, same_shape
 from headrace.query.permitted import Permitted, check_permitted
-from headrace.query.questions import AnswerSummary, NamedTables, Question, QuestionLimits, TablePlan
+from headrace.query.questions import (
+    AnswerSummary,
+    NamedTables,
+    Question,
+    QuestionLimits,
+    TablePlan,
+    check_freshness,
+)
+from headrace.query.references.spelling import respelled
 from headrace.query.result_formats import ARROW, ENCODERS, Encoder
 from headrace.query.sources import TailView
+from headrace.query.statement_tables.views import StatementTableViews
 from headrace.query.table_snapshot import TableSnapshot, quoted
+from headrace.query.topic_tables.views import TopicViews
 from headrace.query.workers.limits import DUCKDB_SHARE
 from headrace.query.workers.parts import (
     MOST_ROWS,
@@ -34,6 +47,15 @@ from headrace.query.workers.parts import (
     bound,
 )
 from headrace.query.workers.tail_rows import ChunkGoneError, TailRows
+from headrace.query.workers.unknown_columns import (
+    marked_names,
+    rows_behind,
+    uses_unknown,
+    without_rows,
+)
+
+# Of the time of a question: then reading a topic says how far it got, which its interruption could not.
+_READING_SHARE: Final = 0.9
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +90,12 @@ class Answering:
         self._views = 0
         self._snapshots: dict[str, TableSnapshot] = {}
         self._tail_rows = TailRows()
+        self._topics = TopicViews(
+            self.connection, megabytes=limits.topic_megabytes, seconds=limits.seconds * _READING_SHARE
+        )
+        self._statement_tables = StatementTableViews(self.connection, self._topics.schema_at)
+        # What is to be forgotten before the next question.
+        self._once: list[str] = []
 
     def warm_up(self) -> None:
         """Start DuckDB's threads, and load what the first question would load."""
@@ -87,17 +115,43 @@ class Answering:
 
         `known` are the names of all tables.
         """
+        # Not at the end of the question before: that may have been interrupted.
+        self._forget(self._once)
+        self._topics.forget()
+        self._statement_tables.forget()
+        statement = respelled(question.sql)
+        if statement.freshness:
+            check_freshness(statement.freshness)
+        question = dataclasses.replace(question, sql=statement.sql)
         permitted = check_permitted(self.connection, question.sql, {name.casefold() for name in known})
-        plans = tables_of(NamedTables(names=tuple(sorted(permitted.tables)), catalogue=permitted.catalogue))
+        plans = tables_of(
+            NamedTables(
+                names=tuple(sorted(permitted.tables)),
+                catalogue=permitted.catalogue,
+                moments=tuple(sorted(permitted.moments)),
+                topics=tuple(sorted(permitted.topics)),
+                statement_tables=tuple(sorted(permitted.statement_tables)),
+                unknown=tuple(sorted(permitted.unknown)),
+                freshness=statement.freshness,
+            )
+        )
+        topics = [plan.topic for plan in plans if plan.topic is not None]
+        statement_tables = [plan.statement_table for plan in plans if plan.statement_table is not None]
+        plans = [plan for plan in plans if plan.topic is None and plan.statement_table is None]
         self._take(plans, forget_others=permitted.catalogue)
-        named = [plan for plan in plans if plan.name.casefold() in permitted.tables]
+        self._once = [plan.name for plan in plans if plan.once]
+        named = [plan for plan in plans if plan.once or plan.name.casefold() in permitted.tables]
         for plan in named:
             _check_readable(self._snapshots[plan.name])
+        self._topics.show(topics)
+        self._statement_tables.show(statement_tables, self._topics.allowance)
         try:
             return self._run(question, permitted, plans, named, output)
         except ChunkGoneError as error:
             raise AskAgainError(f"The tail was read anew meanwhile: {error} is gone.") from error
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException) as error:
+            if self._topics.failure is not None:
+                raise self._topics.failure from error
             narrow = tuple(plan.name for plan in named if not plan.widened)
             if "union_by_name" in str(error) and narrow:
                 raise AskAgainError("Older files lack columns.", widen=narrow) from error
@@ -107,7 +161,7 @@ class Answering:
         """The error for whoever asked. That a question was interrupted, and why, its interrupter says."""
         if isinstance(error, (duckdb.OutOfMemoryException, MemoryError)) or _is_memory(error):
             return HeadraceError(
-                "query_failed",
+                "query_out_of_memory",
                 f"The query needs more than the {self._limits.memory_megabytes} MB of memory allowed.",
                 remedy="Narrow it, or aggregate in steps.",
             )
@@ -128,12 +182,16 @@ class Answering:
             if plan.snapshot is not None:
                 self._snapshots[plan.name] = plan.snapshot
         if forget_others:
-            gone = self._snapshots.keys() - {plan.name for plan in plans}
-            for name in gone:
-                del self._snapshots[name]
-                self._tail_rows.forget(name)
-                if self._shown.pop(name, None) is not None:
-                    self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+            self._forget(self._snapshots.keys() - {plan.name for plan in plans})
+
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._snapshots.pop(name, None)
+            self._tail_rows.forget(name)
+            self._database.forget(name)
+            if (shown := self._shown.pop(name, None)) is not None:
+                self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+                self.connection.execute(f"RESET VARIABLE files_{shown.number}")
 
     def _show(self, plan: TablePlan) -> None:
         """Make the view of the table read what the plan says."""
@@ -154,10 +212,15 @@ class Answering:
         if (
             shown is None
             or not same_shape(shown.snapshot, snapshot)
-            or (shown.widened, shown.tail is None) != (plan.widened, tail is None)
+            or (shown.widened, _unknown(shown.tail)) != (plan.widened, _unknown(tail))
         ):
             self._database.create_view(
-                self.connection, snapshot, number, widened=plan.widened, tail=name if rows is not None else ""
+                self.connection,
+                snapshot,
+                number,
+                widened=plan.widened,
+                tail=name if rows is not None else "",
+                names_in_tail=marked_names(_unknown(tail) or ()),
             )
         if rows is None and shown is not None and shown.tail is not None:
             self.connection.unregister(name)
@@ -173,12 +236,12 @@ class Answering:
     ) -> AnswerSummary:
         for plan in plans:
             self._show(plan)
+        named = self._without_unknown(question, permitted, named)
         if question.answer_format == ARROW:
             return self._run_for_arrow(question, named, output)
         answer: Rows | Explained
         if permitted.kind == "EXPLAIN":
-            note = json.dumps([_summary(plan, self._snapshots[plan.name]) for plan in named])
-            answer = Explained(self.connection, question, note)
+            answer = Explained(self.connection, question, lambda: json.dumps(self._what_was_read(named)))
         else:
             answer = Rows(self.connection, question)
         wanted = question.answer_format
@@ -201,6 +264,21 @@ class Answering:
         output.data(part)
         return summary
 
+    def _without_unknown(
+        self, question: Question, permitted: Permitted, named: Sequence[TablePlan]
+    ) -> Sequence[TablePlan]:
+        """Without the tails that have columns which the question uses and only the lake knows."""
+        if not any(plan.tail is not None and plan.tail.unknown and plan.tail.chunks for plan in named):
+            return named
+        if not uses_unknown(self.connection, permitted.text, list(question.parameters) or None):
+            return named
+        changed = [
+            without_rows(plan) if plan.tail is not None and plan.tail.unknown else plan for plan in named
+        ]
+        for plan in changed:
+            self._show(plan)
+        return changed
+
     def _run_for_arrow(self, question: Question, named: Sequence[TablePlan], output: Output) -> AnswerSummary:
         relation = bound(self.connection, question)
         output.columns(relation.columns, [str(kind) for kind in relation.types])
@@ -218,9 +296,15 @@ class Answering:
         return self._summary(counter.rows, named)
 
     def _summary(self, rows: int, named: Sequence[TablePlan]) -> AnswerSummary:
-        return AnswerSummary(
-            rows=rows, tables=tuple(_summary(plan, self._snapshots[plan.name]) for plan in named)
-        )
+        return AnswerSummary(rows=rows, tables=tuple(self._what_was_read(named)))
+
+    def _what_was_read(self, named: Sequence[TablePlan]) -> list[Mapping[str, object]]:
+        tables = [_summary(plan, self._snapshots[plan.name]) for plan in named]
+        return [*tables, *self._topics.summaries(), *self._statement_tables.summaries]
+
+
+def _unknown(tail: TailView | None) -> tuple[str, ...] | None:
+    return None if tail is None else tail.unknown
 
 
 def _check_readable(table: TableSnapshot) -> None:
@@ -235,22 +319,21 @@ def _check_readable(table: TableSnapshot) -> None:
 def _summary(plan: TablePlan, snapshot: TableSnapshot) -> dict[str, object]:
     """What was read of a table: for whoever asked."""
     found: dict[str, object] = {
-        "table": plan.name,
+        "table": plan.name.rpartition("@")[0] if plan.as_of else plan.name,
         "version": snapshot.version,
         "files": len(snapshot.files),
     }
+    if plan.as_of:
+        found["as_of"] = plan.as_of
     if plan.tail is not None:
         starts = plan.tail.starts
         found |= {
-            # Rows of chunks; one that begins before the start counts from there, by its offsets.
-            "tail_rows": sum(
-                min(chunk.rows, max(0, chunk.end - starts.get(chunk.partition, 0)))
-                for chunk in plan.tail.chunks
-            ),
+            "tail_rows": rows_behind(plan.tail),
             "positions": {str(partition): offset for partition, offset in starts.items()},
             "reached": {str(partition): offset for partition, offset in plan.tail.reached.items()},
             "behind": plan.tail.behind,
             "reason": plan.tail.reason,
+            "upstream": [dataclasses.asdict(each) for each in plan.upstream],
         }
     return found
 

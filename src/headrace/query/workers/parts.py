@@ -33,7 +33,7 @@ class Output:
 
 
 class Counter:
-    """How much of an answer there is. Raises query_failed beyond the limits."""
+    """How much of an answer there is. Raises answer_too_large beyond the limits."""
 
     def __init__(self, limits: QuestionLimits) -> None:
         self._limits = limits
@@ -81,13 +81,15 @@ class Rows:
 
 
 class Explained:
-    """What EXPLAIN says, and a row with what we know of the tables."""
+    """What EXPLAIN says, and a row with what we know of the tables: `note` is asked for at the end."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, question: Question, note: str) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, question: Question, note: Callable[[], str]
+    ) -> None:
         connection.execute(question.sql, _parameters(question))
         self.columns = tuple(str(column[0]) for column in connection.description or ())
         self.types = tuple(str(column[1]) for column in connection.description or ())
-        self._rows = [*connection.fetchall(), ("tables", note)]
+        self._rows = [*connection.fetchall(), ("tables", note())]
         self.last_part_bytes = 0
 
     def parts(self) -> Iterator[Sequence[tuple[object, ...]]]:
@@ -147,7 +149,7 @@ def _parameters(question: Question) -> list[object] | None:
 
 def _too_much(limit: str) -> HeadraceError:
     return HeadraceError(
-        "query_failed",
+        "answer_too_large",
         f"The answer has more than {limit}.",
         remedy="Add a LIMIT, narrow the WHERE, or aggregate.",
     )
