@@ -369,6 +369,40 @@ def test_levels_are_kept_in_the_log_and_known_after_a_restart(bootstrap: str, to
         again.stop()
 
 
+def test_a_record_that_comes_too_late_is_written_over(
+    registry: Registry, bootstrap: str, topic_name: str
+) -> None:
+    """A registry was held up, and writes what it had decided on before others went on."""
+    registry.register("a", '"int"')
+    (late,) = schema_records(bootstrap, topic_name)
+    registry.delete_subject("a")
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic_name, key=late.key(), value=late.value(), headers=late.headers())
+    assert producer.flush(120) == 0
+    # The next change comes after the repair, which the same writer has sent before it.
+    registry.register("b", '"long"')
+    assert registry.subjects() == ["b"]
+    last = [record for record in schema_records(bootstrap, topic_name) if record.key() == late.key()][-1]
+    assert json.loads(last.value() or b"")["deleted"] is True
+    # Who sees it later sees that it was repaired.
+    registry.stop()
+    end = end_offsets(bootstrap, topic_name, 1)
+    again = Registry(bootstrap, topic=topic_name)
+    again.start()
+    assert again.subjects() == ["b"]
+    again.stop()
+    assert end_offsets(bootstrap, topic_name, 1) == end
+    # If nobody has repaired it yet, the next one to start does.
+    producer.produce(topic_name, key=late.key(), value=late.value(), headers=late.headers())
+    assert producer.flush(120) == 0
+    again = Registry(bootstrap, topic=topic_name)
+    again.start()
+    again.register("c", '"float"')
+    again.stop()
+    last = [record for record in schema_records(bootstrap, topic_name) if record.key() == late.key()][-1]
+    assert json.loads(last.value() or b"")["deleted"] is True
+
+
 def test_deletions_and_modes_are_known_to_others_and_after_a_restart(bootstrap: str, topic_name: str) -> None:
     one, other = Registry(bootstrap, topic=topic_name), Registry(bootstrap, topic=topic_name)
     one.start()

@@ -71,11 +71,16 @@ class Registry:
         self._log = log_type(bootstrap, topic, self._replay, holds="schemas", timeout=timeout)
         # Guards the state.
         self._progress = self._log.progress
+        self._has_started = False
         self._writer = ChangeWriter(self._log, self._state, timeout=timeout)
 
     def start(self) -> None:
         """Create the topic if it is missing, and read all of it. Raises log_unavailable, invalid_setting."""
         self._log.start()
+        with self._progress:
+            self._has_started = True
+            for held in self._state.overwritten():
+                self._writer.repair(held, self._state.turn_of(held))
 
     def stop(self) -> None:
         """Stop following the log. Look-ups still answer from what has been read."""
@@ -395,7 +400,8 @@ class Registry:
         headers = headers_of(message)
         offset = message.offset() or 0
         held = self._state.replay(record, offset=offset, turn=_turn(headers, offset))
-        if held is not None:
+        # While everything is read for the first time, a later record may have repaired it long ago.
+        if held is not None and self._has_started:
             self._writer.repair(held, self._state.turn_of(held))
         if isinstance(record, RetiredProposalRecord):
             self._writer.note_outcome(record.proposal, headers)

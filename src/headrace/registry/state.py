@@ -62,6 +62,8 @@ class RegistryState:
         self._open: dict[str, OpenProposal] = {}
         # By key of a record, the last proposal that it has carried out.
         self._turns: dict[tuple[object, ...], int] = {}
+        # By key, the late record that stands behind the one that holds.
+        self._overwritten: dict[tuple[object, ...], Effect] = {}
         self._identities: dict[tuple[str, str, tuple[Reference, ...]], str] = {}
         # Another registry may have given one schema several ids. Filled by `_index`.
         self._ids: dict[str, set[int]] = {}
@@ -82,8 +84,10 @@ class RegistryState:
             key = _key(record)
             if turn is not None:
                 if turn < self._turns.get(key, turn):
+                    self._overwritten[key] = record
                     return self._current(record)
                 self._turns[key] = turn
+            self._overwritten.pop(key, None)
             self._apply(record)
         elif isinstance(record, DeletedSubjectRecord):
             for version, held in list(self._subjects.get(record.subject, {}).items()):
@@ -98,6 +102,10 @@ class RegistryState:
     def turn_of(self, record: Effect) -> int | None:
         """The proposal that the record of this key has carried out last."""
         return self._turns.get(_key(record))
+
+    def overwritten(self) -> list[Effect]:
+        """What holds and is not the last record of its key, because another came too late."""
+        return [self._current(late) for late in self._overwritten.values()]
 
     def first_open(self) -> OpenProposal | None:
         """The proposal whose turn it is."""

@@ -157,6 +157,7 @@ def test_requests_of_every_json_type_are_taken(
         ("POST", "/subjects/present/versions", '{"schema": "\\"long\\"", "version": 7}', 42201),
         ("POST", "/subjects/present/versions", '{"schema": "\\"long\\"", "id": 7}', 42205),
         ("POST", "/subjects/present/versions", '{"schema": "\\"long\\"", "id": "a"}', 42201),
+        ("POST", "/subjects/present/versions", '{"schema": "\\"long\\"", "version": [[1]]}', 42201),
         ("POST", "/subjects/:.other:a/versions", '{"schema": "\\"int\\""}', 42208),
         ("POST", "/subjects/a%00b/versions", '{"schema": "\\"int\\""}', 42208),
         ("POST", "/subjects/__EMPTY/versions", '{"schema": "\\"int\\""}', 42208),

@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from headrace.http.registry.media_types import chosen
 
@@ -201,3 +203,66 @@ def test_one_schema_may_be_named_by_many_subjects_without_knowing_of_each_other(
 )
 def test_the_media_type_is_the_one_that_is_wanted_most(accept: str, media_type: str) -> None:
     assert chosen(accept) == media_type
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 2**70) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+SCHEMA_TEXTS = st.sampled_from(['"int"', "{}", "message M {}", "", "[", '{"type":"record"}']) | JSON.map(
+    json.dumps
+)
+BODIES = JSON | st.fixed_dictionaries(
+    {},
+    optional={
+        "schema": SCHEMA_TEXTS | JSON,
+        "schemaType": st.sampled_from(["AVRO", "JSON", "PROTOBUF", "XML"]) | JSON,
+        "references": st.lists(
+            st.fixed_dictionaries({"name": JSON, "subject": st.just("fuzzed") | JSON, "version": JSON}),
+            max_size=2,
+        )
+        | JSON,
+        "id": JSON,
+        "version": JSON,
+        "metadata": JSON,
+        "compatibility": st.sampled_from(["NONE", "FULL"]) | JSON,
+        "normalize": JSON,
+        "mode": st.sampled_from(["READWRITE", "IMPORT"]) | JSON,
+    },
+)
+SUBJECT = st.sampled_from(["fuzzed", "fuzzed-2", "a%2Fb", ":.x:y", "%00", "%1F", "x" * 2_000])
+PATHS = st.one_of(
+    st.builds("/subjects/{}/versions".format, SUBJECT),
+    st.builds(
+        "/subjects/{}/versions/{}".format, SUBJECT, st.sampled_from(["1", "latest", "-1", "x", "9" * 30])
+    ),
+    st.builds("/subjects/{}".format, SUBJECT),
+    st.builds("/compatibility/subjects/{}/versions".format, SUBJECT),
+    st.builds("/config/{}".format, SUBJECT),
+    st.builds("/mode/{}".format, SUBJECT),
+    st.sampled_from(
+        ["/subjects", "/schemas", "/schemas/ids/1", "/schemas/ids/-1", "/schemas/ids/" + "9" * 30]
+    ),
+    st.sampled_from(["/schemas/guids/x", "/contexts", "/schemas/types", "/mode", "/", "//", "/%ff"]),
+)
+QUERIES = st.dictionaries(
+    st.sampled_from(
+        ["deleted", "permanent", "offset", "limit", "format", "force", "normalize", "subjectPrefix"]
+    ),
+    st.sampled_from(["true", "false", "1", "-1", "serialized", "x", "9" * 30, ""]),
+    max_size=3,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(["GET", "POST", "PUT", "DELETE"]), PATHS, QUERIES, BODIES)
+def test_no_request_makes_the_registry_fail(
+    client: httpx.Client, method: str, path: str, query: dict[str, str], body: Any
+) -> None:
+    content = json.dumps(body) if method in {"POST", "PUT"} else None
+    # The server closes a connection with a body that nobody has read; the next request may still use it.
+    answer = client.request(method, path, params=query, content=content, headers={"connection": "close"})
+    assert answer.status_code < 500, (method, path, query, body, answer.text)
+    if answer.status_code >= 400:
+        assert set(answer.json()) == {"error_code", "message"}

@@ -69,7 +69,7 @@ def posted_schema(body: bytes) -> PostedSchema:
 def _posted_number(content: Mapping[str, Any], name: str) -> int | None:
     """None if it is missing, or one of the numbers that clients send for "none"."""
     number = content.get(name)
-    if number is None or number in {0, -1}:
+    if number is None or (isinstance(number, int) and number in {0, -1}):
         return None
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number <= _HIGHEST_VERSION:
         raise RefusedError(INVALID_SCHEMA, f"`{name}` is a number from 1 to {_HIGHEST_VERSION}.")
