@@ -10,10 +10,11 @@ default settings, and to its peers, in turn:
 - `Spark SQL`: warm, on the Delta table, `local[2]`. It sees no tail.
 
 Before anything is measured, all must give the same answers: those of the lake alone, and those with the
-tail. A figure is the median time of some repetitions, with the rows received; `geometric mean` is that of the
-twelve questions, `CPU` what all of them together take of the processor, once each. Then 32 clients ask at
-once. `memory` is the highest of the query process with its workers, each page counted once. Targets: geometric
-mean at most 1.3 times DuckDB by hand and a tenth of Spark's; one type on one day within 50 ms; 2 GB.
+tail. A figure is the median time of some repetitions, with the rows received; `geometric mean` is that of
+the twelve questions, `CPU` what all of them together take of the processor, once each. Then 32 clients ask at
+once. `memory` is the highest of the query process with its workers, each page counted once. Targets:
+geometric mean at most 1.3 times DuckDB by hand and a tenth of Spark's; one type on one day within 50 ms;
+2 GB.
 
     python benchmarks/dashboard_questions.py [--rows 20000000] [--tail 2000000] [--rounds 5] [--dir DIR]
         [--json FILE]

@@ -103,12 +103,15 @@ QUESTIONS: Final = (
     ),
     DashboardQuestion(
         name="delay of purchases",
-        text="""SELECT SERVER_DATE, quantile_cont(delay, 0.5) AS half, quantile_cont(delay, 0.95) AS most FROM (
+        text="""SELECT SERVER_DATE, quantile_cont(delay, 0.5) AS half,
+              quantile_cont(delay, 0.95) AS most FROM (
               SELECT SERVER_DATE, epoch_ms(_POSTED_AT) - epoch_ms(CAST(SERVER_TIME AS TIMESTAMPTZ)) AS delay
               FROM events WHERE EVENT_TYPE = 'Purchase' AND SERVER_DATE >= {day_6})
             GROUP BY SERVER_DATE ORDER BY SERVER_DATE""",
-        spark_text="""SELECT SERVER_DATE, percentile(delay, 0.5) AS half, percentile(delay, 0.95) AS most FROM (
-              SELECT SERVER_DATE, unix_millis(_POSTED_AT) - unix_millis(CAST(SERVER_TIME AS TIMESTAMP)) AS delay
+        spark_text="""SELECT SERVER_DATE, percentile(delay, 0.5) AS half,
+              percentile(delay, 0.95) AS most FROM (
+              SELECT SERVER_DATE,
+                unix_millis(_POSTED_AT) - unix_millis(CAST(SERVER_TIME AS TIMESTAMP)) AS delay
               FROM events WHERE EVENT_TYPE = 'Purchase' AND SERVER_DATE >= {day_6})
             GROUP BY SERVER_DATE ORDER BY SERVER_DATE""",
     ),

@@ -240,7 +240,7 @@ def make(settings: Settings, size: Size, spark: SparkSession) -> None:
 
 
 def _expire(folder: Path, size: Size) -> None:
-    """The topic as it is after its first records have expired: with the offsets of those, and without them."""
+    """The topic as it is after its first records have expired: their offsets are gone with them."""
     end = size.rows // PARTITIONS
     now = time.time_ns() // 1_000_000
     with DataFolder.open(folder) as logs:
@@ -278,6 +278,7 @@ def _produce(settings: Settings, size: Size) -> None:
     ))  # fmt: skip
     kinds, devices = ([_field(each) for each in values] for values in (TYPES, _DEVICES))
     version, date = _field("1"), _field(str(TODAY))
+    source = f"{_QUERY}/{_SOURCE_TOPIC}".encode()
     producer = Producer(
         {
             "bootstrap.servers": settings.bootstrap,
@@ -304,7 +305,7 @@ def _produce(settings: Settings, size: Size) -> None:
                 partition=partition,
                 timestamp=posted,
                 headers=[
-                    ("headrace-source", b"%b/%b/%d/%d/0" % (_QUERY.encode(), _SOURCE_TOPIC.encode(), partition, offset)),
+                    ("headrace-source", b"%b/%d/%d/0" % (source, partition, offset)),
                     ("headrace-posted-at", b"%d" % posted),
                 ],
             )  # fmt: skip

@@ -321,7 +321,11 @@ class WrittenTable:
         positions = progress.positions.offsets
         ends = self.cluster.end_offsets(self.name)
         wanted = {
-            number: max(positions.get(number, 0), (upto or ends).get(number, positions.get(number, 0)))
+            number: max(
+                positions.get(number, 0),
+                # Without any record, nothing is written: not what the log has meanwhile.
+                (ends if upto is None else upto).get(number, positions.get(number, 0)),
+            )
             for number in ends
         }
         batch = [

@@ -208,13 +208,14 @@ class Answering:
         number = shown.number if shown is not None else self._views
         if shown is None or shown.snapshot != snapshot:
             self._database.list_files(self.connection, snapshot, number)
-        if shown is None or tail is not shown.tail:
+        is_other = shown is None or not same_shape(shown.snapshot, snapshot)
+        if shown is None or is_other or tail is not shown.tail:
             self._show_tail(snapshot, number, tail)
         name = _tail_name(number) if tail is not None and tail.rows is not None else ""
         has_begun = tail is not None and bool(tail.begun)
         if (
             shown is None
-            or not same_shape(shown.snapshot, snapshot)
+            or is_other
             or (shown.widened, shown.name, shown.has_begun, _unknown(shown.tail))
             != (plan.widened, name, has_begun, _unknown(tail))
         ):
