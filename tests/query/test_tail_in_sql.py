@@ -23,8 +23,8 @@ from headrace.query.sql import LakeQuery
 
 SCHEMA = pa.schema(
     {
-        "KIND": pa.string(),
         "AMOUNT": pa.decimal128(9, 2),
+        "KIND": pa.string(),
         "TAGS": pa.list_(pa.string()),
         "_TOPIC_PARTITION": pa.int32(),
         "_TOPIC_OFFSET": pa.int64(),
@@ -161,6 +161,59 @@ def test_a_mapped_chunk_may_be_deleted(tmp_path: Path, query: LakeQuery, tails: 
     assert query.run("SELECT count(*) FROM events").rows == ((5,),)
     Path(chunk.path).unlink()
     assert query.run("SELECT count(*) FROM events").rows == ((5,),)
+
+
+USES_KIND = (
+    "SELECT * FROM events",
+    "SELECT count(*) FROM events WHERE kind = 'kind-1'",
+    "SELECT count(DISTINCT KIND) FROM events",
+    "SELECT _TOPIC_OFFSET FROM events ORDER BY KIND",
+    "SELECT events FROM events",
+    "FROM events SELECT COLUMNS('K.*')",
+    "SUMMARIZE events",
+    "SELECT count(*) FROM events one JOIN events other USING (KIND)",
+    "SELECT 1 WHERE EXISTS (SELECT 1 FROM events WHERE KIND IS NULL)",
+    "WITH e AS (SELECT * FROM events) SELECT KIND FROM e",
+)
+USES_NO_KIND = (
+    "SELECT count(*) FROM events",
+    "SELECT sum(_TOPIC_OFFSET) AS KIND FROM events -- KIND",
+    "WITH e AS (SELECT * FROM events) SELECT count(_TOPIC_OFFSET) FROM e;",
+    "SELECT max(AMOUNT) FROM events WHERE _TOPIC_OFFSET > 1",
+)
+
+
+def test_a_column_that_only_the_lake_will_know_leaves_the_tail_out_of_questions_that_use_it(
+    tmp_path: Path, query: LakeQuery, tails: GivenTails
+) -> None:
+    write_files(tmp_path / "lake", 0, 0, 9)
+    content = rows(0, 9, 12)
+    content = content.set_column(1, "KIND", pa.nulls(3, pa.string()))
+    chunk = write_chunk(tmp_path / "tail", 0, 9, 12, content=content)
+    view = TailView(
+        chunks=(chunk,), starts={0: 9}, reached={0: 12}, behind=2, reason="slow", unknown=("KIND",)
+    )
+    tails.views = [view]
+    for _ in range(2):
+        for sql in USES_NO_KIND:
+            (table,) = json.loads(str(dict(query.run(f"EXPLAIN {sql}").rows)["tables"]))
+            assert (table["tail_rows"], table["behind"], table["reason"]) == (3, 2, "slow"), sql
+        for sql in USES_KIND:
+            (table,) = json.loads(str(dict(query.run(f"EXPLAIN {sql}").rows)["tables"]))
+            assert (table["tail_rows"], table["behind"]) == (0, 5), sql
+            assert table["reason"] == (
+                "slow; the lake decides KIND when it writes, and the question uses such a column"
+            )
+    assert query.run("SELECT count(*) FROM events").rows == ((12,),)
+    assert query.run("SELECT count(*) FROM events WHERE KIND = 'kind-1'").rows == ((3,),)
+    # Another configuration, or another version of the table.
+    tails.views = [
+        TailView(chunks=(write_chunk(tmp_path / "tail", 0, 9, 13),), starts={0: 9}, reached={0: 13})
+    ]
+    assert query.run("SELECT count(*) FROM events WHERE KIND = 'kind-1'").rows == ((4,),)
+    tails.views = [view]
+    with pytest.raises(HeadraceError, match="NOTHING"):
+        query.run("SELECT NOTHING FROM events")
 
 
 # Where the lake is, and where the chunks of a partition begin and end.

@@ -28,6 +28,7 @@ from headrace.query.questions import NamedTables, Question, QuestionLimits
 from headrace.query.receipts.after import AfterReceipts
 from headrace.query.running import Run, Stop, cancelled
 from headrace.query.slots import Seat, Slots
+from headrace.query.sources import Waiting
 from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.workers.frames import Kind
 from headrace.query.workers.pool import WorkerPool
@@ -118,6 +119,10 @@ class Desk:
         self._widened: frozenset[str] = frozenset()
         # For questions that must see certain events; None where there is no log.
         self.receipts: AfterReceipts | None = None
+
+    def tell_waiting(self, waiting: Callable[[TableSnapshot], tuple[Waiting, ...]]) -> None:
+        """Let answers say what waits before the topics of their tables."""
+        self._planner.waiting = waiting
 
     async def start(self) -> None:
         """Have a worker ready for the first question."""

@@ -111,15 +111,20 @@ class LakeDatabase:
         *,
         widened: bool,
         tail: str = "",
+        names_in_tail: Mapping[str, str] | None = None,
     ) -> None:
-        """The table as a view over its files, and over the relation `tail` if there is one."""
+        """The table as a view over its files, and over the relation `tail` if there is one. `names_in_tail`
+        are those of columns with other names there.
+        """
         reader = _reader(f"getvariable('files_{number}')", table, union_by_name=widened)
         columns = ", ".join(quoted(column.name) for column in table.columns)
         rows = f"SELECT {columns} FROM {reader}"
         if tail:
             # A cast to the type that it has costs nothing, and conditions are still passed on to the tail.
+            names = names_in_tail or {}
             cast = ", ".join(
-                f"CAST({quoted(column.name)} AS {column.type}) AS {quoted(column.name)}"
+                f"CAST({quoted(names.get(column.name, column.name))} AS {column.type})"
+                f" AS {quoted(column.name)}"
                 for column in table.columns
             )
             rows = f"{rows} UNION ALL SELECT {cast} FROM {quoted(tail)}"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
 from headrace.query.receipts.receipt import NOTHING, After
-from headrace.query.sources import TailView
+from headrace.query.sources import TailView, Waiting
 from headrace.query.statement_tables.plan import StatementTablePlan
 from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.topic_tables.plan import TopicPlan
@@ -72,6 +72,7 @@ def check_freshness(freshness: str) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePlan:
     """One table for one question. `snapshot` is None if the worker has it already; `tail`, if none is read.
+    `upstream` is what waits before the topic of the tail.
 
     A `widened` table has files that lack some of its columns. The worker forgets what is read only `once`: a
     table at an old version, of which `as_of` says which one, as it is named in the statement; or a `topic`,
@@ -81,6 +82,7 @@ class TablePlan:
     name: str
     snapshot: TableSnapshot | None
     tail: TailView | None = None
+    upstream: tuple[Waiting, ...] = ()
     widened: bool = False
     once: bool = False
     as_of: str = ""

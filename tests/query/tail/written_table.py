@@ -35,6 +35,7 @@ from headrace.lake.delta_log import DeltaLog
 from headrace.lake.delta_schema import schema_of, struct_of
 from headrace.lake.location import Location
 from headrace.lake.positions import Position, Progress, Reached, Source
+from headrace.lake.read_columns import ReadColumns
 from headrace.lake.replacing import replace_files
 from headrace.lake.resuming import RESTORE, TopicNow, history, resume
 from headrace.lake.sink import (
@@ -328,6 +329,11 @@ class WrittenTable:
         ]
         reached = Reached(topic_id=self.topic.topic_id, offsets=wanted)
         return self.commit("WRITE", self.adds(batch), progress.at(reached), mode="Append")
+
+    def say_reads(self, reads: ReadColumns | None) -> int:
+        """A batch without rows of a run that reads records so."""
+        progress = self._progress(self.version).reading(reads)
+        return self.commit("WRITE", [], progress, mode="Append")
 
     def unwritten(self, version: int) -> list[Produced]:
         """The records that a writer would write if this version were the newest."""

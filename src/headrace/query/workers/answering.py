@@ -47,6 +47,12 @@ from headrace.query.workers.parts import (
     bound,
 )
 from headrace.query.workers.tail_rows import ChunkGoneError, TailRows
+from headrace.query.workers.unknown_columns import (
+    marked_names,
+    rows_behind,
+    uses_unknown,
+    without_rows,
+)
 
 # Of the time of a question: then reading a topic says how far it got, which its interruption could not.
 _READING_SHARE: Final = 0.9
@@ -206,10 +212,15 @@ class Answering:
         if (
             shown is None
             or not same_shape(shown.snapshot, snapshot)
-            or (shown.widened, shown.tail is None) != (plan.widened, tail is None)
+            or (shown.widened, _unknown(shown.tail)) != (plan.widened, _unknown(tail))
         ):
             self._database.create_view(
-                self.connection, snapshot, number, widened=plan.widened, tail=name if rows is not None else ""
+                self.connection,
+                snapshot,
+                number,
+                widened=plan.widened,
+                tail=name if rows is not None else "",
+                names_in_tail=marked_names(_unknown(tail) or ()),
             )
         if rows is None and shown is not None and shown.tail is not None:
             self.connection.unregister(name)
@@ -225,6 +236,7 @@ class Answering:
     ) -> AnswerSummary:
         for plan in plans:
             self._show(plan)
+        named = self._without_unknown(question, permitted, named)
         if question.answer_format == ARROW:
             return self._run_for_arrow(question, named, output)
         answer: Rows | Explained
@@ -252,6 +264,21 @@ class Answering:
         output.data(part)
         return summary
 
+    def _without_unknown(
+        self, question: Question, permitted: Permitted, named: Sequence[TablePlan]
+    ) -> Sequence[TablePlan]:
+        """Without the tails that have columns which the question uses and only the lake knows."""
+        if not any(plan.tail is not None and plan.tail.unknown and plan.tail.chunks for plan in named):
+            return named
+        if not uses_unknown(self.connection, permitted.text, list(question.parameters) or None):
+            return named
+        changed = [
+            without_rows(plan) if plan.tail is not None and plan.tail.unknown else plan for plan in named
+        ]
+        for plan in changed:
+            self._show(plan)
+        return changed
+
     def _run_for_arrow(self, question: Question, named: Sequence[TablePlan], output: Output) -> AnswerSummary:
         relation = bound(self.connection, question)
         output.columns(relation.columns, [str(kind) for kind in relation.types])
@@ -276,6 +303,10 @@ class Answering:
         return [*tables, *self._topics.summaries(), *self._statement_tables.summaries]
 
 
+def _unknown(tail: TailView | None) -> tuple[str, ...] | None:
+    return None if tail is None else tail.unknown
+
+
 def _check_readable(table: TableSnapshot) -> None:
     if table.unreadable:
         raise HeadraceError(
@@ -297,15 +328,12 @@ def _summary(plan: TablePlan, snapshot: TableSnapshot) -> dict[str, object]:
     if plan.tail is not None:
         starts = plan.tail.starts
         found |= {
-            # Rows of chunks; one that begins before the start counts from there, by its offsets.
-            "tail_rows": sum(
-                min(chunk.rows, max(0, chunk.end - starts.get(chunk.partition, 0)))
-                for chunk in plan.tail.chunks
-            ),
+            "tail_rows": rows_behind(plan.tail),
             "positions": {str(partition): offset for partition, offset in starts.items()},
             "reached": {str(partition): offset for partition, offset in plan.tail.reached.items()},
             "behind": plan.tail.behind,
             "reason": plan.tail.reason,
+            "upstream": [dataclasses.asdict(each) for each in plan.upstream],
         }
     return found
 

@@ -14,6 +14,7 @@ import pyarrow.ipc
 from headrace.lake import layout
 from headrace.query.sources import TailChunk, TailView
 from headrace.query.table_snapshot import TableSnapshot
+from headrace.query.workers.unknown_columns import marked
 
 _Key = tuple[str, int, int, int]
 
@@ -29,7 +30,9 @@ class TailRows:
         self._mapped: dict[str, dict[_Key, pa.Table]] = {}
 
     def rows(self, table: TableSnapshot, view: TailView) -> pa.Table | None:
-        """The rows of the view, in the table's columns; None if there are none."""
+        """The rows of the view, in the table's columns, with marks on the names of those that are unknown;
+        None if there are none.
+        """
         before = self._mapped.get(table.name, {})
         mapped: dict[_Key, pa.Table] = {}
         parts: list[pa.Table] = []
@@ -41,7 +44,8 @@ class TailRows:
             mapped[key] = before[key] if key in before else _open(chunk)
             part = mapped[key] if chunk.first >= start else _from_offset(mapped[key], start)
             if part.num_rows:
-                parts.append(part.select([column.name for column in table.columns]))
+                rows = part.select([column.name for column in table.columns])
+                parts.append(marked(rows, view.unknown) if view.unknown else rows)
         self._mapped[table.name] = mapped
         return pa.concat_tables(parts) if parts else None
 

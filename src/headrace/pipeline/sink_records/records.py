@@ -1,4 +1,4 @@
-"""A record on its way from a topic to a table, as Spark columns whose types are known before the query runs.
+"""A record on its way from a topic to a table, as columns whose types are known before any record is read.
 
 Transformations change it, partitioning reads it, and the table's columns follow from its value. A struct is
 kept as one column for each field, not as one column: so a chain of transformations makes an expression for
@@ -12,21 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
-from typing import Self
+from typing import Generic
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
-
-from headrace.lake.types import Field, Struct, Type, ddl
+from headrace.lake.types import Field, Struct, Type
+from headrace.pipeline.sink_records.columns import C, Columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedColumn:
+class NamedColumn(Generic[C]):
     """A field with its values."""
 
     field: Field
-    column: Column
+    column: C
 
     @property
     def name(self) -> str:
@@ -34,7 +31,7 @@ class NamedColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Typed:
+class Typed(Generic[C]):
     """A key or a value.
 
     `columns` are those of the fields if the type is a struct, otherwise the value alone. `present` is false
@@ -43,39 +40,31 @@ class Typed:
     """
 
     type: Type
-    columns: tuple[Column, ...] = field(repr=False)
-    present: Column = field(repr=False)
+    columns: tuple[C, ...] = field(repr=False)
+    present: C = field(repr=False)
+    made_by: Columns[C] = field(repr=False)
     has_schema: bool = True
 
-    @classmethod
-    def of(cls, kind: Type, column: Column, *, has_schema: bool = True) -> Self:
-        columns = (
-            tuple(column.getField(each.name) for each in kind.fields)
-            if isinstance(kind, Struct)
-            else (column,)
-        )
-        return cls(type=kind, columns=columns, present=column.isNotNull(), has_schema=has_schema)
-
     @property
-    def column(self) -> Column:
+    def column(self) -> C:
         """The key or value as a whole."""
         if not isinstance(self.type, Struct):
             return self.columns[0]
-        fields = F.struct(*(each.column.alias(each.name) for each in self.fields))
-        return F.when(self.present, fields)
+        fields = self.made_by.record([(each.name, each.column) for each in self.fields])
+        return self.made_by.when(self.present, fields)
 
     @property
-    def fields(self) -> tuple[NamedColumn, ...]:
+    def fields(self) -> tuple[NamedColumn[C], ...]:
         """Of a struct."""
         assert isinstance(self.type, Struct), self.type
         pairs = zip(self.type.fields, self.columns, strict=True)
         return tuple(NamedColumn(field=each, column=column) for each, column in pairs)
 
-    def find(self, name: str) -> NamedColumn | None:
+    def find(self, name: str) -> NamedColumn[C] | None:
         """The field of a struct with exactly this name: Kafka's transformations respect case."""
         return next((each for each in self.fields if each.name == name), None)
 
-    def with_fields(self, fields: Sequence[NamedColumn]) -> Typed:
+    def with_fields(self, fields: Sequence[NamedColumn[C]]) -> Typed[C]:
         """A struct with other fields, null where this is null."""
         return replace(
             self,
@@ -83,13 +72,24 @@ class Typed:
             columns=tuple(each.column for each in fields),
         )
 
-    def with_value(self, kind: Type, column: Column) -> Typed:
+    def with_value(self, kind: Type, column: C) -> Typed[C]:
         """Another value."""
-        return Typed.of(kind, column, has_schema=self.has_schema)
+        return typed(self.made_by, kind, column, has_schema=self.has_schema)
+
+
+def typed(made_by: Columns[C], kind: Type, column: C, *, has_schema: bool = True) -> Typed[C]:
+    """The key or value that a column has."""
+    columns = (
+        tuple(made_by.field(column, each.name) for each in kind.fields)
+        if isinstance(kind, Struct)
+        else (column,)
+    )
+    present = made_by.is_present(column)
+    return Typed(type=kind, columns=columns, present=present, made_by=made_by, has_schema=has_schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Generic[C]):
     """`topic` is the name of the topic, and of the table unless it is changed. `key` is None if keys are not
     read. `headers` is an ARRAY<STRUCT<key STRING, value BINARY>>, or null; `timestamp` a TIMESTAMP, null if
     the record has none; `partition` an INT and `offset` a BIGINT.
@@ -99,38 +99,23 @@ class Record:
     """
 
     topic: str
-    key: Typed | None
-    value: Typed
-    headers: Column = field(repr=False)
-    timestamp: Column = field(repr=False)
-    partition: Column = field(repr=False)
-    offset: Column = field(repr=False)
-    reason: Column = field(repr=False)
-    keep: Column | None = field(default=None, repr=False)
+    key: Typed[C] | None
+    value: Typed[C]
+    headers: C = field(repr=False)
+    timestamp: C = field(repr=False)
+    partition: C = field(repr=False)
+    offset: C = field(repr=False)
+    reason: C = field(repr=False)
+    keep: C | None = field(default=None, repr=False)
 
-    def failing(self, reason: Column | None) -> Record:
+    @property
+    def made_by(self) -> Columns[C]:
+        return self.value.made_by
+
+    def failing(self, reason: C | None) -> Record[C]:
         """With a further reason. The first one stays, and records that were dropped before get none."""
         if reason is None:
             return self
         if self.keep is not None:
-            reason = F.when(self.keep, reason)
-        return replace(self, reason=F.coalesce(self.reason, reason))
-
-
-def nothing(kind: Type) -> Column:
-    """Null of a type."""
-    return F.lit(None).cast(ddl(kind))
-
-
-def midnight(day: Column) -> Column:
-    """A DATE as a TIMESTAMP. Null outside the years 1 to 9999: Spark fails on the most distant days."""
-    first, last = date.min.isoformat(), date.max.isoformat()
-    return F.when(day.between(F.lit(first).cast("date"), F.lit(last).cast("date")), day).cast("timestamp")
-
-
-def shown(value: Column) -> Column:
-    """The beginning of a value, for a reason."""
-    return F.coalesce(F.substring(value.cast("string"), 1, _SHOWN_CHARACTERS), F.lit("null"))
-
-
-_SHOWN_CHARACTERS = 40
+            reason = self.made_by.when(self.keep, reason)
+        return replace(self, reason=self.made_by.first([self.reason, reason]))

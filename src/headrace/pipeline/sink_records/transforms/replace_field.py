@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.lake.sink import Transformation
-from headrace.pipeline.sink_tables import refused
-from headrace.pipeline.spark.lake.records import NamedColumn, Record, Typed
-from headrace.pipeline.spark.lake.transforms.changes import (
+from headrace.pipeline.sink_records.columns import C
+from headrace.pipeline.sink_records.records import NamedColumn, Record, Typed
+from headrace.pipeline.sink_records.transforms.changes import (
     ChangedSide,
     require_distinct,
     require_struct,
     texts,
 )
+from headrace.pipeline.sink_tables import refused
 
 
-def replace_field(typed: Typed, step: Transformation, _: Record) -> ChangedSide:
+def replace_field(typed: Typed[C], step: Transformation, _: Record[C]) -> ChangedSide[C]:
     exclude, include = texts(step, "exclude", "blacklist"), texts(step, "include", "whitelist")
     renames = _renames(step)
     sources = {new: old for old, new in renames.items()}

@@ -6,28 +6,15 @@ Numbers that are too large keep their low bits, and fractions are cut off. Texts
 from __future__ import annotations
 
 import decimal
-import re
-from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.lake.types import Decimal, Simple, Type, ddl
-from headrace.pipeline.spark.lake.records import midnight
+from headrace.pipeline.sink_records.columns import CAST_TYPES, INTEGER_BITS, Cast
+from headrace.pipeline.spark.lake.spark_columns import midnight
 
-_INTEGER_BITS: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
-# Columns of the lake have no integers below INT.
-TYPES: Final[dict[str, Simple]] = {
-    "int8": Simple.INT,
-    "int16": Simple.INT,
-    "int32": Simple.INT,
-    "int64": Simple.BIGINT,
-    "float32": Simple.FLOAT,
-    "float64": Simple.DOUBLE,
-    "boolean": Simple.BOOLEAN,
-    "string": Simple.STRING,
-}
 _LARGEST: Final = 2**63 - 1
 _TWO_TO_64: Final = decimal.Decimal(2**64)
 _DAY_MS: Final = 86_400_000
@@ -39,16 +26,8 @@ _INFINITY: Final = r"\A[\x00-\x20]*[+-]?Infinity[\x00-\x20]*\z"
 _PLAIN_ZEROS: Final = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
-    """`fails` is None if no value fails."""
-
-    column: Column = field(repr=False)
-    fails: Column | None = field(default=None, repr=False)
-
-
-def cast_value(value: Column, kind: Type, target: str) -> Cast | None:
-    """`target` is one of `TYPES`. None if no value of the type can be cast."""
+def cast_value(value: Column, kind: Type, target: str) -> Cast[Column] | None:
+    """`target` is one of `CAST_TYPES`. None if no value of the type can be cast."""
     if target == "string":
         return _to_text(value, kind)
     if kind is Simple.STRING:
@@ -57,11 +36,11 @@ def cast_value(value: Column, kind: Type, target: str) -> Cast | None:
     if number is None:
         return None
     column, kind = number
-    if target in _INTEGER_BITS:
+    if target in INTEGER_BITS:
         return Cast(column=_wrapped(java_long(column, kind, is_int=target != "int64"), target))
     if target == "boolean":
         return Cast(column=java_long(column, kind) != F.lit(0).cast("bigint"))
-    return Cast(column=column.cast(ddl(TYPES[target])))
+    return Cast(column=column.cast(ddl(CAST_TYPES[target])))
 
 
 def _number(value: Column, kind: Type) -> tuple[Column, Type] | None:
@@ -111,21 +90,21 @@ def java_long(value: Column, kind: Type, *, is_int: bool = False) -> Column:
 
 def _wrapped(value: Column, target: str) -> Column:
     """The low bits of a BIGINT."""
-    bits = 64 - _INTEGER_BITS[target]
+    bits = 64 - INTEGER_BITS[target]
     low = F.shiftright(F.shiftleft(value, bits), bits) if bits else value
-    return low.cast(ddl(TYPES[target]))
+    return low.cast(ddl(CAST_TYPES[target]))
 
 
-def _from_text(value: Column, target: str) -> Cast:
+def _from_text(value: Column, target: str) -> Cast[Column]:
     if target == "boolean":
         return Cast(column=F.lower(value) == F.lit("true"))
-    if target in _INTEGER_BITS:
-        limit = 2 ** (_INTEGER_BITS[target] - 1)
+    if target in INTEGER_BITS:
+        limit = 2 ** (INTEGER_BITS[target] - 1)
         number = F.when(value.rlike(r"\A[+-]?[0-9]+\z"), value.try_cast("bigint"))
         fitting = F.when((number >= F.lit(-limit)) & (number <= F.lit(limit - 1)), number)
-        column = fitting.cast(ddl(TYPES[target]))
+        column = fitting.cast(ddl(CAST_TYPES[target]))
     else:
-        kind = ddl(TYPES[target])
+        kind = ddl(CAST_TYPES[target])
         column = (
             F.when(value.rlike(_NOT_A_NUMBER), F.lit(float("nan")).cast(kind))
             .when(value.rlike(_NAMED_NUMBER) & ~value.rlike(_INFINITY), F.lit(None).cast(kind))
@@ -134,7 +113,7 @@ def _from_text(value: Column, target: str) -> Cast:
     return Cast(column=column, fails=value.isNotNull() & column.isNull())
 
 
-def _to_text(value: Column, kind: Type) -> Cast | None:
+def _to_text(value: Column, kind: Type) -> Cast[Column] | None:
     text = _text(value, kind)
     if text is None:
         return None
@@ -183,8 +162,3 @@ def _decimal_text(value: Column, scale: int) -> Column:
         exponent.cast("string"),
     )
     return F.when(exponent < F.lit(-_PLAIN_ZEROS), scientific).otherwise(value.cast("string"))
-
-
-def java_number(text: str) -> bool:
-    """Whether Java's BigDecimal reads the text."""
-    return re.fullmatch(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", text) is not None

@@ -3,45 +3,52 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-
-from pyspark.sql import Column
+from typing import Generic, Protocol
 
 from headrace.core.errors import HeadraceError
 from headrace.lake.sink import Transformation
 from headrace.lake.types import Struct, Type, ddl
+from headrace.pipeline.sink_records.columns import C
+from headrace.pipeline.sink_records.records import NamedColumn, Record, Typed
 from headrace.pipeline.sink_tables import refused
-from headrace.pipeline.spark.lake.records import NamedColumn, Record, Typed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class Changed(Generic[C]):
     """A record after a transformation. `reason` is why records could not be transformed, null if they could;
     it is not yet part of the record.
     """
 
-    record: Record
-    reason: Column | None = field(default=None, repr=False)
+    record: Record[C]
+    reason: C | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedSide:
+class ChangedSide(Generic[C]):
     """The same for a key or a value."""
 
-    typed: Typed
-    reason: Column | None = field(default=None, repr=False)
+    typed: Typed[C]
+    reason: C | None = field(default=None, repr=False)
 
 
-Change = Callable[[Record, Transformation], Changed]
-# The key or the value, and the record that it is in.
-SideChange = Callable[[Typed, Transformation, Record], ChangedSide]
+class Change(Protocol):
+    """What a kind of transformation does to a record."""
+
+    def __call__(self, record: Record[C], step: Transformation, /) -> Changed[C]: ...
+
+
+class SideChange(Protocol):
+    """The same for the key or the value; `record` is what it is in."""
+
+    def __call__(self, typed: Typed[C], step: Transformation, record: Record[C], /) -> ChangedSide[C]: ...
 
 
 def on_side(change: SideChange) -> Change:
     """A transformation of the key or the value, as `side` says."""
 
-    def changed(record: Record, step: Transformation) -> Changed:
+    def changed(record: Record[C], step: Transformation) -> Changed[C]:
         if step.side == "value":
             found = change(record.value, step, record)
             return Changed(record=replace(record, value=found.typed), reason=found.reason)
@@ -66,7 +73,7 @@ def texts(step: Transformation, *names: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in found.split(",")) if found else ()
 
 
-def require_struct(typed: Typed, step: Transformation) -> Typed:
+def require_struct(typed: Typed[C], step: Transformation) -> Typed[C]:
     if not isinstance(typed.type, Struct):
         raise refused(
             step, f"needs a record with fields, but the {step.side or 'value'} is {ddl(typed.type)}"
@@ -74,7 +81,7 @@ def require_struct(typed: Typed, step: Transformation) -> Typed:
     return typed
 
 
-def require_distinct(fields: Sequence[NamedColumn], step: Transformation) -> Sequence[NamedColumn]:
+def require_distinct(fields: Sequence[NamedColumn[C]], step: Transformation) -> Sequence[NamedColumn[C]]:
     """Names that differ only in case are one column in the lake."""
     if not fields:
         raise refused(step, "leaves no field")

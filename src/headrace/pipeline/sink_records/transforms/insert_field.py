@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
-
 from headrace.lake.sink import Transformation
 from headrace.lake.types import Field, Simple, Type
-from headrace.pipeline.sink_tables import refused
-from headrace.pipeline.spark.lake.records import NamedColumn, Record, Typed
-from headrace.pipeline.spark.lake.transforms.changes import (
+from headrace.pipeline.sink_records.columns import C
+from headrace.pipeline.sink_records.records import NamedColumn, Record, Typed
+from headrace.pipeline.sink_records.transforms.changes import (
     ChangedSide,
     require_distinct,
     require_struct,
     text,
 )
+from headrace.pipeline.sink_tables import refused
 
 
-def insert_field(typed: Typed, step: Transformation, record: Record) -> ChangedSide:
+def insert_field(typed: Typed[C], step: Transformation, record: Record[C]) -> ChangedSide[C]:
     """Null stays null. Without a schema, a field of the same name is overwritten, and the timestamp is in
     milliseconds.
     """
     fields = list(require_struct(typed, step).fields)
     added = [
-        NamedColumn(field=Field(name=name, type=kind), column=F.when(typed.present, column))
+        NamedColumn(field=Field(name=name, type=kind), column=typed.made_by.when(typed.present, column))
         for name, kind, column in _inserted(step, record, has_schema=typed.has_schema)
     ]
     if not added:
@@ -36,11 +34,10 @@ def insert_field(typed: Typed, step: Transformation, record: Record) -> ChangedS
     return ChangedSide(typed=typed.with_fields(require_distinct([*fields, *added], step)))
 
 
-def _inserted(
-    step: Transformation, record: Record, *, has_schema: bool
-) -> Iterator[tuple[str, Type, Column]]:
+def _inserted(step: Transformation, record: Record[C], *, has_schema: bool) -> Iterator[tuple[str, Type, C]]:
+    columns = record.made_by
     if "topic.field" in step.settings:
-        yield _name(step, "topic.field"), Simple.STRING, F.lit(record.topic)
+        yield _name(step, "topic.field"), Simple.STRING, columns.constant(record.topic, Simple.STRING)
     if "partition.field" in step.settings:
         yield _name(step, "partition.field"), Simple.INT, record.partition
     if "offset.field" in step.settings:
@@ -50,9 +47,13 @@ def _inserted(
         if has_schema:
             yield name, Simple.TIMESTAMP, record.timestamp
         else:
-            yield name, Simple.BIGINT, F.unix_millis(record.timestamp)
+            yield name, Simple.BIGINT, columns.moment(record.timestamp)
     if "static.field" in step.settings:
-        yield _name(step, "static.field"), Simple.STRING, F.lit(text(step, "static.value"))
+        yield (
+            _name(step, "static.field"),
+            Simple.STRING,
+            columns.constant(text(step, "static.value"), Simple.STRING),
+        )
 
 
 def _name(step: Transformation, setting: str) -> str:

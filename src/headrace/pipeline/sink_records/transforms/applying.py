@@ -11,36 +11,34 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
-
 from headrace.lake.sink import Transformation
-from headrace.lake.types import Struct, ddl
-from headrace.pipeline.sink_tables import refused
-from headrace.pipeline.spark.lake.records import NamedColumn, Record, Typed, nothing
-from headrace.pipeline.spark.lake.transforms.cast_fields import cast
-from headrace.pipeline.spark.lake.transforms.changes import Change, Changed, on_side
-from headrace.pipeline.spark.lake.transforms.insert_field import insert_field
-from headrace.pipeline.spark.lake.transforms.mask_field import mask_field
-from headrace.pipeline.spark.lake.transforms.nesting import (
+from headrace.lake.types import Simple, Struct, ddl
+from headrace.pipeline.sink_records.columns import C
+from headrace.pipeline.sink_records.records import NamedColumn, Record, Typed
+from headrace.pipeline.sink_records.transforms.cast_fields import cast
+from headrace.pipeline.sink_records.transforms.changes import Change, Changed, on_side
+from headrace.pipeline.sink_records.transforms.insert_field import insert_field
+from headrace.pipeline.sink_records.transforms.mask_field import mask_field
+from headrace.pipeline.sink_records.transforms.nesting import (
     extract_field,
     flatten,
     hoist_field,
     value_to_key,
 )
-from headrace.pipeline.spark.lake.transforms.predicates import applies
-from headrace.pipeline.spark.lake.transforms.regex_router import regex_router
-from headrace.pipeline.spark.lake.transforms.replace_field import replace_field
-from headrace.pipeline.spark.lake.transforms.timestamp_converter import timestamp_converter
+from headrace.pipeline.sink_records.transforms.predicates import applies
+from headrace.pipeline.sink_records.transforms.regex_router import regex_router
+from headrace.pipeline.sink_records.transforms.replace_field import replace_field
+from headrace.pipeline.sink_records.transforms.timestamp_converter import timestamp_converter
+from headrace.pipeline.sink_tables import refused
 
 
-def _unchanged(record: Record, _: Transformation) -> Changed:
+def _unchanged(record: Record[C], _: Transformation) -> Changed[C]:
     """Names and versions of schemas have no place in a table."""
     return Changed(record=record)
 
 
-def _filtered(record: Record, _: Transformation) -> Changed:
-    return Changed(record=replace(record, keep=F.lit(False)))
+def _filtered(record: Record[C], _: Transformation) -> Changed[C]:
+    return Changed(record=replace(record, keep=record.made_by.constant(False, Simple.BOOLEAN)))
 
 
 KINDS: Final[Mapping[str, Change]] = {
@@ -59,7 +57,7 @@ KINDS: Final[Mapping[str, Change]] = {
 }
 
 
-def transformed(record: Record, steps: Sequence[Transformation]) -> Record:
+def transformed(record: Record[C], steps: Sequence[Transformation]) -> Record[C]:
     """The record after all steps. Raises lake_unsupported if a step cannot work on records of this type."""
     for step in steps:
         record = _after(record, step)
@@ -71,7 +69,7 @@ def needs_key(steps: Iterable[Transformation]) -> bool:
     return any(step.side == "key" for step in steps)
 
 
-def _after(record: Record, step: Transformation) -> Record:
+def _after(record: Record[C], step: Transformation) -> Record[C]:
     chosen = applies(step, record)
     if chosen is False:
         return record
@@ -80,20 +78,20 @@ def _after(record: Record, step: Transformation) -> Record:
         raise refused(step, "is not supported")
     changed = change(record, step)
     new, reason = changed.record, changed.reason
-    if isinstance(chosen, Column):
+    if chosen is not True:
         new = _chosen(chosen, new, record, step)
-        reason = None if reason is None else F.when(chosen, reason)
+        reason = None if reason is None else record.made_by.when(chosen, reason)
     if new.keep is not None and record.keep is not None and new.keep is not record.keep:
-        new = replace(new, keep=record.keep & new.keep)
+        new = replace(new, keep=record.made_by.both(record.keep, new.keep))
     return new.failing(reason)
 
 
-def _chosen(chosen: Column, new: Record, old: Record, step: Transformation) -> Record:
+def _chosen(chosen: C, new: Record[C], old: Record[C], step: Transformation) -> Record[C]:
     """The new record where it is chosen, otherwise the old one."""
     if new.topic != old.topic:
         raise refused(step, "changes the topic of some records only; a table needs all records of a topic")
     if new.keep is not old.keep:
-        new = replace(new, keep=~chosen)
+        new = replace(new, keep=old.made_by.opposite(chosen))
     if new.key is not old.key:
         # Made up of the value: there was none that was read.
         before = old.key or (new.key and _null(new.key))
@@ -108,18 +106,19 @@ def _chosen(chosen: Column, new: Record, old: Record, step: Transformation) -> R
     return new
 
 
-def _null(typed: Typed) -> Typed:
-    return typed.with_value(typed.type, nothing(typed.type))
+def _null(typed: Typed[C]) -> Typed[C]:
+    return typed.with_value(typed.type, typed.made_by.null(typed.type))
 
 
-def _either(chosen: Column, new: Typed, old: Typed, step: Transformation, side: str) -> Typed:
-    present = F.when(chosen, new.present).otherwise(old.present)
+def _either(chosen: C, new: Typed[C], old: Typed[C], step: Transformation, side: str) -> Typed[C]:
+    columns = new.made_by
+    present = columns.when(chosen, new.present, old.present)
     if not isinstance(new.type, Struct) or not isinstance(old.type, Struct):
         if new.type != old.type:
             raise refused(
                 step, f"makes the {side} {ddl(new.type)} for some records and {ddl(old.type)} for others"
             )
-        column = F.when(chosen, new.columns[0]).otherwise(old.columns[0])
+        column = columns.when(chosen, new.columns[0], old.columns[0])
         return replace(new, columns=(column,), present=present)
     before = {each.name.casefold(): each for each in old.fields}
     after = {each.name.casefold(): each for each in new.fields}
@@ -132,9 +131,9 @@ def _either(chosen: Column, new: Typed, old: Typed, step: Transformation, side: 
         if first is not None and second is not None and first.column is second.column:
             column = first.column
         else:
-            empty = nothing(each.field.type)
-            column = F.when(chosen, second.column if second else empty).otherwise(
-                first.column if first else empty
+            empty = columns.null(each.field.type)
+            column = columns.when(
+                chosen, second.column if second else empty, first.column if first else empty
             )
         fields.append(NamedColumn(field=each.field, column=column))
     return replace(new.with_fields(fields), present=present)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.lake.sink import Transformation
+from headrace.pipeline.sink_records.columns import C
+from headrace.pipeline.sink_records.records import Record
+from headrace.pipeline.sink_records.transforms.changes import Changed, text
 from headrace.pipeline.sink_tables import routed
-from headrace.pipeline.spark.lake.records import Record
-from headrace.pipeline.spark.lake.transforms.changes import Changed, text
 
 
-def regex_router(record: Record, step: Transformation) -> Changed:
+def regex_router(record: Record[C], step: Transformation) -> Changed[C]:
     # Both are required.
     text(step, "regex")
     text(step, "replacement")

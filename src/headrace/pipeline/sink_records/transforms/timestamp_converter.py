@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
-
 from headrace.lake.sink import Transformation
 from headrace.lake.types import Field, Simple, Type
 from headrace.pipeline.expressions.moments import FIRST_MS, LAST_MS
+from headrace.pipeline.sink_records.columns import C, Columns
+from headrace.pipeline.sink_records.records import NamedColumn, Record, Typed
+from headrace.pipeline.sink_records.transforms.changes import ChangedSide, refused_type, require_struct, text
 from headrace.pipeline.sink_tables import refused
-from headrace.pipeline.spark.lake.records import NamedColumn, Record, Typed, shown
-from headrace.pipeline.spark.lake.simple_date_formats import DAY_MS, milliseconds, written
-from headrace.pipeline.spark.lake.transforms.changes import ChangedSide, refused_type, require_struct, text
 
 _TARGETS: Final[dict[str, Simple]] = {
     "string": Simple.STRING,
@@ -27,60 +24,59 @@ _TARGETS: Final[dict[str, Simple]] = {
 }
 # In a second, of `unix.precision`.
 _UNITS: Final = {"seconds": 1, "milliseconds": 1000, "microseconds": 10**6, "nanoseconds": 10**9}
-_LARGEST: Final = 2**63 - 1
 
 
-def timestamp_converter(typed: Typed, step: Transformation, _: Record) -> ChangedSide:
+def timestamp_converter(typed: Typed[C], step: Transformation, _: Record[C]) -> ChangedSide[C]:
     """Of a field, or of the whole key or value. Null stays null; a field that does not exist is ignored."""
     target = text(step, "target.type")
     if target not in _TARGETS:
         raise refused(step, f"has the target.type {target!r}; it can be {', '.join(_TARGETS)}")
     kind, name = _TARGETS[target], text(step, "field", "")
     if not name:
-        column, reason = _converted(typed.column, typed.type, "", target, step)
+        column, reason = _converted(typed.made_by, typed.column, typed.type, target, name="", step=step)
         return ChangedSide(typed=typed.with_value(kind, column), reason=reason)
     found = require_struct(typed, step).find(name)
     if found is None:
         return ChangedSide(typed=typed)
-    column, reason = _converted(found.column, found.field.type, name, target, step)
+    column, reason = _converted(typed.made_by, found.column, found.field.type, target, name=name, step=step)
     new = NamedColumn(field=Field(name=name, type=kind), column=column)
     fields = [new if each.name == name else each for each in typed.fields]
     return ChangedSide(typed=typed.with_fields(fields), reason=reason)
 
 
 def _converted(
-    value: Column, kind: Type, name: str, target: str, step: Transformation
-) -> tuple[Column, Column]:
+    columns: Columns[C], value: C, kind: Type, target: str, *, name: str, step: Transformation
+) -> tuple[C, C]:
     """The new value, and the reason if there is none."""
     if kind is Simple.TIMESTAMP and target == "Timestamp":
-        return value, F.lit(None).cast("string")
-    moment = _milliseconds(value, kind, name, step)
+        return value, columns.null(Simple.STRING)
+    moment = _moment(columns, value, kind, name, step)
     # Other targets cannot have other years; numbers can, but those are mistaken units.
     if target != "unix" or kind is Simple.STRING:
-        moment = F.when(moment.between(F.lit(FIRST_MS), F.lit(LAST_MS)), moment)
-    column = _target(moment, target, step)
+        moment = columns.between(moment, FIRST_MS, LAST_MS)
+    column = _target(columns, moment, target, step)
     what = f"the field {name}" if name else f"the {step.side}"
-    start = F.lit(f"{step.name} (TimestampConverter) cannot convert {what} to {target}: ")
-    fails = value.isNotNull() & moment.isNull()
-    return column, F.when(fails, F.concat(start, shown(value), F.lit(".")))
+    start = f"{step.name} (TimestampConverter) cannot convert {what} to {target}: "
+    fails = columns.both(columns.is_present(value), columns.opposite(columns.is_present(moment)))
+    return column, columns.when(fails, columns.problem(start, value))
 
 
-def _milliseconds(value: Column, kind: Type, name: str, step: Transformation) -> Column:
+def _moment(columns: Columns[C], value: C, kind: Type, name: str, step: Transformation) -> C:
     match kind:
         case Simple.STRING:
             pattern = text(step, "format", "")
             if not pattern.strip():
                 raise refused_type(step, name, kind, "needs a format to read")
             try:
-                return milliseconds(value, pattern)
+                return columns.read_time(value, pattern)
             except ValueError as error:
                 raise refused(step, f"has the format {pattern!r}, which {error}") from error
         case Simple.BIGINT:
-            return _from_unix(value, _precision(step))
+            return columns.from_unix(value, _precision(step))
         case Simple.DATE:
-            return F.unix_date(value).cast("bigint") * F.lit(DAY_MS)
+            return columns.midnight(value)
         case Simple.TIMESTAMP | Simple.TIMESTAMP_NTZ:
-            return F.unix_millis(value.cast("timestamp"))
+            return columns.moment(value)
         case _:
             raise refused_type(step, name, kind, "cannot take for a time")
 
@@ -92,42 +88,21 @@ def _precision(step: Transformation) -> int:
     return _UNITS[found]
 
 
-def _from_unix(value: Column, units: int) -> Column:
-    if units >= 1000:
-        return _divided(value, units // 1000)
-    return _times(value, 1000 // units)
-
-
-def _divided(value: Column, divisor: int) -> Column:
-    """Without its fraction."""
-    return F.call_function("div", value, F.lit(divisor).cast("bigint"))
-
-
-def _times(value: Column, factor: int) -> Column:
-    """As Java's TimeUnit: the largest or smallest number if the product is too large."""
-    limit = F.when(value > 0, F.lit(_LARGEST)).when(value < 0, F.lit(-_LARGEST - 1))
-    return F.coalesce(F.try_multiply(value, F.lit(factor).cast("bigint")), limit)
-
-
-def _target(moment: Column, target: str, step: Transformation) -> Column:
+def _target(columns: Columns[C], moment: C, target: str, step: Transformation) -> C:
     match target:
         case "string":
             pattern = text(step, "format", "")
             if not pattern.strip():
                 raise refused(step, "needs a format to write texts")
             try:
-                return written(F.timestamp_millis(moment), pattern)
+                return columns.written_time(moment, pattern)
             except ValueError as error:
                 raise refused(step, f"has the format {pattern!r}, which {error}") from error
         case "unix":
-            units = _precision(step)
-            if units >= 1000:
-                return _times(moment, units // 1000)
-            return _divided(moment, 1000 // units)
+            return columns.to_unix(moment, _precision(step))
         case "Date":
-            midnight = moment - F.pmod(moment, F.lit(DAY_MS))
-            return F.date_from_unix_date(_divided(midnight, DAY_MS).cast("int"))
+            return columns.day(moment)
         case "Time":
-            return F.pmod(moment, F.lit(DAY_MS)).cast("int")
+            return columns.time_of_day(moment)
         case _:
-            return F.timestamp_millis(moment)
+            return columns.timestamp(moment)
