@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from headrace.query.questions import LIVE, NamedTables, Question, TablePlan
+from headrace.query.questions import LIVE, ON, NamedTables, Question, TablePlan
+from headrace.query.rollups.offers import LakeRollups, RollupOffer
 from headrace.query.snapshots import LakeTables, TableSnapshot
 from headrace.query.sources import TailView
 
@@ -30,6 +31,7 @@ class Planner:
 
     def __init__(self, lake_dir: Path, tails: Tails | None = None) -> None:
         self._tables = LakeTables(lake_dir)
+        self._rollups = LakeRollups(lake_dir)
         self._tails = tails
 
     def snapshots(self) -> dict[str, TableSnapshot]:
@@ -52,5 +54,10 @@ class Planner:
             tail: TailView | None = None
             if is_read and self._tails is not None and question.freshness == LIVE and not snapshot.unreadable:
                 tail = self._tails.view(snapshot, wait_seconds=TAIL_WAIT_SECONDS)
-            plans.append(TablePlan(name=name, snapshot=snapshot, tail=tail, widened=name in widened))
+            rollups: tuple[RollupOffer, ...] = ()
+            if is_read and question.rollups == ON:
+                rollups = self._rollups.offers(snapshot)
+            plans.append(
+                TablePlan(name=name, snapshot=snapshot, tail=tail, widened=name in widened, rollups=rollups)
+            )
         return plans

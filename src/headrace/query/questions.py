@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
+from headrace.query.rollups.offers import RollupOffer
 from headrace.query.sources import TailView
 from headrace.query.table_snapshot import TableSnapshot
 
 LIVE: Final = "live"
 LAKE: Final = "lake"
+ON: Final = "on"
+OFF: Final = "off"
 _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -33,13 +36,15 @@ class Question:
     """One statement, with values for its parameters.
 
     `answer_format` is a name in `result_formats.py`, or makes an encoder like those there from columns and
-    types, and can be pickled. With `freshness` LAKE the tails of topics are left out.
+    types, and can be pickled. With `freshness` LAKE the tails of topics are left out. With `rollups` OFF the
+    answer comes from the rows of tables alone.
     """
 
     sql: str
     parameters: tuple[object, ...] = ()
     answer_format: str | Callable[[Sequence[str], Sequence[str]], Any]
     freshness: str = LIVE
+    rollups: str = ON
     question_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __post_init__(self) -> None:
@@ -55,19 +60,26 @@ class Question:
                 f"There is no freshness `{self.freshness[:100]}`.",
                 remedy=f"Use `{LIVE}` (the lake and what is on its way there) or `{LAKE}` (the lake only).",
             )
+        if self.rollups not in (ON, OFF):
+            raise HeadraceError(
+                "bad_request",
+                f"Rollups are not `{self.rollups[:100]}`.",
+                remedy=f"Use `{ON}` (they answer what they can) or `{OFF}` (for comparing).",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePlan:
     """One table for one question. `snapshot` is None if the worker has it already; `tail`, if none is read.
 
-    A `widened` table has files that lack some of its columns.
+    A `widened` table has files that lack some of its columns. `rollups` can stand for it.
     """
 
     name: str
     snapshot: TableSnapshot | None
     tail: TailView | None = None
     widened: bool = False
+    rollups: tuple[RollupOffer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

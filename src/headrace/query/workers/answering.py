@@ -7,8 +7,9 @@ free again whatever happened. Knows nothing of processes or time: whoever calls 
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from headrace.query.lake_database import LakeDatabase, same_shape
 from headrace.query.permitted import Permitted, check_permitted
 from headrace.query.questions import AnswerSummary, NamedTables, Question, QuestionLimits, TablePlan
 from headrace.query.result_formats import ARROW, ENCODERS, Encoder
+from headrace.query.rollups.using import RollupUse
 from headrace.query.sources import TailView
 from headrace.query.table_snapshot import TableSnapshot, quoted
 from headrace.query.workers.limits import DUCKDB_SHARE
@@ -49,9 +51,11 @@ class _Shown:
 class AskAgainError(Exception):
     """The plan does not fit the files. Those in `widen` must be read with all columns of all files."""
 
-    def __init__(self, reason: str, *, widen: tuple[str, ...] = ()) -> None:
+    def __init__(self, reason: str, *, widen: tuple[str, ...] = (), plainly: bool = False) -> None:
+        """`plainly`: without rollups."""
         super().__init__(reason)
         self.widen = widen
+        self.plainly = plainly
 
 
 class Answering:
@@ -68,6 +72,9 @@ class Answering:
         self._views = 0
         self._snapshots: dict[str, TableSnapshot] = {}
         self._tail_rows = TailRows()
+        self._rollups = RollupUse(self._database, self.connection)
+        # Of the question at hand: what of each table is read by the rollups that answer it.
+        self._used: Mapping[str, Sequence[Mapping[str, object]]] = {}
 
     def warm_up(self) -> None:
         """Start DuckDB's threads, and load what the first question would load."""
@@ -87,6 +94,7 @@ class Answering:
 
         `known` are the names of all tables.
         """
+        self._used = {}
         permitted = check_permitted(self.connection, question.sql, {name.casefold() for name in known})
         plans = tables_of(NamedTables(names=tuple(sorted(permitted.tables)), catalogue=permitted.catalogue))
         self._take(plans, forget_others=permitted.catalogue)
@@ -101,6 +109,9 @@ class Answering:
             narrow = tuple(plan.name for plan in named if not plan.widened)
             if "union_by_name" in str(error) and narrow:
                 raise AskAgainError("Older files lack columns.", widen=narrow) from error
+            if self._used and not isinstance(error, (duckdb.InterruptException, duckdb.OutOfMemoryException)):
+                # Files of a rollup that are gone or damaged: the table has all rows.
+                raise AskAgainError(f"A rollup cannot be read: {error}", plainly=True) from error
             raise
 
     def failed(self, error: Exception) -> HeadraceError:
@@ -147,7 +158,7 @@ class Answering:
         number = shown.number if shown is not None else self._views
         if shown is None or shown.snapshot != snapshot:
             self._database.list_files(self.connection, snapshot, number)
-        name = f"tail of table {number}"
+        name = tail_relation(number)
         if rows is not None:
             self.connection.register(name, rows)
         tail = plan.tail if rows is not None else None
@@ -173,11 +184,12 @@ class Answering:
     ) -> AnswerSummary:
         for plan in plans:
             self._show(plan)
+        question = self._with_rollups(question, permitted, named)
         if question.answer_format == ARROW:
             return self._run_for_arrow(question, named, output)
         answer: Rows | Explained
         if permitted.kind == "EXPLAIN":
-            note = json.dumps([_summary(plan, self._snapshots[plan.name]) for plan in named])
+            note = json.dumps(self._tables(named))
             answer = Explained(self.connection, question, note)
         else:
             answer = Rows(self.connection, question)
@@ -218,9 +230,43 @@ class Answering:
         return self._summary(counter.rows, named)
 
     def _summary(self, rows: int, named: Sequence[TablePlan]) -> AnswerSummary:
-        return AnswerSummary(
-            rows=rows, tables=tuple(_summary(plan, self._snapshots[plan.name]) for plan in named)
-        )
+        return AnswerSummary(rows=rows, tables=tuple(self._tables(named)))
+
+    def _tables(self, named: Sequence[TablePlan]) -> list[dict[str, object]]:
+        return [
+            _summary(plan, self._snapshots[plan.name])
+            | ({"rollups": self._used[plan.name.casefold()]} if plan.name.casefold() in self._used else {})
+            for plan in named
+        ]
+
+    def _with_rollups(self, question: Question, permitted: Permitted, named: Sequence[TablePlan]) -> Question:
+        """The question as rollups answer it, if they do."""
+        tails = {
+            name: tail_relation(shown.number) for name, shown in self._shown.items() if shown.tail is not None
+        }
+        found = self._rollups.rewritten(permitted.text, question.parameters, named, self._snapshots, tails)
+        if found is None:
+            return question
+        self._used = {
+            table: [
+                {
+                    "rollup": offer.definition.name,
+                    "version": offer.stands_for,
+                    "groups": offer.rows,
+                    "files": len(offer.files),
+                    "recent_files": len(offer.recent),
+                }
+                for offer in offers
+            ]
+            for table, offers in found.used.items()
+        }
+        statement = self.connection.extract_statements(question.sql)[0].query
+        explain = statement.removesuffix(permitted.text) if permitted.kind == "EXPLAIN" else ""
+        return dataclasses.replace(question, sql=explain + found.sql)
+
+
+def tail_relation(number: int) -> str:
+    return f"tail of table {number}"
 
 
 def _check_readable(table: TableSnapshot) -> None:

@@ -1,0 +1,104 @@
+"""Uses rollups in a worker: rewrites a question, and makes the views that it then reads.
+
+A view has the rows of a rollup, and behind them the rows of the table that came later: of files that were
+added since, and of the tail. Those are not grouped: each is a group of its own. Belongs to one worker.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import duckdb
+
+from headrace.lake.rollups.definition import duckdb_type
+from headrace.query.lake_database import LakeDatabase
+from headrace.query.questions import TablePlan
+from headrace.query.rollups.expressions import PREFIX
+from headrace.query.rollups.offers import RollupOffer
+from headrace.query.rollups.rewriting import Rewriting, Rewritten
+from headrace.query.rollups.trees import Trees
+from headrace.query.table_snapshot import Column, TableSnapshot, quoted
+
+# Far from the numbers of tables.
+_FIRST_NUMBER: Final = 1_000_000
+
+
+class RollupUse:
+    """Of one worker's database."""
+
+    def __init__(self, database: LakeDatabase, connection: duckdb.DuckDBPyConnection) -> None:
+        self._database = database
+        self._connection = connection
+        self._trees: Trees | None = None
+        self._numbers: dict[str, int] = {}
+
+    def rewritten(
+        self,
+        sql: str,
+        parameters: Sequence[object],
+        plans: Sequence[TablePlan],
+        snapshots: Mapping[str, TableSnapshot],
+        tails: Mapping[str, str],
+    ) -> Rewritten | None:
+        """The statement over rollups; None if the plain way is the one. `tails` are relations with the tails
+        of tables, by their names.
+        """
+        offered = {plan.name.casefold(): plan for plan in plans if plan.rollups}
+        if not offered:
+            return None
+        if self._trees is None:
+            self._trees = Trees(self._connection)
+        self._trees.parameters = parameters
+        statements = self._trees.parsed(sql)
+        if statements.get("error"):
+            return None
+
+        def view_of(table: str, offer: RollupOffer) -> str:
+            plan = offered[table]
+            return self._view(offer, plan, snapshots[plan.name], tails.get(plan.name, ""))
+
+        rewriting = Rewriting(
+            self._trees,
+            columns={
+                table: [column.name for column in snapshots[plan.name].columns]
+                for table, plan in offered.items()
+            },
+            offers={table: plan.rollups for table, plan in offered.items()},
+            view_of=view_of,
+        )
+        return rewriting.rewritten(statements)
+
+    def _view(self, offer: RollupOffer, plan: TablePlan, table: TableSnapshot, tail: str) -> str:
+        definition = offer.definition
+        groups, later, both = (f"{kind}/{definition.id}" for kind in ("groups", "later", "rollup"))
+        kept = TableSnapshot(
+            name=groups,
+            folder=offer.folder,
+            table_id=definition.id,
+            version=offer.stands_for,
+            columns=tuple(Column(name=each.name, type=duckdb_type(each.type)) for each in definition.columns),
+            partition_columns=(),
+            files=offer.files,
+        )
+        self._show(kept, widened=False)
+        wanted = [each for each in definition.columns if each not in definition.partition_stored]
+        named = ", ".join(f"{each.name} AS {quoted(PREFIX + each.name)}" for each in wanted)
+        rows = f"SELECT {named} FROM {quoted(groups)}"
+        if offer.recent or tail:
+            self._show(
+                dataclasses.replace(table, name=later, files=offer.recent), widened=plan.widened, tail=tail
+            )
+            single = ", ".join(
+                f"CAST({each.row} AS {duckdb_type(each.type)}) AS {quoted(PREFIX + each.name)}"
+                for each in wanted
+            )
+            rows = f"{rows} UNION ALL SELECT {single} FROM {quoted(later)}"
+        self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(both)} AS {rows}")
+        return quoted(both)
+
+    def _show(self, snapshot: TableSnapshot, *, widened: bool, tail: str = "") -> None:
+        number = self._numbers.setdefault(snapshot.name, _FIRST_NUMBER + len(self._numbers))
+        self._database.list_files(self._connection, snapshot, number)
+        self._database.create_view(self._connection, snapshot, number, widened=widened, tail=tail)
