@@ -1,9 +1,9 @@
 """The columns that a query node sees, as expressions over the columns of one table.
 
 The table stands behind FROM, or a query there that only names its columns again (as Druid's translation
-does). Everything else is not answerable here. After `resolved`, a column of the table is an object of the class
-`TABLE_COLUMN`, which no statement has; what is left of `COLUMN_REF` names an item of the select list, or one
-of the words for the present moment. Pure.
+does). Everything else is not answerable here. After `resolved`, a column of the table is an object of the
+class `TABLE_COLUMN`, which no statement has; what is left of `COLUMN_REF` names an item of the select list,
+or one of the words for the present moment. Pure.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headrace.query.rollups.trees import NOW_NAMES, Tree, is_column
+from headrace.query.rollups.trees import NOW_NAMES, Tree, is_column, is_function, parts
 
 TABLE_COLUMN: Final = "TABLE_COLUMN"
+# What gives each row a column of the table again.
+_NAMING: Final = ("COLUMN_REF", "CAST", "CONSTANT", "TYPE")
 _NOTHING: Final = (None, "", False)
 
 
@@ -103,9 +105,11 @@ def _projection(source: Tree) -> Tree | None:
 
 
 def _over_table(item: Tree, below: Visible) -> Tree:
-    kind = item.get("class")
-    if kind not in ("COLUMN_REF", "CAST", "FUNCTION"):
-        raise NotAnswerableError("a column behind FROM is computed")
+    for part in parts(item):
+        is_same = part.get("class") in (None, *_NAMING) or is_function(part, "timezone")
+        if not is_same:
+            # An aggregate, for example, would make it another relation.
+            raise NotAnswerableError("a column behind FROM is computed")
     found: Tree = resolved(item, below, ())
     return found
 

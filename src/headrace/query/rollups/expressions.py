@@ -1,9 +1,9 @@
 """Expressions over a table as expressions over a rollup of it.
 
 What has the same value for all rows of a group is computed from the group: dimensions, functions of a time
-that do not change within a bucket, comparisons with moments at which a bucket begins. Aggregates are made from the
-partial ones; those that do not mind how often a value occurs (min, max, count(DISTINCT …)) are taken over
-dimensions. Everything else is not answerable. Expects columns as `columns.py` resolves them.
+that do not change within a bucket, comparisons with moments at which a bucket begins. Aggregates are made
+from the partial ones; those that do not mind how often a value occurs (min, max, count(DISTINCT …)) are taken
+over dimensions. Everything else is not answerable. Expects columns as `columns.py` resolves them.
 """
 
 from __future__ import annotations
@@ -78,7 +78,10 @@ class Expressions:
         self._source = source
         # Whether an aggregate was found.
         self.aggregates = 0
-        self._dimensions = {
+        # Groups carry the partition that their rows come from.
+        kept = zip(definition.partition_columns, definition.partition_stored, strict=True)
+        self._dimensions = {column: stored.name for column, stored in kept}
+        self._dimensions |= {
             each.column: stored.name
             for each, stored in zip(definition.dimensions, definition.dimension_columns, strict=True)
             if each.bucket is None

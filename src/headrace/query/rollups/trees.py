@@ -22,7 +22,7 @@ _WITHIN_QUERY: Final = "CONSISTENT_WITHIN_QUERY"
 NOW_NAMES: Final = frozenset(
     {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
 )
-_NULL_LITERAL: Final = "NULL"
+_NULL_LITERAL: Final = "NULL_LITERAL"
 
 
 class Trees:

@@ -83,8 +83,7 @@ class RollupUse:
             files=offer.files,
         )
         self._show(kept, widened=False)
-        wanted = [each for each in definition.columns if each not in definition.partition_stored]
-        named = ", ".join(f"{each.name} AS {quoted(PREFIX + each.name)}" for each in wanted)
+        named = ", ".join(f"{each.name} AS {quoted(PREFIX + each.name)}" for each in definition.columns)
         rows = f"SELECT {named} FROM {quoted(groups)}"
         if offer.recent or tail:
             self._show(
@@ -92,7 +91,7 @@ class RollupUse:
             )
             single = ", ".join(
                 f"CAST({each.row} AS {duckdb_type(each.type)}) AS {quoted(PREFIX + each.name)}"
-                for each in wanted
+                for each in definition.columns
             )
             rows = f"{rows} UNION ALL SELECT {single} FROM {quoted(later)}"
         self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(both)} AS {rows}")
