@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ class Answered:
 class Asker:
     def __init__(self, lake: Path, temporary: Path, tails: Tails | None = None) -> None:
         self.planner = Planner(lake, tails)
-        self._answering = Answering(lake, QuestionLimits(threads=2), temporary)
+        self._answering = Answering(lake, QuestionLimits(threads=2), Path(tempfile.mkdtemp(dir=temporary)))
 
     def ask(self, sql: str, parameters: Sequence[object] = (), *, rollups: str = ON) -> Answered:
         """As a desk does it: a plan that is out of date is made anew."""

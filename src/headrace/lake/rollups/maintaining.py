@@ -110,8 +110,10 @@ class RollupMaintainer:
             return Step(did="nothing", version=stored.stands_for.version, rows=stored.rows)
         try:
             self._carry_out(plan, StandsFor(table_id=_id(state), version=version, mark=mark))
-        except duckdb.IOException:
-            # A file that was merged away and vacuumed, or one of the rollup: the table has all rows.
+        except duckdb.Error:
+            if plan.did == "built":
+                raise
+            # A file was merged away and vacuumed, or one of the rollup is damaged: the table has all rows.
             self._stored.forget()
             plan = _built(state, "files are gone")
             self._stored.follow()
@@ -232,6 +234,7 @@ class RollupMaintainer:
             return
         aside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
         folder.rename(aside)
+        self._at_step("aside")
         folder.mkdir()
         if new is not None:
             (aside / new.name).rename(folder / new.name)
