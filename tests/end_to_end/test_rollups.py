@@ -15,8 +15,8 @@ from tests.running_platform import Platform, event, new_prefix, wait_for
 
 NAME = "CLICKS"
 CREATE = (
-    f"CREATE OR REPLACE ROLLUP {NAME} AS SELECT date_trunc('hour', _POSTED_AT), EVENT_TYPE, USER_ID, count(*), "
-    "min(LISTING_ID), max(_TOPIC_OFFSET), sum(_TOPIC_OFFSET) FROM events "
+    f"CREATE OR REPLACE ROLLUP {NAME} AS SELECT date_trunc('hour', _POSTED_AT), EVENT_TYPE, USER_ID, "
+    "count(*), min(LISTING_ID), max(_TOPIC_OFFSET), sum(_TOPIC_OFFSET) FROM events "
     "GROUP BY date_trunc('hour', _POSTED_AT), EVENT_TYPE, USER_ID;"
 )
 QUESTION = (

@@ -1,4 +1,4 @@
-"""A process that takes one step of a rollup, and kills itself at a chosen moment: `… LAKE DEFINITION MOMENT`."""
+"""A process that takes one step of a rollup, and kills itself on the way: `… LAKE DEFINITION MOMENT`."""
 
 from __future__ import annotations
 

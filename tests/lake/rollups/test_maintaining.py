@@ -57,7 +57,8 @@ class Kept:
         if not files:
             return []
         return duckdb.connect().execute(
-            "SELECT D0, epoch_us(D1), sum(N), sum(M0), sum(M1), max(M2) FROM read_parquet(?) GROUP BY ALL ORDER BY ALL",
+            "SELECT D0, epoch_us(D1), sum(N), sum(M0), sum(M1), max(M2) FROM read_parquet(?) GROUP BY ALL "
+            "ORDER BY ALL",
             [files],
         ).fetchall()  # fmt: skip
 
@@ -67,7 +68,8 @@ class Kept:
         if not files:
             return []
         return duckdb.connect().execute(
-            "SELECT kind, epoch_us(date_trunc('hour', timezone('UTC', ts))), count(*), CAST(sum(x) AS DECIMAL(38,0)), "
+            "SELECT kind, epoch_us(date_trunc('hour', timezone('UTC', ts))), count(*), CAST(sum(x) AS "
+            "DECIMAL(38,0)), "
             "count(x), max(x) FROM read_parquet(?, hive_partitioning=true, hive_types_autocast=false) "
             "GROUP BY ALL ORDER BY ALL",
             [files],

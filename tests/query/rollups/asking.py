@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class Answered:
 class Asker:
     def __init__(self, lake: Path, temporary: Path, tails: Tails | None = None) -> None:
         self.planner = Planner(lake, tails)
-        self._answering = Answering(lake, QuestionLimits(threads=2), Path(tempfile.mkdtemp(dir=temporary)))
+        self._answering = Answering(lake, QuestionLimits(threads=1), Path(tempfile.mkdtemp(dir=temporary)))
 
     def ask(self, sql: str, parameters: Sequence[object] = (), *, rollups: str = ON) -> Answered:
         """As a desk does it: a plan that is out of date is made anew."""
@@ -77,7 +78,7 @@ def same(asker: Asker, sql: str, parameters: Sequence[object] = ()) -> Answered:
     with_rollups, plain = asker.ask(sql, parameters), asker.ask(sql, parameters, rollups=OFF)
     assert (with_rollups.columns, with_rollups.types) == (plain.columns, plain.types), sql
     found, expected = with_rollups.rows, plain.rows
-    if "ORDER BY" not in sql.upper():
+    if not re.search(r"ORDER BY [^()]*$", sql):
         found, expected = sorted(found, key=repr), sorted(expected, key=repr)
     assert list(map(repr, found)) == list(map(repr, expected)), (sql, found[:9], expected[:9])
     assert not plain.rollups

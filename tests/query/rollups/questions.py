@@ -1,4 +1,5 @@
-"""A grammar of questions over the table of `lakes.py`: those that a rollup answers, and many that none does."""
+"""A grammar of questions over the table of `lakes.py`: many that a rollup answers, and many that none "
+"does."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from hypothesis import strategies as st
 
 _UNITS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade")
 _BOUNDS = (
-    "'2026-01-05'", "TIMESTAMP '2026-01-05 07:00:00'", "TIMESTAMPTZ '2026-01-05 07:15:00+00'", "DATE '2026-02-01'",
+    "'2026-01-05'", "TIMESTAMP '2026-01-05 07:00:00'", "TIMESTAMPTZ '2026-01-05 07:15:00+00'",
+    "DATE '2026-02-01'",
     "TIMESTAMP '2026-01-05 06:59:59.999999'", "DATE '1969-12-29'", "TIMESTAMP '2026-01-01' + INTERVAL 3 DAY",
     "'2026-01-05 02:00:00+02'", "NULL", "date_trunc('day', now()) - INTERVAL 300 DAY", "current_date",
     "date_trunc('month', TIMESTAMP '2026-01-31')", "TIMESTAMP_NS '2026-01-05 00:00:00.000000001'",
@@ -39,7 +41,8 @@ times = st.one_of(
     ),
 )
 plain = st.sampled_from(
-    ["kind", "day", "flag", "size", "events.kind", "upper(kind)", "kind || '!'", "coalesce(kind, 'none')", "kind IS NULL",
+    ["kind", "day", "flag", "size", "events.kind", "upper(kind)", "kind || '!'", "coalesce(kind, 'none')",
+     "kind IS NULL",
      "CASE WHEN kind = 'a' THEN 1 ELSE 2 END", "nullif(kind, 'b')", "ts", "note", "length(day)"]
 )  # fmt: skip
 keys = st.one_of(plain, times)
@@ -53,7 +56,8 @@ predicates = st.one_of(
     st.builds("{} >= {}".format, times, times),
     st.sampled_from(
         ["kind = 'a'", "kind IN ('a', 'b')", "kind IS NULL", "kind LIKE '%a%'", "day >= '2026-01-03'", "flag",
-         "NOT flag", "size > 1", "x > 0", "kind = 'a' OR flag", "ts IS NULL", "local IS NOT NULL", "random() < 2",
+         "NOT flag", "size > 1", "x > 0", "kind = 'a' OR flag", "ts IS NULL", "local IS NOT NULL",
+         "random() < 2",
          "CAST(ts AS DATE) >= DATE '2026-01-04'", "kind = (SELECT 'a')"]
     ),
 )  # fmt: skip
@@ -64,12 +68,15 @@ _BARE = st.one_of(
         ["count(*)", "count(1)", "count(NULL)", "count(DISTINCT kind)", "count(DISTINCT day)",
          "approx_count_distinct(kind)", "bool_or(flag)", "sum(CASE WHEN kind = 'a' THEN 1 ELSE 0 END)",
          "sum(CASE WHEN kind = 'a' THEN x END)", "sum(CASE WHEN kind = 'a' THEN price ELSE 0 END)",
-         "max(CASE WHEN flag THEN x END)", "count(CASE WHEN kind = 'b' THEN x END)", "count(CASE WHEN kind = 'b' THEN 1 END)",
-         "sum(length(kind))", "sum(DISTINCT size)", "avg(CASE WHEN kind = 'a' THEN x END)", "sum(x + 1)", "sum(0.5)",
+         "max(CASE WHEN flag THEN x END)", "count(CASE WHEN kind = 'b' THEN x END)",
+         "count(CASE WHEN kind = 'b' THEN 1 END)",
+         "sum(length(kind))", "sum(DISTINCT size)", "avg(CASE WHEN kind = 'a' THEN x END)", "sum(x + 1)",
+         "sum(0.5)",
          "any_value(kind)", "count_if(kind = 'a')", "string_agg(kind, ',')", "median(x)"]
     ),
     st.builds("{}({})".format, st.sampled_from(["count", "min", "max"]), _COLUMNS),
-    st.builds("{}({})".format, st.sampled_from(["sum", "avg"]), st.sampled_from(["x", "size", "price", "wide"])),
+    st.builds("{}({})".format, st.sampled_from(["sum", "avg"]), st.sampled_from(["x", "size", "price",
+    "wide"])),
 )  # fmt: skip
 aggregates = st.one_of(
     _BARE,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from hypothesis import HealthCheck, given, note
+from hypothesis import HealthCheck, event, given, note
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -31,9 +30,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 moments = st.one_of(
     st.sampled_from(
         [datetime(2026, 1, 5, 7, tzinfo=UTC), datetime(2026, 1, 5, 6, 59, 59, 999_999, tzinfo=UTC),
-         datetime(2026, 2, 1, tzinfo=UTC), datetime(1969, 12, 29, tzinfo=UTC), datetime(2026, 1, 5, tzinfo=UTC)]
+         datetime(2026, 2, 1, tzinfo=UTC), datetime(1969, 12, 29, tzinfo=UTC),
+         datetime(2026, 1, 5, tzinfo=UTC)]
     ),
-    st.integers(0, 40 * 24 * 4).map(lambda quarters: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=15 * quarters)),
+    st.integers(0, 40 * 24 * 4).map(
+        lambda quarters: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=15 * quarters)
+    ),
     st.integers(-(10**15), 4 * 10**15).map(lambda us: _EPOCH + timedelta(microseconds=us)),
 )  # fmt: skip
 rows = st.builds(
@@ -122,8 +124,8 @@ changes = st.sampled_from(
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    yield tmp_path_factory.mktemp("lakes")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lakes")
 
 
 def check(folders: Path, data: st.DataObject, *, most_changes: int) -> None:
@@ -166,6 +168,7 @@ def compare(asker: Asker, sql: str) -> None:
             asker.ask(sql)
         return
     answered = same(asker, sql)
+    event("with a rollup" if answered.rollups else "plainly")
     note(f"{answered.rollups} {sql}")
 
 

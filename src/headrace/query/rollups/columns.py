@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headrace.query.rollups.trees import NOW_NAMES, Tree, is_column, is_function, parts
+from headrace.query.rollups.trees import NOW_NAMES, Tree, is_all_columns, is_column, is_function, parts
 
 TABLE_COLUMN: Final = "TABLE_COLUMN"
 # What gives each row a column of the table again.
@@ -74,6 +74,9 @@ def resolved(tree: Any, scope: Visible, aliases: Collection[str]) -> Any:
     if isinstance(tree, list):
         return [resolved(each, scope, aliases) for each in tree]
     if not isinstance(tree, dict):
+        return tree
+    if is_all_columns(tree.get("expression")) and "null_order" in tree:
+        # ORDER BY ALL: the columns are the same.
         return tree
     if not is_column(tree):
         if tree.get("class") in ("SUBQUERY", "STAR", "LAMBDA", "POSITIONAL_REFERENCE", "DEFAULT"):

@@ -27,6 +27,7 @@ from headrace.query.rollups.trees import (
     Trees,
     arguments,
     cast_type,
+    is_all_columns,
     is_function,
     is_null,
     is_zero,
@@ -98,6 +99,8 @@ class Expressions:
         if not isinstance(tree, dict):
             return tree
         kind = tree.get("class")
+        if is_all_columns(tree.get("expression")):
+            return tree
         if kind is None:
             return {key: self.over_rollup(each) for key, each in tree.items()}
         if kind == TABLE_COLUMN:

@@ -22,6 +22,9 @@ _WITHIN_QUERY: Final = "CONSISTENT_WITHIN_QUERY"
 NOW_NAMES: Final = frozenset(
     {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
 )
+_OF_STAR: Final = frozenset(
+    {"relation_name", "exclude_list", "replace_list", "expr", "qualified_exclude_list", "rename_list"}
+)
 _NULL_LITERAL: Final = "NULL_LITERAL"
 
 
@@ -129,6 +132,15 @@ def is_function(tree: Any, *names: str) -> bool:
         isinstance(tree, dict)
         and tree.get("class") == "FUNCTION"
         and str(tree.get("function_name", "")).lower() in names
+    )
+
+
+def is_all_columns(tree: Any) -> bool:
+    """`*` or `ALL`, without exceptions."""
+    return (
+        isinstance(tree, dict)
+        and tree.get("class") == "STAR"
+        and not any(value for key, value in tree.items() if key in _OF_STAR)
     )
 
 
