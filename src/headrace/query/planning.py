@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from headrace.query.questions import LIVE, ON, NamedTables, Question, TablePlan
+from headrace.query.questions import LIVE, OFF, NamedTables, Question, TablePlan
 from headrace.query.rollups.offers import LakeRollups, RollupOffer
 from headrace.query.snapshots import LakeTables, TableSnapshot
 from headrace.query.sources import TailView
@@ -55,7 +55,7 @@ class Planner:
             if is_read and self._tails is not None and question.freshness == LIVE and not snapshot.unreadable:
                 tail = self._tails.view(snapshot, wait_seconds=TAIL_WAIT_SECONDS)
             rollups: tuple[RollupOffer, ...] = ()
-            if is_read and question.rollups == ON:
+            if is_read and question.rollups != OFF:
                 rollups = self._rollups.offers(snapshot)
             plans.append(
                 TablePlan(name=name, snapshot=snapshot, tail=tail, widened=name in widened, rollups=rollups)

@@ -17,6 +17,7 @@ LIVE: Final = "live"
 LAKE: Final = "lake"
 ON: Final = "on"
 OFF: Final = "off"
+CLOSE: Final = "close"
 _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -37,7 +38,7 @@ class Question:
 
     `answer_format` is a name in `result_formats.py`, or makes an encoder like those there from columns and
     types, and can be pickled. With `freshness` LAKE the tails of topics are left out. With `rollups` OFF the
-    answer comes from the rows of tables alone.
+    answer comes from the rows of tables alone; with CLOSE the last digit of averages may differ from theirs.
     """
 
     sql: str
@@ -60,11 +61,12 @@ class Question:
                 f"There is no freshness `{self.freshness[:100]}`.",
                 remedy=f"Use `{LIVE}` (the lake and what is on its way there) or `{LAKE}` (the lake only).",
             )
-        if self.rollups not in (ON, OFF):
+        if self.rollups not in (ON, OFF, CLOSE):
             raise HeadraceError(
                 "bad_request",
                 f"Rollups are not `{self.rollups[:100]}`.",
-                remedy=f"Use `{ON}` (they answer what they can) or `{OFF}` (for comparing).",
+                remedy=f"Use `{ON}` (they answer what they can), `{CLOSE}` (also averages, whose last digit "
+                f"may differ) or `{OFF}`.",
             )
 
 

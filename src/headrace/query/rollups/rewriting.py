@@ -48,11 +48,13 @@ class Rewriting:
         columns: Mapping[str, Sequence[str]],
         offers: Mapping[str, Sequence[RollupOffer]],
         view_of: Callable[[str, RollupOffer], str],
+        is_close: bool = False,
     ) -> None:
         self._trees = trees
         self._columns = columns
         self._offers = offers
         self._view_of = view_of
+        self._is_close = is_close
         self._used: dict[str, dict[str, RollupOffer]] = {}
 
     def rewritten(self, statements: Tree) -> Rewritten | None:
@@ -135,7 +137,7 @@ class Rewriting:
                 raise NotAnswerableError(f"{alias} names a column and something else")
         view = self._view_of(table, offer)
         source = self._trees.source(view)
-        expressions = Expressions(self._trees, offer.definition, source)
+        expressions = Expressions(self._trees, offer.definition, source, is_close=self._is_close)
         made = dict(node)
         for key in _EXPRESSIONS:
             made[key] = expressions.over_rollup(resolved(node[key], scope, aliases))

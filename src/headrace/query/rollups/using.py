@@ -7,7 +7,8 @@ added since, and of the tail. Those are not grouped: each is a group of its own.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import duckdb
@@ -21,6 +22,8 @@ from headrace.query.rollups.rewriting import Rewriting, Rewritten
 from headrace.query.rollups.trees import Trees
 from headrace.query.table_snapshot import Column, TableSnapshot, quoted
 
+# Dashboards ask the same questions again and again.
+_MOST_KNOWN: Final = 256
 # Far from the numbers of tables.
 _FIRST_NUMBER: Final = 1_000_000
 
@@ -33,6 +36,8 @@ class RollupUse:
         self._connection = connection
         self._trees: Trees | None = None
         self._numbers: dict[str, int] = {}
+        # Statements that were looked at, with all that they were looked at with.
+        self._known: OrderedDict[object, Rewritten | None] = OrderedDict()
 
     def rewritten(
         self,
@@ -41,34 +46,61 @@ class RollupUse:
         plans: Sequence[TablePlan],
         snapshots: Mapping[str, TableSnapshot],
         tails: Mapping[str, str],
+        *,
+        is_close: bool = False,
     ) -> Rewritten | None:
         """The statement over rollups; None if the plain way is the one. `tails` are relations with the tails
-        of tables, by their names.
+        of tables, by their names. `is_close`: the last digit of averages may differ.
         """
         offered = {plan.name.casefold(): plan for plan in plans if plan.rollups}
         if not offered:
             return None
         if self._trees is None:
             self._trees = Trees(self._connection)
-        self._trees.parameters = parameters
-        statements = self._trees.parsed(sql)
-        if statements.get("error"):
-            return None
 
         def view_of(table: str, offer: RollupOffer) -> str:
             plan = offered[table]
             return self._view(offer, plan, snapshots[plan.name], tails.get(plan.name, ""))
 
+        columns = {table: snapshots[plan.name].columns for table, plan in offered.items()}
+        definitions = [[offer.definition for offer in plan.rollups] for plan in offered.values()]
+        key = repr((sql, list(parameters), columns, definitions, is_close))
+        if key in self._known:
+            return self._again(self._known[key], offered, view_of)
+        self._trees.parameters = parameters
+        statements = self._trees.parsed(sql)
+        if statements.get("error"):
+            return None
         rewriting = Rewriting(
             self._trees,
-            columns={
-                table: [column.name for column in snapshots[plan.name].columns]
-                for table, plan in offered.items()
-            },
+            columns={table: [column.name for column in found] for table, found in columns.items()},
             offers={table: plan.rollups for table, plan in offered.items()},
             view_of=view_of,
+            is_close=is_close,
         )
-        return rewriting.rewritten(statements)
+        made = rewriting.rewritten(statements)
+        if not self._trees.uses_now(statements):
+            self._known[key] = made
+            if len(self._known) > _MOST_KNOWN:
+                self._known.popitem(last=False)
+        return made
+
+    @staticmethod
+    def _again(
+        known: Rewritten | None,
+        offered: Mapping[str, TablePlan],
+        view_of: Callable[[str, RollupOffer], str],
+    ) -> Rewritten | None:
+        """The same, with the files of now."""
+        if known is None:
+            return None
+        used: dict[str, tuple[RollupOffer, ...]] = {}
+        for table, before in known.used.items():
+            ids = {offer.definition.id for offer in before}
+            used[table] = tuple(offer for offer in offered[table].rollups if offer.definition.id in ids)
+            for offer in used[table]:
+                view_of(table, offer)
+        return Rewritten(sql=known.sql, used=used)
 
     def _view(self, offer: RollupOffer, plan: TablePlan, table: TableSnapshot, tail: str) -> str:
         definition = offer.definition

@@ -19,7 +19,7 @@ import pyarrow.ipc
 from headrace.core.errors import HeadraceError
 from headrace.query.lake_database import LakeDatabase, same_shape
 from headrace.query.permitted import Permitted, check_permitted
-from headrace.query.questions import AnswerSummary, NamedTables, Question, QuestionLimits, TablePlan
+from headrace.query.questions import CLOSE, AnswerSummary, NamedTables, Question, QuestionLimits, TablePlan
 from headrace.query.result_formats import ARROW, ENCODERS, Encoder
 from headrace.query.rollups.using import RollupUse
 from headrace.query.sources import TailView
@@ -244,7 +244,14 @@ class Answering:
         tails = {
             name: tail_relation(shown.number) for name, shown in self._shown.items() if shown.tail is not None
         }
-        found = self._rollups.rewritten(permitted.text, question.parameters, named, self._snapshots, tails)
+        found = self._rollups.rewritten(
+            permitted.text,
+            question.parameters,
+            named,
+            self._snapshots,
+            tails,
+            is_close=question.rollups == CLOSE,
+        )
         if found is None:
             return question
         self._used = {
