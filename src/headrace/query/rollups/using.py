@@ -98,8 +98,11 @@ class RollupUse:
         for table, before in known.used.items():
             ids = {offer.definition.id for offer in before}
             used[table] = tuple(offer for offer in offered[table].rollups if offer.definition.id in ids)
-            for offer in used[table]:
-                view_of(table, offer)
+            try:
+                for offer in used[table]:
+                    view_of(table, offer)
+            except duckdb.Error:
+                return None
         return Rewritten(sql=known.sql, used=used)
 
     def _view(self, offer: RollupOffer, plan: TablePlan, table: TableSnapshot, tail: str) -> str:
