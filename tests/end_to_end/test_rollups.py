@@ -124,6 +124,7 @@ def test_all_doors_use_it_and_say_so(platform: Platform, counted: Counted) -> No
     )
 
 
+@pytest.mark.long
 def test_it_catches_up_after_a_kill(platform: Platform, counted: Counted) -> None:
     killed = platform.kill("pipeline")
     counted.post(5)

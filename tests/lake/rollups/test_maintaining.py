@@ -16,6 +16,7 @@ from headrace.core.errors import HeadraceError
 from headrace.lake.delta_log import DeltaLog
 from headrace.lake.replacing import replace_files
 from headrace.lake.rollups.definition import RollupDefinition
+from headrace.lake.rollups import maintaining
 from headrace.lake.rollups.maintaining import MOST_FILES, RollupMaintainer, Step
 from headrace.lake.rollups.stored import StoredRollup, rollup_folder
 from headrace.lake.table_state import TableState
@@ -262,18 +263,21 @@ def test_a_damaged_rollup_is_made_anew(kept: Kept) -> None:
     again.close()
 
 
-def test_it_is_a_table_of_its_own_and_its_log_stays_short(kept: Kept) -> None:
+def test_it_is_a_table_of_its_own_and_its_log_stays_short(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintaining, "_CHECKPOINT_EVERY", 12)
     late = RollupMaintainer(
         kept.lake, kept.definition, clock=lambda: datetime.now(tz=UTC).timestamp() + 10_000
     )
-    for number in range(101):
+    for number in range(13):
         append(kept.lake, rows(f"kind {number % 3}"))
         late.step()
     late.close()
     kept.check()
     log = DeltaLog(kept.folder)
-    assert log.checkpoints().keys() == {100}
-    assert min(log.versions()) >= 100
+    assert log.checkpoints().keys() == {12}
+    assert min(log.versions()) >= 12
     assert len(list(kept.folder.glob("*.parquet"))) <= MOST_FILES
     groups = DeltaTable(kept.folder)
     assert json.loads(groups.metadata().configuration["headrace.rollup"])["table"] == TABLE

@@ -104,6 +104,8 @@ PLAIN = [
     "SELECT count(*) FROM events TABLESAMPLE 100 PERCENT (system)",
     "SELECT count(*) FROM events AS a JOIN events AS b ON a.note = b.note",
     "SELECT count(*) FROM (SELECT max(x) FROM events WHERE x > 0)",
+    "SELECT count(*) FROM (SELECT max(heat) FROM events)",
+    "SELECT count(*) FROM (SELECT row_number() OVER () AS n FROM events)",
     "SELECT count(*) FROM (SELECT kind FROM events LIMIT 3)",
     "WITH events AS (SELECT 1 AS kind) SELECT count(*) FROM events",
     "SELECT kind, x FROM events ORDER BY note LIMIT 1",

@@ -173,13 +173,13 @@ def compare(asker: Asker, sql: str) -> None:
 
 
 @given(data=st.data())
-@hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@hypothesis_settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_answer_is_the_same(folders: Path, data: st.DataObject) -> None:
     check(folders, data, most_changes=5)
 
 
 @pytest.mark.long
 @given(data=st.data())
-@hypothesis_settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@hypothesis_settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_answer_is_the_same_for_long(folders: Path, data: st.DataObject) -> None:
     check(folders, data, most_changes=12)
