@@ -18,7 +18,7 @@ from tests.lake.rollups.test_maintaining import Kept, rows
 from tests.query.rollups.asking import Asker, same
 from tests.query.rollups.lakes import TABLE, append
 
-QUESTION = "SELECT kind, date_trunc('hour', ts) AS hour, count(*), avg(x), max(x) FROM events GROUP BY ALL"
+QUESTION = "SELECT kind, date_trunc('hour', ts) AS hour, count(*), sum(x), max(x) FROM events GROUP BY ALL"
 
 
 def append_more(lake: Path) -> None:

@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 from headrace.core.errors import HeadraceError
 from headrace.lake.delta_log import DeltaLog
 from headrace.lake.replacing import replace_files
-from headrace.lake.rollups.definition import RollupDefinition
 from headrace.lake.rollups import maintaining
+from headrace.lake.rollups.definition import RollupDefinition
 from headrace.lake.rollups.maintaining import MOST_FILES, RollupMaintainer, Step
 from headrace.lake.rollups.stored import StoredRollup, rollup_folder
 from headrace.lake.table_state import TableState
