@@ -9,8 +9,10 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from headrace.lake.delta_log import DeltaLog
 from headrace.lake.rollups.maintaining import RollupMaintainer
 from headrace.lake.rollups.stored import rollup_folder
+from headrace.lake.table_state import TableState
 from headrace.query.druid.calls import Context
 from headrace.query.druid.tables import DruidTable
 from headrace.query.druid.translating import read, translate
@@ -80,6 +82,10 @@ ANSWERED = [
     "SELECT sum(x) / count(*) AS per_row, sum(price) * 2 FROM events WHERE upper(kind) = 'A' OR kind IS NULL",
     "SELECT count(ts), min(ts), max(note) FROM events WHERE day LIKE '2026%'",
     "SELECT 'all' AS what, count(*) FROM main.events GROUP BY what",
+    "SELECT kind FROM events GROUP BY kind ORDER BY sum(x) DESC, count(*)",
+    "SELECT kind, count(*) AS c FROM events GROUP BY kind ORDER BY c DESC, events.kind",
+    "SELECT DISTINCT ON (kind) kind, day, count(*) AS c FROM events GROUP BY kind, day ORDER BY kind, c, day",
+    "SELECT kind, count(*) FROM events GROUP BY kind QUALIFY row_number() OVER (ORDER BY count(*), kind) = 1",
     "SELECT day, count(NULL), count('x') FROM events GROUP BY day",
 ]
 PLAIN = [
@@ -234,6 +240,30 @@ def test_removed_rows_make_it_useless_until_it_has_caught_up(tmp_path: Path) -> 
     assert same(asker, question).rollups == []
     keeper.step()
     assert same(asker, question).rollups == ["R"]
+
+
+def test_nobody_sees_what_is_made_for_it(asker: Asker) -> None:
+    both = "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM information_schema.tables)"
+    before = asker.ask("SHOW ALL TABLES").rows
+    assert same(asker, "SELECT count(*) FROM events").rollups
+    assert asker.ask("SHOW ALL TABLES").rows == before
+    assert same(asker, "SELECT count(*) FROM events").rollups
+    assert asker.ask("SELECT view_name FROM duckdb_views() WHERE NOT internal").rows == [(TABLE,)]
+    assert same(asker, both).rollups == []
+
+
+def test_one_that_is_far_behind_is_not_used(tmp_path: Path) -> None:
+    lake, temporary = tmp_path / "lake", tmp_path / "temporary"
+    temporary.mkdir()
+    append(lake, [row("a", ts=_START)])
+    RollupMaintainer(lake, definition(lake)).step()
+    log = DeltaLog(lake / TABLE)
+    state = TableState(log)
+    for _ in range(501):
+        info = {"operation": "OPTIMIZE", "operationParameters": {}}
+        log.add_commit(state.version.number + 1, info, [], after=state.version)
+        state.follow()
+    assert same(Asker(lake, temporary), "SELECT count(*) FROM events").rollups == []
 
 
 def test_an_error_is_the_one_of_the_plain_way(asker: Asker) -> None:

@@ -70,6 +70,8 @@ class TableChanges:
                 content = self._log.files.read(f"{LOG_FOLDER}/{self._log.commit_file(version).name}")
             except FileNotFoundError:
                 return ""
+            if self._log.seen(version) != seen:
+                return ""
             mark = hashlib.sha256(content).hexdigest()
             _keep(self._marks, seen, mark)
         return mark

@@ -11,12 +11,16 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from headrace.lake.delta_log import DeltaLog
 from headrace.lake.rollups.changes import TableChanges
 from headrace.lake.rollups.definition import RollupDefinition, duckdb_type
 from headrace.lake.rollups.stored import FOLDER, RollupVersion, StoredRollup
 from headrace.query.table_snapshot import TableSnapshot
+
+# Reading more commits than these would hold up questions.
+_MOST_BEHIND: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +75,7 @@ class LakeRollups:
 
     def _at(self, rollup: RollupVersion, table: TableSnapshot) -> RollupOffer | None:
         definition, stands_for = rollup.definition, rollup.stands_for
-        if not _fits(definition, table):
+        if not _fits(definition, table) or table.version - stands_for.version > _MOST_BEHIND:
             return None
         changes = self._changes.setdefault(table.folder, TableChanges(DeltaLog(table.folder)))
         try:

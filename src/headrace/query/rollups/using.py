@@ -1,7 +1,8 @@
 """Uses rollups in a worker: rewrites a question, and makes the views that it then reads.
 
-A view has the rows of a rollup, and behind them the rows of the table that came later: of files that were
-added since, and of the tail. Those are not grouped: each is a group of its own. Belongs to one worker.
+A view is there for one question. It has the rows of a rollup, and behind them the rows of the table that came
+later: of files that were added since, and of the tail. Those are not grouped: each is a group of its own.
+Belongs to one worker.
 """
 
 from __future__ import annotations
@@ -36,8 +37,15 @@ class RollupUse:
         self._connection = connection
         self._trees: Trees | None = None
         self._numbers: dict[str, int] = {}
+        self._made: list[str] = []
         # Statements that were looked at, with all that they were looked at with.
         self._known: OrderedDict[object, Rewritten | None] = OrderedDict()
+
+    def forget(self) -> None:
+        """Remove what was made for the last question: whoever asks for the tables sees none of it."""
+        made, self._made = self._made, []
+        for name in made:
+            self._connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
 
     def rewritten(
         self,
@@ -129,10 +137,12 @@ class RollupUse:
                 for each in definition.columns
             )
             rows = f"{rows} UNION ALL SELECT {single} FROM {quoted(later)}"
+        self._made.append(both)
         self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(both)} AS {rows}")
         return quoted(both)
 
     def _show(self, snapshot: TableSnapshot, *, widened: bool, tail: str = "") -> None:
         number = self._numbers.setdefault(snapshot.name, _FIRST_NUMBER + len(self._numbers))
+        self._made.append(snapshot.name)
         self._database.list_files(self._connection, snapshot, number)
         self._database.create_view(self._connection, snapshot, number, widened=widened, tail=tail)

@@ -95,6 +95,7 @@ class Answering:
         `known` are the names of all tables.
         """
         self._used = {}
+        self._rollups.forget()
         permitted = check_permitted(self.connection, question.sql, {name.casefold() for name in known})
         plans = tables_of(NamedTables(names=tuple(sorted(permitted.tables)), catalogue=permitted.catalogue))
         self._take(plans, forget_others=permitted.catalogue)
@@ -184,7 +185,8 @@ class Answering:
     ) -> AnswerSummary:
         for plan in plans:
             self._show(plan)
-        question = self._with_rollups(question, permitted, named)
+        if not permitted.catalogue:
+            question = self._with_rollups(question, permitted, named)
         if question.answer_format == ARROW:
             return self._run_for_arrow(question, named, output)
         answer: Rows | Explained
