@@ -1,8 +1,9 @@
 """Keeps the rollups that are wanted: a thread of the pipeline process, one rollup after the other.
 
 Each rollup is brought up to date every few seconds, and rests several times as long as that took. A rollup
-that fails is tried again after a minute, and says why; the others go on. What was dropped is removed, and so
-is what a killed process has left. Only this process writes rollups: it has the lock of the data folder.
+that fails says why, and is tried again after a minute, later up to an hour; the others go on. What was
+dropped is removed, and so is what a killed process has left. Only this process writes rollups: it has the
+lock of the data folder.
 
 Crash behaviour: nothing is kept here. The log says which rollups are wanted, and each rollup says how far it
 is (`lake/rollups/stored.py`). A stop waits some seconds for the step that is going on.
@@ -28,7 +29,9 @@ logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 1.0
 _REST: Final = 4.0
+# Longer each time, up to an hour: what fails may have read the whole table.
 _BACK_OFF_SECONDS: Final = 60.0
+_LONGEST_BACK_OFF_SECONDS: Final = 3600.0
 # A table that does not exist yet may soon.
 _WAITING_SECONDS: Final = 5.0
 # So long a step waits for a moment in which no batch of the lake is late.
@@ -143,6 +146,7 @@ class _Kept:
         self._maintainer = RollupMaintainer(lake_dir, definition)
         self._told: RollupStatus | None = None
         self._told_at = 0.0
+        self._failures = 0
 
     def close(self) -> None:
         self._maintainer.close()
@@ -155,11 +159,13 @@ class _Kept:
         try:
             step = self._maintainer.step()
         except HeadraceError as error:
-            is_waiting = error.code == _NO_TABLE
-            status = self._failed(str(error), "WAITING" if is_waiting else "FAILED")
-            return status, _WAITING_SECONDS if is_waiting else _BACK_OFF_SECONDS
+            if error.code == _NO_TABLE:
+                return self._failed(str(error), "WAITING"), _WAITING_SECONDS
+            return self._failed(str(error), "FAILED"), self._back_off()
         except (OSError, ValueError, duckdb.Error, MemoryError) as error:
-            return self._failed(f"Table {table} could not be rolled up: {error}", "FAILED"), _BACK_OFF_SECONDS
+            reason = f"Table {table} could not be rolled up: {error}"
+            return self._failed(reason, "FAILED"), self._back_off()
+        self._failures = 0
         if step.did in ("built", "changed"):
             reason = f" ({step.reason})" if step.reason else ""
             logger.info(
@@ -167,6 +173,10 @@ class _Kept:
                 name, step.did, step.version, table, step.rows, reason,
             )  # fmt: skip
         return RollupStatus(state="RUNNING", version=step.version, groups=step.rows), 0.0
+
+    def _back_off(self) -> float:
+        self._failures += 1
+        return min(_BACK_OFF_SECONDS * 2.0 ** (self._failures - 1), _LONGEST_BACK_OFF_SECONDS)
 
     def is_news(self, status: RollupStatus, now: float) -> bool:
         """Whether it is to be told: at once if the state is another, otherwise now and then."""

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 
 from headrace.core.errors import HeadraceError
 from headrace.lake.delta_log import DeltaLog
+from headrace.lake.positions import Progress, Reached
 from headrace.lake.replacing import replace_files
+from headrace.lake.restoring import commit_restore, plan_restore
 from headrace.lake.rollups import maintaining
 from headrace.lake.rollups.definition import RollupDefinition
 from headrace.lake.rollups.maintaining import MOST_FILES, RollupMaintainer, Step
@@ -142,6 +144,20 @@ def test_deleted_rows(kept: Kept) -> None:
     assert kept.step().did == "changed"
 
 
+def test_one_with_too_many_groups_leaves_nothing(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintaining, "_MOST_ROWS", 3)
+    append(kept.lake, rows("c", "d", "e"))
+    before = sorted(kept.folder.iterdir())
+    with pytest.raises(HeadraceError, match="more than 3"):
+        kept.maintainer.step()
+    assert sorted(kept.folder.iterdir()) == before
+    for file in DeltaTable(kept.lake / TABLE).file_uris():
+        Path(file).write_bytes(b"PAR1 damaged PAR1")
+    with pytest.raises(duckdb.Error):
+        kept.maintainer.step()
+    assert sorted(kept.folder.iterdir()) == before
+
+
 def test_a_table_without_rows(kept: Kept) -> None:
     DeltaTable(kept.lake / TABLE).delete()
     assert kept.step().rows == 0
@@ -156,6 +172,26 @@ def test_a_restored_version(kept: Kept) -> None:
     DeltaTable(kept.lake / TABLE).restore(0)
     assert kept.step().did == "changed"
     assert log.newest_version() == 3
+
+
+def test_a_restore_of_ours(tmp_path: Path) -> None:
+    def noted(offset: int) -> CommitProperties:
+        progress = Progress(positions=Reached(topic_id="t", offsets={0: offset}))
+        return CommitProperties(custom_metadata={"userMetadata": progress.as_metadata()})
+
+    append(tmp_path, rows("a", "b"), partition_by=["day"], commit_properties=noted(2))
+    append(tmp_path, rows("c", day="2026-01-06"), commit_properties=noted(3))
+    kept = Kept(tmp_path)
+    kept.step()
+    append(tmp_path, rows("d", "d"), commit_properties=noted(5))
+    kept.step()
+    for version in (0, 2):
+        plan = plan_restore(DeltaLog(tmp_path / TABLE), version, name=TABLE)
+        made = commit_restore(DeltaLog(tmp_path / TABLE), plan, progress=plan.progress, order=f"{version}")
+        step = kept.step()
+        # The first removes rows, the second brings them back, which are then new.
+        assert (step.did, step.version) == ("appended" if version else "changed", made)
+    kept.maintainer.close()
 
 
 def test_a_recreated_table(kept: Kept) -> None:

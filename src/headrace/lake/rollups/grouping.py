@@ -86,10 +86,14 @@ class Grouping:
         path = folder / name
         folder.mkdir(parents=True, exist_ok=True)
         order = ", ".join(each.name for each in self._definition.dimension_columns) or "1"
-        written = self._database.execute(
-            f"COPY (SELECT * FROM ({rows}) ORDER BY {order}) TO {_literal(str(path))} "
-            "(FORMAT parquet, COMPRESSION zstd)"
-        ).fetchall()
+        try:
+            written = self._database.execute(
+                f"COPY (SELECT * FROM ({rows}) ORDER BY {order}) TO {_literal(str(path))} "
+                "(FORMAT parquet, COMPRESSION zstd)"
+            ).fetchall()
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
         count = int(written[0][0])
         if not count:
             path.unlink()

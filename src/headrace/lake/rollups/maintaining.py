@@ -217,6 +217,8 @@ class RollupMaintainer:
         before = 0 if state is None else sum(file.rows or 0 for file in state.files.values())
         rows = before - sum(file.rows or 0 for file in removed) + (0 if new is None else new.rows)
         if rows > _MOST_ROWS:
+            if new is not None:
+                self._stored.log.files.delete([new.name])
             raise HeadraceError(
                 "lake_unsupported",
                 f"Rollup {self.definition.name} has {rows} groups, more than {_MOST_ROWS}.",
