@@ -229,6 +229,12 @@ class Settings:
     query_answer_megabytes: int = _setting(
         256, "Largest answer to a SQL question, as it is sent.", minimum=1, maximum=1_048_576
     )
+    query_topic_megabytes: int = _setting(
+        1024,
+        "Most that a SQL question reads of topics, as their records are stored; one that needs more fails.",
+        minimum=1,
+        maximum=1_048_576,
+    )
     file_connector_folders: str = _setting(
         "files",
         "Folders in which file connectors may read and write, separated by commas; relative ones are in "

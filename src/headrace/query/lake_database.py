@@ -16,6 +16,7 @@ A view may also have the tail of the table's topic: rows that are on their way t
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
 from collections.abc import Collection, Mapping
@@ -49,6 +50,7 @@ class _Prepared:
     like: TableSnapshot
     schema_file: str
     folder: str
+    place: Path
 
 
 class LakeDatabase:
@@ -123,6 +125,13 @@ class LakeDatabase:
             rows = f"{rows} UNION ALL SELECT {cast} FROM {quoted(tail)}"
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(table.name)} AS {rows}")
 
+    def forget(self, name: str) -> None:
+        """Let go of what was prepared for a table."""
+        with self._lock:
+            prepared = self._prepared.pop(name, None)
+        if prepared is not None:
+            shutil.rmtree(prepared.place, ignore_errors=True)
+
     def close(self) -> None:
         self._root.close()
         if self._own is not None:
@@ -157,7 +166,7 @@ class LakeDatabase:
         if _SPECIAL_IN_PATHS.intersection(folder):
             (place / "table").symlink_to(table.folder, target_is_directory=True)
             folder = str(place / "table")
-        return _Prepared(like=table, schema_file=schema_file, folder=folder)
+        return _Prepared(like=table, schema_file=schema_file, folder=folder, place=place)
 
 
 def _reader(files: str, table: TableSnapshot, *, union_by_name: bool) -> str:

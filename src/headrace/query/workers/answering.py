@@ -9,21 +9,34 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import duckdb
+import pyarrow as pa
 import pyarrow.ipc
 
 from headrace.core.errors import HeadraceError
 from headrace.query.lake_database import LakeDatabase, same_shape
 from headrace.query.permitted import Permitted, check_permitted
-from headrace.query.questions import CLOSE, AnswerSummary, NamedTables, Question, QuestionLimits, TablePlan
+from headrace.query.questions import (
+    CLOSE,
+    AnswerSummary,
+    NamedTables,
+    Question,
+    QuestionLimits,
+    TablePlan,
+    check_freshness,
+)
+from headrace.query.references.spelling import respelled
 from headrace.query.result_formats import ARROW, ENCODERS, Encoder
 from headrace.query.rollups.using import RollupUse
 from headrace.query.sources import TailView
+from headrace.query.statement_tables.views import StatementTableViews
 from headrace.query.table_snapshot import TableSnapshot, quoted
+from headrace.query.topic_tables.views import TopicViews
 from headrace.query.workers.limits import DUCKDB_SHARE
 from headrace.query.workers.parts import (
     MOST_ROWS,
@@ -36,6 +49,9 @@ from headrace.query.workers.parts import (
     bound,
 )
 from headrace.query.workers.tail_rows import ChunkGoneError, TailRows
+
+# Of the time of a question: then reading a topic says how far it got, which its interruption could not.
+_READING_SHARE: Final = 0.9
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,6 +88,12 @@ class Answering:
         self._views = 0
         self._snapshots: dict[str, TableSnapshot] = {}
         self._tail_rows = TailRows()
+        self._topics = TopicViews(
+            self.connection, megabytes=limits.topic_megabytes, seconds=limits.seconds * _READING_SHARE
+        )
+        self._statement_tables = StatementTableViews(self.connection, self._topics.schema_at)
+        # What is to be forgotten before the next question.
+        self._once: list[str] = []
         self._rollups = RollupUse(self._database, self.connection)
         # Of the question at hand: what of each table is read by the rollups that answer it.
         self._used: Mapping[str, Sequence[Mapping[str, object]]] = {}
@@ -96,17 +118,43 @@ class Answering:
         """
         self._used = {}
         self._rollups.forget()
+        # Not at the end of the question before: that may have been interrupted.
+        self._forget(self._once)
+        self._topics.forget()
+        self._statement_tables.forget()
+        statement = respelled(question.sql)
+        if statement.freshness:
+            check_freshness(statement.freshness)
+        question = dataclasses.replace(question, sql=statement.sql)
         permitted = check_permitted(self.connection, question.sql, {name.casefold() for name in known})
-        plans = tables_of(NamedTables(names=tuple(sorted(permitted.tables)), catalogue=permitted.catalogue))
+        plans = tables_of(
+            NamedTables(
+                names=tuple(sorted(permitted.tables)),
+                catalogue=permitted.catalogue,
+                moments=tuple(sorted(permitted.moments)),
+                topics=tuple(sorted(permitted.topics)),
+                statement_tables=tuple(sorted(permitted.statement_tables)),
+                unknown=tuple(sorted(permitted.unknown)),
+                freshness=statement.freshness,
+            )
+        )
+        topics = [plan.topic for plan in plans if plan.topic is not None]
+        statement_tables = [plan.statement_table for plan in plans if plan.statement_table is not None]
+        plans = [plan for plan in plans if plan.topic is None and plan.statement_table is None]
         self._take(plans, forget_others=permitted.catalogue)
-        named = [plan for plan in plans if plan.name.casefold() in permitted.tables]
+        self._once = [plan.name for plan in plans if plan.once]
+        named = [plan for plan in plans if plan.once or plan.name.casefold() in permitted.tables]
         for plan in named:
             _check_readable(self._snapshots[plan.name])
+        self._topics.show(topics)
+        self._statement_tables.show(statement_tables, self._topics.allowance)
         try:
             return self._run(question, permitted, plans, named, output)
         except ChunkGoneError as error:
             raise AskAgainError(f"The tail was read anew meanwhile: {error} is gone.") from error
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException) as error:
+            if self._topics.failure is not None:
+                raise self._topics.failure from error
             narrow = tuple(plan.name for plan in named if not plan.widened)
             if "union_by_name" in str(error) and narrow:
                 raise AskAgainError("Older files lack columns.", widen=narrow) from error
@@ -140,12 +188,16 @@ class Answering:
             if plan.snapshot is not None:
                 self._snapshots[plan.name] = plan.snapshot
         if forget_others:
-            gone = self._snapshots.keys() - {plan.name for plan in plans}
-            for name in gone:
-                del self._snapshots[name]
-                self._tail_rows.forget(name)
-                if self._shown.pop(name, None) is not None:
-                    self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+            self._forget(self._snapshots.keys() - {plan.name for plan in plans})
+
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._snapshots.pop(name, None)
+            self._tail_rows.forget(name)
+            self._database.forget(name)
+            if (shown := self._shown.pop(name, None)) is not None:
+                self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+                self.connection.execute(f"RESET VARIABLE files_{shown.number}")
 
     def _show(self, plan: TablePlan) -> None:
         """Make the view of the table read what the plan says."""
@@ -191,8 +243,7 @@ class Answering:
             return self._run_for_arrow(question, named, output)
         answer: Rows | Explained
         if permitted.kind == "EXPLAIN":
-            note = json.dumps(self._tables(named))
-            answer = Explained(self.connection, question, note)
+            answer = Explained(self.connection, question, lambda: json.dumps(self._what_was_read(named)))
         else:
             answer = Rows(self.connection, question)
         wanted = question.answer_format
@@ -232,14 +283,15 @@ class Answering:
         return self._summary(counter.rows, named)
 
     def _summary(self, rows: int, named: Sequence[TablePlan]) -> AnswerSummary:
-        return AnswerSummary(rows=rows, tables=tuple(self._tables(named)))
+        return AnswerSummary(rows=rows, tables=tuple(self._what_was_read(named)))
 
-    def _tables(self, named: Sequence[TablePlan]) -> list[dict[str, object]]:
-        return [
+    def _what_was_read(self, named: Sequence[TablePlan]) -> list[Mapping[str, object]]:
+        tables = [
             _summary(plan, self._snapshots[plan.name])
             | ({"rollups": self._used[plan.name.casefold()]} if plan.name.casefold() in self._used else {})
             for plan in named
         ]
+        return [*tables, *self._topics.summaries(), *self._statement_tables.summaries]
 
     def _with_rollups(self, question: Question, permitted: Permitted, named: Sequence[TablePlan]) -> Question:
         """The question as rollups answer it, if they do."""
@@ -290,10 +342,12 @@ def _check_readable(table: TableSnapshot) -> None:
 def _summary(plan: TablePlan, snapshot: TableSnapshot) -> dict[str, object]:
     """What was read of a table: for whoever asked."""
     found: dict[str, object] = {
-        "table": plan.name,
+        "table": plan.name.rpartition("@")[0] if plan.as_of else plan.name,
         "version": snapshot.version,
         "files": len(snapshot.files),
     }
+    if plan.as_of:
+        found["as_of"] = plan.as_of
     if plan.tail is not None:
         starts = plan.tail.starts
         found |= {

@@ -81,13 +81,15 @@ class Rows:
 
 
 class Explained:
-    """What EXPLAIN says, and a row with what we know of the tables."""
+    """What EXPLAIN says, and a row with what we know of the tables: `note` is asked for at the end."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, question: Question, note: str) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, question: Question, note: Callable[[], str]
+    ) -> None:
         connection.execute(question.sql, _parameters(question))
         self.columns = tuple(str(column[0]) for column in connection.description or ())
         self.types = tuple(str(column[1]) for column in connection.description or ())
-        self._rows = [*connection.fetchall(), ("tables", note)]
+        self._rows = [*connection.fetchall(), ("tables", note())]
         self.last_part_bytes = 0
 
     def parts(self) -> Iterator[Sequence[tuple[object, ...]]]:
