@@ -242,6 +242,24 @@ def test_removed_rows_make_it_useless_until_it_has_caught_up(tmp_path: Path) -> 
     assert same(asker, question).rollups == ["R"]
 
 
+def test_the_present_moment_is_one(asker: Asker) -> None:
+    """Bounds are looked at, and used, at the same moment; nothing of it is left for the next question."""
+    now = "SELECT count(*), max(epoch_us(now())) FROM events WHERE ts < date_trunc('second', now())"
+    moments = []
+    for _ in range(3):
+        hourly = asker.ask(
+            "SELECT now(), count(*) FROM events WHERE ts < date_trunc('hour', now()) GROUP BY ALL"
+        )
+        assert hourly.rollups == ["R"]
+        moments.append(hourly.rows[0][0])
+        # A whole second is the beginning of an hour now and then only.
+        asker.ask(now)
+        assert same(asker, "SELECT kind, count(*) FROM events GROUP BY kind").rollups == ["R"]
+        with pytest.raises(duckdb.Error):
+            asker.ask("SELECT CAST(kind AS INTEGER), count(*) FROM events WHERE ts < current_date GROUP BY 1")
+    assert len(set(moments)) == 3
+
+
 def test_nobody_sees_what_is_made_for_it(asker: Asker) -> None:
     both = "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM information_schema.tables)"
     before = asker.ask("SHOW ALL TABLES").rows

@@ -16,9 +16,10 @@ from typing import Final
 
 import duckdb
 
-from headrace.lake.rollups.definition import RollupDefinition, duckdb_type, quoted
+from headrace.lake.rollups.definition import ROWS, RollupDefinition, duckdb_type, quoted
 from headrace.lake.rollups.stored import NewFile
 from headrace.lake.table_state import PartitionValues
+from headrace.lake.types import Type
 
 _MEMORY: Final = "256MiB"
 # What DuckDB takes for patterns and partitions in paths.
@@ -100,6 +101,16 @@ class Grouping:
             return None
         return NewFile(name=name, size=path.stat().st_size, rows=count)
 
+    def total(self, rollup_files: Sequence[str]) -> int:
+        """How many rows of the table these files of the rollup stand for."""
+        if not rollup_files:
+            return 0
+        self._set("rollup_files", rollup_files)
+        rows = self._database.execute(
+            f"SELECT CAST(sum({ROWS}) AS BIGINT) FROM read_parquet(getvariable('rollup_files'))"
+        ).fetchall()
+        return int(rows[0][0] or 0)
+
     def _select(self, level: str) -> str:
         """For groups of rows of the table (`part`), or of the rollup (`whole`)."""
         found = []
@@ -137,8 +148,7 @@ class Grouping:
             return " WHERE false"
         partitions = (
             " AND ".join(
-                f"P{number} IS NOT DISTINCT FROM CAST({_value(dict(partition).get(name))} AS "
-                f"{duckdb_type(self._definition.type_of(name))})"
+                _is_value(f"P{number}", dict(partition).get(name), self._definition.type_of(name))
                 for number, name in enumerate(names)
             )
             for partition in without
@@ -165,8 +175,11 @@ class Grouping:
         self._database.execute(f"SET VARIABLE {name} = $1::VARCHAR[]", [list(values)])
 
 
-def _value(text: str | None) -> str:
-    return "NULL" if text is None else _literal(text)
+def _is_value(column: str, value: str | None, kind: Type) -> str:
+    if value is not None:
+        return f"{column} IS NOT DISTINCT FROM CAST({_literal(value)} AS {duckdb_type(kind)})"
+    # An empty text is null in the log; some writers name a folder after it, and it is read as such.
+    return f"({column} IS NULL OR CAST({column} AS VARCHAR) = '')"
 
 
 def _literal(text: str) -> str:

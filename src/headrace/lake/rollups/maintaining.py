@@ -8,6 +8,8 @@ What a step does is decided from the commits in between (`changes.py`):
 - where nothing can be relied on (another table, other columns, a log that was cleaned up or repaired),
   everything is made anew from the files of the newest version.
 
+Before each commit the groups are added up: they have as many rows as the log says of the table.
+
 Invariants: files and the version that they stand for are one commit (`stored.py`); a step that fails or is
 killed leaves the rollup as it was, or as it is to be. A rollup that cannot be read is made anew. Never
 changes the table. Belongs to one thread.
@@ -69,6 +71,10 @@ class _Plan:
     reason: str = ""
 
 
+class _WrongTotalError(Exception):
+    """The groups have not as many rows as the table."""
+
+
 class RollupMaintainer:
     """Of one rollup. Close it."""
 
@@ -97,7 +103,7 @@ class RollupMaintainer:
             self._grouping = None
 
     def step(self) -> Step:
-        """Raises no_such_table, lake_unsupported, lake_damaged, OSError, duckdb.Error."""
+        """Raises no_such_table, lake_unsupported, lake_damaged, OSError."""
         state = self._followed()
         version = state.version.number
         mark = self._changes.mark(version, state.version)
@@ -110,14 +116,17 @@ class RollupMaintainer:
             return Step(did="nothing", version=stored.stands_for.version, rows=stored.rows)
         try:
             self._carry_out(plan, StandsFor(table_id=_id(state), version=version, mark=mark))
-        except duckdb.Error:
+        except (duckdb.Error, _WrongTotalError) as error:
             if plan.did == "built":
-                raise
+                raise _damaged(self.definition, str(error)) from error
             # A file was merged away and vacuumed, or one of the rollup is damaged: the table has all rows.
             self._stored.forget()
-            plan = _built(state, "files are gone")
+            plan = _built(state, str(error))
             self._stored.follow()
-            self._carry_out(plan, StandsFor(table_id=_id(state), version=version, mark=mark))
+            try:
+                self._carry_out(plan, StandsFor(table_id=_id(state), version=version, mark=mark))
+            except (duckdb.Error, _WrongTotalError) as again:
+                raise _damaged(self.definition, str(again)) from again
         now = self._stored.follow()
         if now is None:
             raise OSError(f"the rollup in {self._stored.folder} cannot be read")
@@ -206,6 +215,7 @@ class RollupMaintainer:
             self._put_aside(new)
             removed = ()
         self._check_size(new, removed)
+        self._check_total(new, removed)
         self._at_step("commit")
         self._stored.commit(self.definition, stands_for, added=() if new is None else (new,), removed=removed)
         self._at_step("tidy")
@@ -224,6 +234,22 @@ class RollupMaintainer:
                 f"Rollup {self.definition.name} has {rows} groups, more than {_MOST_ROWS}.",
                 remedy="Use wider buckets or fewer dimensions.",
             )
+
+    def _check_total(self, new: NewFile | None, removed: Sequence[DataFile]) -> None:
+        """Every row of the table is in one group, whatever the way to here was."""
+        assert self._grouping is not None
+        assert self._state is not None
+        counts = [file.rows for file in self._state.files.values()]
+        known = [rows for rows in counts if rows is not None]
+        stored = self._stored.state
+        gone = {file.name for file in removed}
+        names = [name for name in (stored.files if stored is not None else ()) if name not in gone]
+        names += [] if new is None else [new.name]
+        total = self._grouping.total([str(self._stored.folder / name) for name in names])
+        if len(known) == len(counts) and total != sum(known):
+            if new is not None:
+                self._stored.log.files.delete([new.name])
+            raise _WrongTotalError(f"the groups have {total} rows, and its log says {sum(known)}")
 
     def _has_another_definition(self) -> bool:
         found = self._stored.follow()

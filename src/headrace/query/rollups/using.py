@@ -7,6 +7,7 @@ Belongs to one worker.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -38,11 +39,21 @@ class RollupUse:
         self._trees: Trees | None = None
         self._numbers: dict[str, int] = {}
         self._made: list[str] = []
+        self._is_in_transaction = False
         # Statements that were looked at, with all that they were looked at with.
         self._known: OrderedDict[object, Rewritten | None] = OrderedDict()
 
+    def end(self) -> None:
+        """The question has ended."""
+        if self._is_in_transaction:
+            self._is_in_transaction = False
+            # It may have ended with an error.
+            with contextlib.suppress(duckdb.Error):
+                self._connection.execute("ROLLBACK")
+
     def forget(self) -> None:
         """Remove what was made for the last question: whoever asks for the tables sees none of it."""
+        self.end()
         made, self._made = self._made, []
         for name in made:
             self._connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
@@ -86,11 +97,18 @@ class RollupUse:
             view_of=view_of,
             is_close=is_close,
         )
+        if self._trees.uses_now(statements):
+            # The present moment is that of the transaction: the bounds looked at are those that count.
+            self._connection.execute("BEGIN TRANSACTION")
+            self._is_in_transaction = True
+            made = rewriting.rewritten(statements)
+            if made is None:
+                self.end()
+            return made
         made = rewriting.rewritten(statements)
-        if not self._trees.uses_now(statements):
-            self._known[key] = made
-            if len(self._known) > _MOST_KNOWN:
-                self._known.popitem(last=False)
+        self._known[key] = made
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
         return made
 
     @staticmethod

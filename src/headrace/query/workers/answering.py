@@ -182,6 +182,7 @@ class Answering:
     def free(self) -> None:
         """Let go of an unfinished result."""
         self.connection.abort()
+        self._rollups.end()
 
     def _take(self, plans: Sequence[TablePlan], *, forget_others: bool) -> None:
         for plan in plans:
