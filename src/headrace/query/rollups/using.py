@@ -23,11 +23,20 @@ from headrace.query.rollups.offers import RollupOffer
 from headrace.query.rollups.rewriting import Rewriting, Rewritten
 from headrace.query.rollups.trees import Trees
 from headrace.query.table_snapshot import Column, TableSnapshot, quoted
+from headrace.query.workers.tail_rows import Tail
 
 # Dashboards ask the same questions again and again.
 _MOST_KNOWN: Final = 256
 # Far from the numbers of tables.
 _FIRST_NUMBER: Final = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RollupTail:
+    """The tail of a table, and the relation that its rows are in; empty if it has only files."""
+
+    tail: Tail
+    relation: str
 
 
 class RollupUse:
@@ -64,14 +73,19 @@ class RollupUse:
         parameters: Sequence[object],
         plans: Sequence[TablePlan],
         snapshots: Mapping[str, TableSnapshot],
-        tails: Mapping[str, str],
+        tails: Mapping[str, RollupTail],
         *,
         is_close: bool = False,
     ) -> Rewritten | None:
         """The statement over rollups; None if the plain way is the one. `tails` are relations with the tails
         of tables, by their names. `is_close`: the last digit of averages may differ.
         """
-        offered = {plan.name.casefold(): plan for plan in plans if plan.rollups}
+        offered = {
+            plan.name.casefold(): plan
+            for plan in plans
+            # The lake alone knows all values of some tails: a rollup may need those.
+            if plan.rollups and not (plan.name in tails and tails[plan.name].tail.unknown)
+        }
         if not offered:
             return None
         if self._trees is None:
@@ -79,7 +93,7 @@ class RollupUse:
 
         def view_of(table: str, offer: RollupOffer) -> str:
             plan = offered[table]
-            return self._view(offer, plan, snapshots[plan.name], tails.get(plan.name, ""))
+            return self._view(offer, plan, snapshots[plan.name], tails.get(plan.name))
 
         columns = {table: snapshots[plan.name].columns for table, plan in offered.items()}
         definitions = [[offer.definition for offer in plan.rollups] for plan in offered.values()]
@@ -131,7 +145,9 @@ class RollupUse:
                 return None
         return Rewritten(sql=known.sql, used=used)
 
-    def _view(self, offer: RollupOffer, plan: TablePlan, table: TableSnapshot, tail: str) -> str:
+    def _view(
+        self, offer: RollupOffer, plan: TablePlan, table: TableSnapshot, tail: RollupTail | None
+    ) -> str:
         definition = offer.definition
         groups, later, both = (f"{kind}/{definition.id}" for kind in ("groups", "later", "rollup"))
         kept = TableSnapshot(
@@ -146,7 +162,7 @@ class RollupUse:
         self._show(kept, widened=False)
         named = ", ".join(f"{each.name} AS {quoted(PREFIX + each.name)}" for each in definition.columns)
         rows = f"SELECT {named} FROM {quoted(groups)}"
-        if offer.recent or tail:
+        if offer.recent or tail is not None:
             self._show(
                 dataclasses.replace(table, name=later, files=offer.recent), widened=plan.widened, tail=tail
             )
@@ -159,8 +175,22 @@ class RollupUse:
         self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(both)} AS {rows}")
         return quoted(both)
 
-    def _show(self, snapshot: TableSnapshot, *, widened: bool, tail: str = "") -> None:
+    def _show(self, snapshot: TableSnapshot, *, widened: bool, tail: RollupTail | None = None) -> None:
         number = self._numbers.setdefault(snapshot.name, _FIRST_NUMBER + len(self._numbers))
         self._made.append(snapshot.name)
         self._database.list_files(self._connection, snapshot, number)
-        self._database.create_view(self._connection, snapshot, number, widened=widened, tail=tail)
+        if tail is None:
+            self._database.list_tail(self._connection, snapshot, number)
+        else:
+            found = tail.tail
+            self._database.list_tail(
+                self._connection, snapshot, number, files=found.files, begun=found.begun, starts=found.starts
+            )
+        self._database.create_view(
+            self._connection,
+            snapshot,
+            number,
+            widened=widened,
+            tail="" if tail is None else tail.relation,
+            has_begun=tail is not None and bool(tail.tail.begun),
+        )
