@@ -86,23 +86,27 @@ def read(results: Any) -> Rows:
     """All rows that are left, and what the driver says of the columns."""
     shape = results.getMetaData()
     numbers = range(1, shape.getColumnCount() + 1)
+    types = tuple(shape.getColumnTypeName(number) for number in numbers)
     rows = []
     while results.next():
-        rows.append(tuple(as_python(results.getObject(number)) for number in numbers))
-    return Rows(
-        columns=tuple(shape.getColumnLabel(number) for number in numbers),
-        types=tuple(shape.getColumnTypeName(number) for number in numbers),
-        rows=rows,
-    )
+        rows.append(
+            tuple(
+                as_python(results.getObject(number), kind)
+                for number, kind in zip(numbers, types, strict=True)
+            )
+        )
+    columns = tuple(shape.getColumnLabel(number) for number in numbers)
+    return Rows(columns=columns, types=types, rows=rows)
 
 
-def as_python(value: Any) -> Any:
-    """The elements of an array; of any other object of Java's, what it prints."""
+def as_python(value: Any, kind: str) -> Any:
+    """The elements of an array; of any other object of Java's, what it prints; a moment in UTC."""
     if not isinstance(value, JavaObject):
         return value
-    if value.getClass().getSimpleName() == "PgArray":
-        return [as_python(element) for element in value.getArray()]
-    return value.toString()
+    if kind.startswith("_"):
+        return [as_python(element, kind[1:]) for element in value.getArray()]
+    # A timestamp prints itself in the zone of its machine.
+    return (value.toInstant() if kind == "timestamptz" else value).toString()
 
 
 def sql_state(error: Py4JJavaError) -> str:
