@@ -139,6 +139,11 @@ def test_a_moment_is_the_same_in_every_time_zone(door: Door, jdbc: Jdbc) -> None
             with jdbc.connection(door.host, door.port, prepareThreshold=threshold) as connection:
                 found = ask(connection, "SELECT at, at::timestamp, day FROM kinds WHERE id = 1")
                 assert found.rows == [("2026-01-02T03:04:05.600Z", "2026-01-02 03:04:05.6", "2026-01-02")]
+                # Sent with Tokyo's offset, which a timestamp without a time zone ignores.
+                local = jdbc.jvm.java.sql.Timestamp.valueOf("2026-01-02 03:04:05.6")
+                assert ask(
+                    connection, "SELECT id FROM kinds WHERE at::timestamp = ?::timestamp", local
+                ).rows == [(1,)]
                 for milliseconds, rows in ((500, []), (700, [(1,)])):
                     given = jdbc.jvm.java.sql.Timestamp(SECOND * 1000 + milliseconds)
                     assert ask(connection, "SELECT id FROM kinds WHERE at < ?", given).rows == rows

@@ -29,6 +29,25 @@ CATALOGUE = Catalogue(
 SESSION = Session(user="tester", process=7, version="PostgreSQL 16.9")
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
+_CATALOGS = """
+    aggregate am amop amproc attrdef attribute auth_members authid cast class collation constraint
+    conversion database db_role_setting default_acl depend description enum event_trigger extension
+    foreign_data_wrapper foreign_server foreign_table index inherits init_privs language largeobject
+    largeobject_metadata namespace opclass operator opfamily parameter_acl partitioned_table policy proc
+    publication publication_namespace publication_rel range replication_origin rewrite seclabel sequence
+    shdepend shdescription shseclabel statistic statistic_ext statistic_ext_data subscription
+    subscription_rel tablespace transform trigger ts_config ts_config_map ts_dict ts_parser ts_template
+    type user_mapping available_extension_versions available_extensions backend_memory_contexts config
+    cursors file_settings group hba_file_rules ident_file_mappings indexes locks matviews policies
+    prepared_statements prepared_xacts publication_tables replication_origin_status replication_slots
+    roles rules seclabels sequences settings shadow shmem_allocations stats stats_ext stats_ext_exprs
+    tables timezone_abbrevs timezone_names user user_mappings views stat_activity stat_archiver
+    stat_bgwriter stat_database stat_database_conflicts stat_gssapi stat_io stat_progress_analyze
+    stat_progress_basebackup stat_progress_cluster stat_progress_copy stat_progress_create_index
+    stat_progress_vacuum stat_replication stat_replication_slots stat_slru stat_ssl stat_subscription
+    stat_subscription_stats stat_user_functions stat_wal stat_wal_receiver stat_recovery_prefetch
+    stat_xact_user_functions
+"""
 _DOCUMENTS = st.recursive(
     st.text("a/~1", max_size=3),
     lambda inner: (
@@ -88,6 +107,11 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         ("substring(n FROM '(?:x)_')", "x_"),
         ("substring(n FROM 'q') IS NULL", "true"),
         ("substring(n FROM 3)", "y"),
+        ("'2026-01-02 03:04:05.6+09'::timestamp", "2026-01-02 03:04:05.6"),
+        ("timestamp '2026-01-02T03:04:05Z'", "2026-01-02 03:04:05"),
+        ("time '01:00+02'", "01:00:00"),
+        ("date '2026-01-02 23:00:00-09' || ('2026-01-02 +00'::date - 1)::text", "2026-01-022026-01-01"),
+        ("(timestamptz '2026-01-02 03:04:05+09')::text", "2026-01-01 18:04:05+00"),
         ("""'{"a":[1,{"b":"c"}]}'::json #>> '{a,1,b}'""", "c"),
         ("""'{"a":[1,{"b":"c"}]}'::jsonb #> ARRAY['a','1']""", '{"b":"c"}'),
         ("jsonb_typeof('[1]') || json_typeof('2.5') || json_typeof('null')", "arraynumbernull"),
@@ -161,6 +185,8 @@ def test_what_means_the_same_goes_on_unchanged() -> None:
         ("b + $1 > 5", types.INT8),
         ("t > now() - $1", types.INTERVAL),
         ("r > $1::int", types.INT4),
+        ("substring(n FROM $1) = 'x'", types.TEXT),
+        ("substring(n, $1, 2) = 'x'", types.INT4),
     ],
 )
 def test_types_of_parameters(condition: str, expected: types.Type) -> None:
@@ -216,6 +242,21 @@ def test_names_of_columns() -> None:
         "SELECT stddev_pop(a), bool_or(a > 1), lag(a) OVER (ORDER BY b), t AT TIME ZONE 'UTC', concat(n, n)"
     )
     assert translated(f"{others} FROM events").names == ("stddev_pop", "bool_or", "lag", "timezone", "concat")
+
+
+def test_the_catalogue_has_every_relation_of_postgresql() -> None:
+    catalogs = _CATALOGS.split()
+    of_tables = [
+        f"{kind}_{whose}_{what}"
+        for kind, objects in (
+            ("stat", ("tables", "indexes")),
+            ("stat_xact", ("tables",)),
+            ("statio", ("tables", "indexes", "sequences")),
+        )
+        for what in objects
+        for whose in ("all", "sys", "user")
+    ]
+    assert {("pg_catalog", f"pg_{name}") for name in (*catalogs, *of_tables)} <= RELATIONS.keys()
 
 
 @pytest.mark.parametrize(("schema", "relation"), sorted(RELATIONS))

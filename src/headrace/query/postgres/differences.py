@@ -25,6 +25,7 @@ _MOST_OPEN_DIVISIONS: Final = 3
 # What is left of a format of to_char when every code that is the same in strftime is taken away.
 _SAME_CODES: Final = re.compile(r"%-?[YymdHIMSfjbapGV]|\"[^\"%]*\"")
 _LIMITED: Final = (exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.NCHAR, exp.DType.NVARCHAR)
+_WITHOUT_ZONE: Final = (exp.DType.DATE, exp.DType.TIME, exp.DType.TIMESTAMP)
 _TEXTS: Final = frozenset({types.TEXT.oid, types.BY_NAME["varchar"].oid, types.BY_NAME["name"].oid})
 # A parenthesis that is neither taken literally nor the beginning of `(?…)`.
 _GROUP: Final = r"(^|[^\\])\(([^?]|$)"
@@ -133,6 +134,9 @@ def _cast(node: exp.Cast) -> exp.Expr:  # noqa: PLR0911 - one rule a branch
         text = exp.Cast(this=operand.copy(), to=exp.DataType.build("VARCHAR", dialect="duckdb"))
         return exp.Anonymous(this="left", expressions=[text, exp.Literal.number(kind.expressions[0].name)])
     is_text = isinstance(operand, exp.Literal) and operand.is_string
+    if is_text and kind.this in _WITHOUT_ZONE and not kind.expressions:
+        cast = text_literal(operand.name, types.BY_OID[type_of_cast(kind)])
+        return parse_one(cast, read="duckdb")
     if is_text and kind.this in (exp.DType.ARRAY, exp.DType.VARBINARY):
         known = types.BY_OID.get(type_of_cast(kind))
         if known is None:

@@ -34,7 +34,7 @@ def path_operator(node: exp.JSONBExtract | exp.JSONBExtractScalar) -> exp.Expr:
 
 def function(node: exp.Anonymous) -> exp.Expr:
     """A function by its PostgreSQL name; any other is left as it is."""
-    name = str(node.this).lower()
+    name = node.name.lower()
     build = _FUNCTIONS.get(name.replace("jsonb_", "json_", 1))
     if build is None or not node.expressions:
         return node

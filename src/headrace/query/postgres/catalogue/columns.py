@@ -118,6 +118,7 @@ pg_stat_progress_cluster: pid int4, datid oid, datname name, relid oid, command 
 pg_stat_progress_copy: pid int4, datid oid, datname name, relid oid, command text, type text, bytes_processed int8, bytes_total int8, tuples_processed int8, tuples_excluded int8
 pg_stat_progress_create_index: pid int4, datid oid, datname name, relid oid, index_relid oid, command text, phase text, lockers_total int8, lockers_done int8, current_locker_pid int8, blocks_total int8, blocks_done int8, tuples_total int8, tuples_done int8, partitions_total int8, partitions_done int8
 pg_stat_progress_vacuum: pid int4, datid oid, datname name, relid oid, phase text, heap_blks_total int8, heap_blks_scanned int8, heap_blks_vacuumed int8, index_vacuum_count int8, max_dead_tuples int8, num_dead_tuples int8
+pg_stat_recovery_prefetch: stats_reset time, prefetch int8, hit int8, skip_init int8, skip_new int8, skip_fpw int8, skip_rep int8, wal_distance int4, block_distance int4, io_depth int4
 pg_stat_replication: pid int4, usesysid oid, usename name, application_name text, client_addr text, client_hostname text, client_port int4, backend_start time, backend_xmin oid, state text, sent_lsn text, write_lsn text, flush_lsn text, replay_lsn text, write_lag text, flush_lag text, replay_lag text, sync_priority int4, sync_state text, reply_time time
 pg_stat_replication_slots: slot_name text, spill_txns int8, spill_count int8, spill_bytes int8, stream_txns int8, stream_count int8, stream_bytes int8, total_txns int8, total_bytes int8, stats_reset time
 pg_stat_slru: name text, blks_zeroed int8, blks_hit int8, blks_read int8, blks_written int8, blks_exists int8, flushes int8, truncates int8, stats_reset time
@@ -161,6 +162,7 @@ _INFORMATION_SCHEMA: Final = """
 administrable_role_authorizations applicable_roles: grantee name, role_name name, is_grantable text
 attributes: udt_catalog name, udt_schema name, udt_name name, attribute_name name, ordinal_position int4, attribute_default text, is_nullable text, data_type text, attribute_udt_catalog name, attribute_udt_schema name, attribute_udt_name name
 character_sets: character_set_catalog name, character_set_schema name, character_set_name name, character_repertoire name, form_of_use name, default_collate_catalog name, default_collate_schema name, default_collate_name name
+check_constraint_routine_usage: constraint_catalog name, constraint_schema name, constraint_name name, specific_catalog name, specific_schema name, specific_name name
 check_constraints: constraint_catalog name, constraint_schema name, constraint_name name, check_clause text
 collation_character_set_applicability: collation_catalog name, collation_schema name, collation_name name, character_set_catalog name, character_set_schema name, character_set_name name
 collations: collation_catalog name, collation_schema name, collation_name name, pad_attribute text
@@ -184,6 +186,7 @@ foreign_server_options: foreign_server_catalog name, foreign_server_name name, o
 foreign_servers: foreign_server_catalog name, foreign_server_name name, foreign_data_wrapper_catalog name, foreign_data_wrapper_name name, foreign_server_type text, foreign_server_version text, authorization_identifier name
 foreign_table_options: foreign_table_catalog name, foreign_table_schema name, foreign_table_name name, option_name name, option_value text
 foreign_tables: foreign_table_catalog name, foreign_table_schema name, foreign_table_name name, foreign_server_catalog name, foreign_server_name name
+information_schema_catalog_name: catalog_name name
 key_column_usage: constraint_catalog name, constraint_schema name, constraint_name name, table_catalog name, table_schema name, table_name name, column_name name, ordinal_position int4, position_in_unique_constraint int4
 parameters: specific_catalog name, specific_schema name, specific_name name, ordinal_position int4, parameter_mode text, is_result text, as_locator text, parameter_name name, data_type text
 referential_constraints: constraint_catalog name, constraint_schema name, constraint_name name, unique_constraint_catalog name, unique_constraint_schema name, unique_constraint_name name, match_option text, update_rule text, delete_rule text
@@ -192,11 +195,16 @@ role_routine_grants routine_privileges: grantor name, grantee name, specific_cat
 role_table_grants: grantor name, grantee name, table_catalog name, table_schema name, table_name name, privilege_type text, is_grantable text, with_hierarchy text
 role_udt_grants udt_privileges: grantor name, grantee name, udt_catalog name, udt_schema name, udt_name name, privilege_type text, is_grantable text
 role_usage_grants usage_privileges: grantor name, grantee name, object_catalog name, object_schema name, object_name name, object_type text, privilege_type text, is_grantable text
+routine_column_usage: specific_catalog name, specific_schema name, specific_name name, routine_catalog name, routine_schema name, routine_name name, table_catalog name, table_schema name, table_name name, column_name name
+routine_routine_usage: specific_catalog name, specific_schema name, specific_name name, routine_catalog name, routine_schema name, routine_name name
+routine_sequence_usage: specific_catalog name, specific_schema name, specific_name name, routine_catalog name, routine_schema name, routine_name name, sequence_catalog name, sequence_schema name, sequence_name name
+routine_table_usage: specific_catalog name, specific_schema name, specific_name name, routine_catalog name, routine_schema name, routine_name name, table_catalog name, table_schema name, table_name name
 routines: specific_catalog name, specific_schema name, specific_name name, routine_catalog name, routine_schema name, routine_name name, routine_type text, data_type text, routine_definition text
 schemata: catalog_name name, schema_name name, schema_owner name = 'headrace', default_character_set_catalog name, default_character_set_schema name, default_character_set_name name, sql_path text
 sequences: sequence_catalog name, sequence_schema name, sequence_name name, data_type text, start_value text, minimum_value text, maximum_value text, increment text, cycle_option text
 sql_features: feature_id text, feature_name text, sub_feature_id text, sub_feature_name text, is_supported text, is_verified_by text, comments text
 sql_implementation_info: implementation_info_id text, implementation_info_name text, integer_value int4, character_value text, comments text
+sql_parts: feature_id text, feature_name text, is_supported text, is_verified_by text, comments text
 sql_sizing: sizing_id int4, sizing_name text, supported_value int4, comments text
 table_constraints: constraint_catalog name, constraint_schema name, constraint_name name, table_catalog name, table_schema name, table_name name, constraint_type text, is_deferrable text, initially_deferred text, enforced text, nulls_distinct text
 table_privileges: grantor name = 'headrace', grantee name = 'PUBLIC', table_catalog name, table_schema name = 'public', table_name name, privilege_type text = 'SELECT', is_grantable text = 'NO', with_hierarchy text = 'YES'
