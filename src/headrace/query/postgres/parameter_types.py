@@ -64,6 +64,9 @@ def _type_by_place(column: exp.Column, numbers: Numbers, wanted: Collection[str]
         return types.INT8.oid
     if isinstance(parent, exp.Like | exp.ILike | exp.RegexpLike | exp.RegexpILike | exp.Lower | exp.Upper):
         return types.TEXT.oid
+    if isinstance(parent, exp.Substring):
+        is_pattern = parent.args.get("start") is node and parent.args.get("length") is None
+        return types.TEXT.oid if is_pattern or parent.this is node else types.INT4.oid
     if isinstance(parent, exp.Select | exp.Alias):
         return types.TEXT.oid
     if isinstance(parent, exp.Any) and isinstance(parent.parent, _COMPARISONS):
