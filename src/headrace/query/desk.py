@@ -13,6 +13,7 @@ again. Belongs to one event loop, and does nothing there that takes long. Never 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import shutil
 import time
@@ -24,7 +25,7 @@ from typing import Any, Final, TypeVar
 from headrace.core.errors import HeadraceError
 from headrace.query.log_sources import LogSources
 from headrace.query.planning import Planner, Tails
-from headrace.query.questions import NamedTables, Question, QuestionLimits
+from headrace.query.questions import OFF, NamedTables, Question, QuestionLimits
 from headrace.query.receipts.after import AfterReceipts
 from headrace.query.running import Run, Stop, cancelled
 from headrace.query.slots import Seat, Slots
@@ -204,6 +205,8 @@ class Desk:
                 if run.ask_again and failures < _MOST_RUNS_ANEW:
                     failures += 1
                     self._widened |= run.widen
+                    if run.plainly:
+                        question = dataclasses.replace(question, rollups=OFF)
                     continue
                 raise error
 
