@@ -66,6 +66,11 @@ class ReceiptWays:
             queries = [way for way in self._query_ways() if way.source == topic]
         return [*queries, *(self._table_way(feed) for feed in self._feeds.reading(topic))]
 
+    def writing(self, topic: str) -> Sequence[QueryWay]:
+        """The statements that write the topic of this name."""
+        with self._lock:
+            return [way for way in self._query_ways() if way.sink == topic]
+
     def commits(self, way: QueryWay) -> Sequence[Commit]:
         return self._of_statement(way.query, way)
 

@@ -13,6 +13,7 @@ again. Belongs to one event loop, and does nothing there that takes long. Never 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import shutil
 import time
@@ -24,10 +25,11 @@ from typing import Any, Final, TypeVar
 from headrace.core.errors import HeadraceError
 from headrace.query.log_sources import LogSources
 from headrace.query.planning import Planner, Tails
-from headrace.query.questions import NamedTables, Question, QuestionLimits
+from headrace.query.questions import OFF, NamedTables, Question, QuestionLimits
 from headrace.query.receipts.after import AfterReceipts
 from headrace.query.running import Run, Stop, cancelled
 from headrace.query.slots import Seat, Slots
+from headrace.query.sources import Waiting
 from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.workers.frames import Kind
 from headrace.query.workers.pool import WorkerPool
@@ -119,6 +121,10 @@ class Desk:
         # For questions that must see certain events; None where there is no log.
         self.receipts: AfterReceipts | None = None
 
+    def tell_waiting(self, waiting: Callable[[TableSnapshot], tuple[Waiting, ...]]) -> None:
+        """Let answers say what waits before the topics of their tables."""
+        self._planner.waiting = waiting
+
     async def start(self) -> None:
         """Have a worker ready for the first question."""
         await asyncio.to_thread(self._make_folder)
@@ -199,6 +205,8 @@ class Desk:
                 if run.ask_again and failures < _MOST_RUNS_ANEW:
                     failures += 1
                     self._widened |= run.widen
+                    if run.plainly:
+                        question = dataclasses.replace(question, rollups=OFF)
                     continue
                 raise error
 

@@ -42,3 +42,13 @@ class TailView:
     behind: int = 0
     reason: str = ""
     unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """At most `records` of the topic wait at a query before the topic of a table, and why."""
+
+    query: str
+    topic: str
+    records: int
+    reason: str

@@ -44,6 +44,11 @@ class MadeWays:
             raise HeadraceError("log_unavailable", "The log does not answer.")
         return [way for way in self.ways if way.source == topic]
 
+    def writing(self, topic: str) -> Sequence[QueryWay]:
+        if self.away:
+            raise HeadraceError("log_unavailable", "The log does not answer.")
+        return [way for way in self.ways if isinstance(way, QueryWay) and way.sink == topic]
+
     def commits(self, way: QueryWay) -> Sequence[Commit]:
         return self.histories.get(way.query, [])
 
@@ -85,6 +90,7 @@ class MadePlatform:
         self.bootstrap = broker.bootstrap
         self.source, self.sink, self.letters = name, f"{name}_avro", f"{name}_dlq"
         self.cluster: Cluster = feeds.cluster
+        self.feeds = feeds
         create_topic(self.bootstrap, self.source)
         create_topic(self.bootstrap, self.letters)
         self.source_id, self.letters_id = self._id(self.source), self._id(self.letters)

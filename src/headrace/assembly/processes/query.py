@@ -22,6 +22,7 @@ from headrace.assembly.announcements import announce, run_dir
 from headrace.assembly.process_logging import configure_logging
 from headrace.assembly.processes.probing import reachable
 from headrace.assembly.processes.serving import Door, serve_all
+from headrace.assembly.query_standings import QueryStandings
 from headrace.assembly.receipt_ways import ReceiptWays
 from headrace.assembly.signs_of_life import SignOfLife
 from headrace.assembly.table_feeds import TableFeeds
@@ -45,6 +46,7 @@ from headrace.query.receipts.watching import Receipts
 from headrace.query.statement_tables.planning import StatementTables
 from headrace.query.tail.tails import Tails
 from headrace.query.topic_tables.planning import TopicPlanner
+from headrace.query.upstream import Upstream
 
 PROCESS: Final = "query"
 # Paths of ours on the port that Druid's clients use.
@@ -96,11 +98,13 @@ async def _desk(settings: Settings, sources: LogSources) -> AsyncIterator[tuple[
     desk = desk_of(settings, tails, sources)
     receipts = Receipts(cluster, ways, desk.snapshots, tails, patience_seconds=_LOG_SECONDS)
     desk.receipts = AfterReceipts(receipts)
+    standings = QueryStandings(settings, cluster)
+    desk.tell_waiting(Upstream(cluster, feeds, ways, standings.of).of)
     try:
         yield desk, receipts
     finally:
         await desk.stop()
-        for part in (receipts, ways, tails, feeds, cluster):
+        for part in (receipts, standings, ways, tails, feeds, cluster):
             await asyncio.to_thread(part.close)
 
 

@@ -1,10 +1,10 @@
 """`POST /sql` and `DELETE /sql/{id}` in front of a desk: the answer is streamed as the worker gives it.
 
-The body is `{"query": "SELECT …"}` as JSON, with `parameters`, `freshness`, `after`, `after_seconds` and `id`
-if wanted, or the SQL itself as text; `after` and `after_seconds` may be in the address, too. Invariants: an
-error before the first byte has the common JSON error format; after it, the connection is closed before the
-answer is complete, so that no client takes a part for the whole; a client that goes away ends its question.
-Nothing here takes long: the worker has encoded what passes through.
+The body is `{"query": "SELECT …"}` as JSON, with `parameters`, `freshness`, `rollups`, `after`,
+`after_seconds` and `id` if wanted, or the SQL itself as text; `after` and `after_seconds` may be in the
+address, too. Invariants: an error before the first byte has the common JSON error format; after it, the
+connection is closed before the answer is complete, so that no client takes a part for the whole; a client
+that goes away ends its question. Nothing here takes long: the worker has encoded what passes through.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 from headrace.core.errors import HeadraceError
 from headrace.http.disconnection import while_client_waits
 from headrace.query.desk import Answer, Desk
-from headrace.query.questions import LIVE, Question
+from headrace.query.questions import LIVE, ON, Question
 from headrace.query.receipts.receipt import After, receipts_of, seconds_of
 from headrace.query.result_formats import CSV, JSON, MEDIA_TYPES, NDJSON
 from headrace.query.result_values import encoded
@@ -44,6 +44,7 @@ class _SqlRequest(msgspec.Struct, forbid_unknown_fields=True):
     query: str
     parameters: list[Any] = []
     freshness: str = LIVE
+    rollups: str = ON
     after: Any = None
     after_seconds: float | None = None
     id: str = ""
@@ -94,6 +95,7 @@ def asked_question(request: Request[Any, Any, Any], body: bytes, answer_format: 
         parameters=tuple(asked.parameters),
         answer_format=answer_format,
         freshness=asked.freshness,
+        rollups=asked.rollups,
         after=_after(request, asked),
         **({"question_id": chosen} if chosen else {}),
     )

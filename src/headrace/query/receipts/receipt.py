@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,8 @@ MOST_RECEIPTS: Final = 1_000
 # How long a question waits for the events that it must see, unless it says so itself.
 AFTER_SECONDS: Final = 10.0
 MOST_SECONDS: Final = 600.0
+# A list of answers of the events API, in the list of what was given where.
+_DEEPEST: Final = 4
 _TEXT: Final = re.compile(r"([A-Za-z0-9._-]{1,249})/([0-9]{1,9})/([0-9]{1,18})")
 _REMEDY: Final = (
     "A receipt is `topic/partition/offset`, such as `events/0/17`, or one of those in the answer of "
@@ -57,14 +59,16 @@ def receipts_of(given: object) -> tuple[Receipt, ...]:
 
     A text may have several, with commas between them. Raises bad_request.
     """
-    found = tuple(dict.fromkeys(_receipts(given)))
-    if len(found) > MOST_RECEIPTS:
-        raise HeadraceError(
-            "bad_request",
-            f"These are {len(found)} receipts, {MOST_RECEIPTS} are allowed.",
-            remedy="Name the last event of each partition and topic, or ask several times.",
-        )
-    return found
+    found: dict[Receipt, None] = {}
+    for receipt in _receipts(given, _DEEPEST):
+        found[receipt] = None
+        if len(found) > MOST_RECEIPTS:
+            raise HeadraceError(
+                "bad_request",
+                f"These are more than {MOST_RECEIPTS} receipts.",
+                remedy="Name the last event of each partition only, or ask several times.",
+            )
+    return tuple(found)
 
 
 def seconds_of(given: object, name: str) -> float:
@@ -83,20 +87,21 @@ def seconds_of(given: object, name: str) -> float:
     return seconds
 
 
-def _receipts(given: object) -> list[Receipt]:
+def _receipts(given: object, depth: int) -> Iterator[Receipt]:
     match given:
         case None | "":
-            return []
+            return
         case str():
-            return [parse_receipt(each) for each in given.split(",")]
-        case list() | tuple():
-            return [receipt for each in given for receipt in _receipts(each)]
-        case {"accepted": list() as accepted}:
-            return [receipt for each in accepted for receipt in _receipts(each)]
+            yield from (parse_receipt(each) for each in given.split(","))
+        case list() | tuple() if depth:
+            for each in given:
+                yield from _receipts(each, depth - 1)
+        case {"accepted": list() as accepted} if depth:
+            yield from _receipts(accepted, depth - 1)
         case {"topic": str() as topic, "partition": partition, "offset": offset}:
-            return [parse_receipt(f"{topic}/{_number(partition)}/{_number(offset)}")]
-        case Mapping():
-            raise HeadraceError("bad_request", f"{str(given)[:300]} is no receipt.", remedy=_REMEDY)
+            yield parse_receipt(f"{topic}/{_number(partition)}/{_number(offset)}")
+        case list() | tuple():
+            raise HeadraceError("bad_request", "A list of receipts is nested too deeply.", remedy=_REMEDY)
         case _:
             raise HeadraceError("bad_request", f"{str(given)[:300]} is no receipt.", remedy=_REMEDY)
 

@@ -22,6 +22,7 @@ from headrace.core.errors import HeadraceError
 from headrace.query.lake_database import LakeDatabase, same_shape
 from headrace.query.permitted import Permitted, check_permitted
 from headrace.query.questions import (
+    CLOSE,
     AnswerSummary,
     NamedTables,
     Question,
@@ -31,6 +32,7 @@ from headrace.query.questions import (
 )
 from headrace.query.references.spelling import respelled
 from headrace.query.result_formats import ARROW, ENCODERS, Encoder
+from headrace.query.rollups.using import RollupTail, RollupUse
 from headrace.query.statement_tables.views import StatementTableViews
 from headrace.query.table_snapshot import TableSnapshot, quoted
 from headrace.query.topic_tables.views import TopicViews
@@ -74,9 +76,11 @@ class _Shown:
 class AskAgainError(Exception):
     """The plan does not fit the files. Those in `widen` must be read with all columns of all files."""
 
-    def __init__(self, reason: str, *, widen: tuple[str, ...] = ()) -> None:
+    def __init__(self, reason: str, *, widen: tuple[str, ...] = (), plainly: bool = False) -> None:
+        """`plainly`: without rollups."""
         super().__init__(reason)
         self.widen = widen
+        self.plainly = plainly
 
 
 class Answering:
@@ -99,6 +103,9 @@ class Answering:
         self._statement_tables = StatementTableViews(self.connection, self._topics.schema_at)
         # What is to be forgotten before the next question.
         self._once: list[str] = []
+        self._rollups = RollupUse(self._database, self.connection)
+        # Of the question at hand: what of each table is read by the rollups that answer it.
+        self._used: Mapping[str, Sequence[Mapping[str, object]]] = {}
 
     def warm_up(self) -> None:
         """Start DuckDB's threads, and load what the first question would load."""
@@ -118,6 +125,8 @@ class Answering:
 
         `known` are the names of all tables.
         """
+        self._used = {}
+        self._rollups.forget()
         # Not at the end of the question before: that may have been interrupted.
         self._forget(self._once)
         self._topics.forget()
@@ -158,6 +167,9 @@ class Answering:
             narrow = tuple(plan.name for plan in named if not plan.widened)
             if "union_by_name" in str(error) and narrow:
                 raise AskAgainError("Older files lack columns.", widen=narrow) from error
+            if self._used and not isinstance(error, (duckdb.InterruptException, duckdb.OutOfMemoryException)):
+                # Files of a rollup that are gone or damaged: the table has all rows.
+                raise AskAgainError(f"A rollup cannot be read: {error}", plainly=True) from error
             raise
 
     def failed(self, error: Exception) -> HeadraceError:
@@ -179,6 +191,7 @@ class Answering:
     def free(self) -> None:
         """Let go of an unfinished result."""
         self.connection.abort()
+        self._rollups.end()
 
     def _take(self, plans: Sequence[TablePlan], *, forget_others: bool) -> None:
         for plan in plans:
@@ -256,6 +269,8 @@ class Answering:
         for plan in plans:
             self._show(plan)
         named = self._without_unknown(question, permitted, named)
+        if not permitted.catalogue:
+            question = self._with_rollups(question, permitted, named)
         if question.answer_format == ARROW:
             return self._run_for_arrow(question, named, output)
         answer: Rows | Explained
@@ -322,8 +337,46 @@ class Answering:
         return AnswerSummary(rows=rows, tables=tuple(self._what_was_read(named)))
 
     def _what_was_read(self, named: Sequence[TablePlan]) -> list[Mapping[str, object]]:
-        tables = [_summary(plan, self._snapshots[plan.name]) for plan in named]
+        tables = [
+            _summary(plan, self._snapshots[plan.name])
+            | ({"rollups": self._used[plan.name.casefold()]} if plan.name.casefold() in self._used else {})
+            for plan in named
+        ]
         return [*tables, *self._topics.summaries(), *self._statement_tables.summaries]
+
+    def _with_rollups(self, question: Question, permitted: Permitted, named: Sequence[TablePlan]) -> Question:
+        """The question as rollups answer it, if they do."""
+        tails = {
+            name: RollupTail(tail=shown.tail, relation=shown.name)
+            for name, shown in self._shown.items()
+            if shown.tail is not None
+        }
+        found = self._rollups.rewritten(
+            permitted.text,
+            question.parameters,
+            named,
+            self._snapshots,
+            tails,
+            is_close=question.rollups == CLOSE,
+        )
+        if found is None:
+            return question
+        self._used = {
+            table: [
+                {
+                    "rollup": offer.definition.name,
+                    "version": offer.stands_for,
+                    "groups": offer.rows,
+                    "files": len(offer.files),
+                    "recent_files": len(offer.recent),
+                }
+                for offer in offers
+            ]
+            for table, offers in found.used.items()
+        }
+        statement = self.connection.extract_statements(question.sql)[0].query
+        explain = statement.removesuffix(permitted.text) if permitted.kind == "EXPLAIN" else ""
+        return dataclasses.replace(question, sql=explain + found.sql)
 
 
 def _unknown(tail: Tail | None) -> tuple[str, ...]:
@@ -360,6 +413,7 @@ def _summary(plan: TablePlan, snapshot: TableSnapshot) -> dict[str, object]:
             "reached": {str(partition): offset for partition, offset in plan.tail.reached.items()},
             "behind": plan.tail.behind,
             "reason": plan.tail.reason,
+            "upstream": [dataclasses.asdict(each) for each in plan.upstream],
         }
     return found
 
