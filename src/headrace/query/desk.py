@@ -20,13 +20,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headrace.core.errors import HeadraceError
 from headrace.query.log_sources import LogSources
 from headrace.query.planning import Planner, Tails
 from headrace.query.questions import OFF, NamedTables, Question, QuestionLimits
-from headrace.query.receipts.after import AfterReceipts
 from headrace.query.running import Run, Stop, cancelled
 from headrace.query.slots import Seat, Slots
 from headrace.query.sources import Waiting
@@ -34,6 +33,10 @@ from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.workers.frames import Kind
 from headrace.query.workers.pool import WorkerPool
 from headrace.query.workers.process import WorkerEndedError
+
+if TYPE_CHECKING:
+    # It reads files of tails, and with it come Arrow and numpy, which the gateway does without.
+    from headrace.query.receipts.after import AfterReceipts
 
 HELD_BYTES: Final = 1024 * 1024
 LONGEST_WAIT_SECONDS: Final = 60.0

@@ -23,7 +23,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from litestar import Litestar, Request, Response, Router, get
 from litestar.exceptions import HTTPException
@@ -45,10 +45,12 @@ from headrace.http.query.receipts import receipt_handlers
 from headrace.http.query.sql import sql_handlers
 from headrace.query.desk import Desk
 from headrace.query.flow import FlowWatcher
-from headrace.query.receipts.watching import Receipts
 from headrace.query.result_formats import JSON
 from headrace.query.result_values import encoded
 from headrace.query.topics import TopicBrowser
+
+if TYPE_CHECKING:
+    from headrace.query.receipts.watching import Receipts
 
 NEWEST_MESSAGES: Final = 50
 STREAM_SECONDS: Final = 1.0
