@@ -127,6 +127,8 @@ def test_values_of_every_type(door: Door, jdbc: Jdbc, threshold: str) -> None:
         before, after = java.sql.Timestamp(moment.toEpochSecond() * 1000), java.sql.Date(2**41)
         found = ask(connection, "SELECT id FROM kinds WHERE at >= ? AND day <= ?", before, after)
         assert found.rows == [(1,)]
+        noon = java.sql.Time.valueOf("12:00:00")
+        assert ask(connection, "SELECT id FROM kinds WHERE at::time < ?::time", noon).rows == [(1,)]
 
 
 def test_a_moment_is_the_same_in_every_time_zone(door: Door, jdbc: Jdbc) -> None:

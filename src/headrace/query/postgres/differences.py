@@ -15,7 +15,7 @@ from sqlglot import parse_one
 
 from headrace.query.postgres import json_differences
 from headrace.query.postgres.divisions import INTEGERS, Number, Numbers
-from headrace.query.postgres.parameter_types import type_of_cast
+from headrace.query.postgres.parameter_types import type_of, type_of_cast
 from headrace.query.postgres.protocol import types
 from headrace.query.postgres.protocol.decoding import quoted, text_literal
 from headrace.query.postgres.protocol.errors import FEATURE_NOT_SUPPORTED, TOO_COMPLEX, PostgresError
@@ -25,7 +25,7 @@ _MOST_OPEN_DIVISIONS: Final = 3
 # What is left of a format of to_char when every code that is the same in strftime is taken away.
 _SAME_CODES: Final = re.compile(r"%-?[YymdHIMSfjbapGV]|\"[^\"%]*\"")
 _LIMITED: Final = (exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.NCHAR, exp.DType.NVARCHAR)
-_WITHOUT_ZONE: Final = (exp.DType.DATE, exp.DType.TIME, exp.DType.TIMESTAMP)
+_ZONES_IGNORED: Final = (exp.DType.DATE, exp.DType.TIME)
 _TEXTS: Final = frozenset({types.TEXT.oid, types.BY_NAME["varchar"].oid, types.BY_NAME["name"].oid})
 # A parenthesis that is neither taken literally nor the beginning of `(?…)`.
 _GROUP: Final = r"(^|[^\\])\(([^?]|$)"
@@ -41,6 +41,8 @@ def rewrite_differences(tree: exp.Expr, numbers: Numbers) -> exp.Expr:
             return _divided(node, divisions.get(id(node), False))
         if isinstance(node, exp.Substring) and _is_pattern(node, numbers):
             return _matched(node.this, node.args["start"])
+        if isinstance(node, exp.Cast) and node.to.this is exp.DType.TIME:
+            _cast_to_time(node, numbers)
         rule = _RULES.get(type(node))
         return node if rule is None else rule(node)
 
@@ -82,6 +84,12 @@ def _divided(node: exp.Div, of_integers: bool | None) -> exp.Expr:
         return exp.Paren(this=exp.IntDiv(this=node.left.copy(), expression=node.right.copy()))
     node.set("typed", False)
     return node
+
+
+def _cast_to_time(node: exp.Cast, numbers: Numbers) -> None:
+    """DuckDB has no cast from a timestamp with time zone to a time."""
+    if type_of(node.this, numbers) == types.TIMESTAMPTZ.oid:
+        node.set("this", exp.cast(node.this, "TIMESTAMP", dialect="duckdb"))
 
 
 def _is_pattern(node: exp.Substring, numbers: Numbers) -> bool:
@@ -134,7 +142,7 @@ def _cast(node: exp.Cast) -> exp.Expr:  # noqa: PLR0911 - one rule a branch
         text = exp.Cast(this=operand.copy(), to=exp.DataType.build("VARCHAR", dialect="duckdb"))
         return exp.Anonymous(this="left", expressions=[text, exp.Literal.number(kind.expressions[0].name)])
     is_text = isinstance(operand, exp.Literal) and operand.is_string
-    if is_text and kind.this in _WITHOUT_ZONE and not kind.expressions:
+    if is_text and kind.this in _ZONES_IGNORED and not kind.expressions:
         cast = text_literal(operand.name, types.BY_OID[type_of_cast(kind)])
         return parse_one(cast, read="duckdb")
     if is_text and kind.this in (exp.DType.ARRAY, exp.DType.VARBINARY):

@@ -86,13 +86,14 @@ def _type_of_others(parent: exp.Expr, node: exp.Expr, numbers: Numbers, wanted: 
     """The type of the first other operand that has one."""
     for other in parent.iter_expressions():
         if other is not node and not (isinstance(other, exp.Column) and other.name in wanted):
-            oid = _type_of(other, numbers)
+            oid = type_of(other, numbers)
             if oid:
                 return oid
     return 0
 
 
-def _type_of(expression: exp.Expr, numbers: Numbers) -> int:
+def type_of(expression: exp.Expr, numbers: Numbers) -> int:
+    """The oid of an expression's type where the statement shows it, else 0."""
     while isinstance(expression, exp.Paren):
         expression = expression.this
     if isinstance(expression, exp.Cast):

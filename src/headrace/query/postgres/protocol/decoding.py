@@ -40,12 +40,12 @@ _EPOCH: Final = datetime(2000, 1, 1)
 _EPOCH_DAY: Final = date(2000, 1, 1).toordinal()
 _TRUE: Final = frozenset({"t", "true", "y", "yes", "on", "1"})
 _FALSE: Final = frozenset({"f", "false", "n", "no", "off", "0"})
-# A type without a time zone ignores the one that a value has (Java's older classes of time write it), and a
-# date the time, too. DuckDB would convert, or refuse them.
+# A date ignores a time and a time zone in its value, a time the zone: Java's older classes write them. DuckDB
+# does so for timestamps alone.
 _ZONE: Final = r"\s*(?:[+-]\d{1,2}(?::?\d\d){0,2}|[zZ])"
-_TIME: Final = r"\d{1,2}:\d\d(?::\d\d(?:\.\d*)?)?"
-_DATE: Final = re.compile(rf"\s*(?P<date>\d{{4,}}-\d{{1,2}}-\d{{1,2}})(?:[ T]+{_TIME})?(?:{_ZONE})?\s*")
-_ZONED: Final = re.compile(rf"(?P<time>(?:.*[ T])?{_TIME}){_ZONE}\s*", re.DOTALL)
+_CLOCK: Final = r"\d{1,2}:\d\d(?::\d\d(?:\.\d*)?)?"
+_DATE: Final = re.compile(rf"\s*(?P<date>\d{{4,}}-\d{{1,2}}-\d{{1,2}})(?:[ T]+{_CLOCK})?(?:{_ZONE})?\s*")
+_TIME: Final = re.compile(rf"\s*(?P<time>{_CLOCK}){_ZONE}\s*")
 # What PostgreSQL takes for blanks in an array; other spaces belong to the values.
 _BLANKS: Final = " \t\n\r\v\f"
 _MOST_DIMENSIONS: Final = 6
@@ -157,8 +157,8 @@ def _date(text: str) -> str:
     return match["date"] if match is not None else text
 
 
-def _without_zone(text: str) -> str:
-    match = _ZONED.fullmatch(text)
+def _time(text: str) -> str:
+    match = _TIME.fullmatch(text)
     return match["time"] if match is not None else text
 
 
@@ -342,8 +342,7 @@ _TEXT: Final[dict[int, Callable[[str], str]]] = {
     types.BY_NAME["jsonb"].oid: _json,
     types.UUID.oid: _uuid,
     types.DATE.oid: _date,
-    types.TIME.oid: _without_zone,
-    types.TIMESTAMP.oid: _without_zone,
+    types.TIME.oid: _time,
 }
 _BINARY: Final[dict[int, Callable[[bytes], Any]]] = {
     types.BOOL.oid: _binary_bool,
