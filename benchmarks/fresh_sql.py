@@ -12,13 +12,19 @@ answer takes that has the event already. Target: p99 of `visible` at most 200 ms
 from __future__ import annotations
 
 import argparse
+import os
+import signal
+import subprocess
+import sys
 import time
 import uuid
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import httpx
+from deltalake import DeltaTable
 from side_by_side.background import Background
 from side_by_side.comparison import Claim, Comparison, Figure
 from side_by_side.steady_events import Sender, percentile
@@ -26,6 +32,7 @@ from side_by_side.waiting import wait_until
 from side_by_side.whole_platform import HEADRACE, Platform, started_platform
 
 from headrace.assembly.demo import make_pipeline
+from headrace.core.settings import to_environment
 
 LAKE_ALONE: Final = "lake alone"
 # Events of the peer: each takes about a second.
@@ -34,6 +41,7 @@ FIGURES: Final = (
     Figure(name="visible p50", unit="ms", decimals=1),
     Figure(name="visible p99", unit="ms", decimals=1),
     Figure(name="answer p50", unit="ms", decimals=1),
+    Figure(name="restart", unit="s", decimals=1),
 )
 CLAIMS: Final = (Claim(figure="visible p99", of="subject", bound="at most", target=200),)
 
@@ -94,9 +102,45 @@ class Asking:
         self._client.close()
 
 
-def measure(asking: Asking, side: Side) -> dict[str, float]:
-    visible, answers = [], []
-    for _ in range(side.events):
+class Disturbing(Background):
+    """Merges and restores the table in turn, while the pipeline process is there."""
+
+    def __init__(self, platform: Platform) -> None:
+        super().__init__()
+        self._settings = platform.settings
+        self.done = 0
+
+    def _run(self) -> None:
+        while not self._stopping.wait(2):
+            if self.done % 2:
+                newest = DeltaTable(str(self._settings.lake_dir / "events")).version()
+                self._lake("restore", "--version", str(max(newest - 3, 1)), "--yes")
+            else:
+                self._lake("optimize")
+
+    def _lake(self, order: str, *flags: str) -> None:
+        """An order that is refused while the pipeline is away is given again."""
+        done = subprocess.run(
+            [str(Path(sys.executable).with_name("headrace")), "lake", order, "events", *flags],
+            env={**os.environ, **to_environment(self._settings)},
+            capture_output=True,
+            check=False,
+        )
+        self.done += done.returncode == 0
+
+
+def measure(
+    asking: Asking, side: Side, platform: Platform, disturbing: Disturbing | None
+) -> dict[str, float]:
+    visible, answers, restart = [], [], [0.0]
+    for number in range(side.events):
+        if disturbing is not None and side.name == HEADRACE and number == side.events // 2:
+            os.kill(platform.pid(), signal.SIGKILL)
+            began = time.perf_counter()
+            user = asking.post()
+            while not asking.has(user, side.freshness):
+                pass
+            restart.append(time.perf_counter() - began)
         began = time.perf_counter()
         user = asking.post()
         while not asking.has(user, side.freshness):
@@ -110,6 +154,7 @@ def measure(asking: Asking, side: Side) -> dict[str, float]:
         "visible p50": percentile(sorted(visible), 0.5),
         "visible p99": percentile(sorted(visible), 0.99),
         "answer p50": percentile(sorted(answers), 0.5),
+        "restart": max(restart),
     }
 
 
@@ -120,6 +165,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=200)
     parser.add_argument("--rate", type=int, default=100, help="of other events, per second")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--disturbed", action="store_true", help="with merges, restores and a kill a round")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write settings, rounds and verdicts here")
     arguments = parser.parse_args()
     sides = [
@@ -133,7 +179,16 @@ def main() -> None:
         with Steady(platform, arguments.rate):
             first = asking.post()
             wait_until(lambda: asking.has(first, "lake"), "the lake has an event", seconds=120, pause=0.5)
-            comparison.run(sides, lambda side, _: measure(asking, side), rounds=arguments.rounds, warm_up=1)
+            disturbing = Disturbing(platform) if arguments.disturbed else None
+            with disturbing or nullcontext():
+                comparison.run(
+                    sides,
+                    lambda side, _: measure(asking, side, platform, disturbing),
+                    rounds=arguments.rounds,
+                    warm_up=1,
+                )
+            if disturbing is not None:
+                print(f"{disturbing.done} merges and restores")
         asking.close()
     comparison.report(vars(arguments), arguments.json)
 
