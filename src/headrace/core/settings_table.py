@@ -222,6 +222,12 @@ class Settings:
     query_answer_megabytes: int = _setting(
         256, "Largest answer to a SQL question, as it is sent.", minimum=1, maximum=1_048_576
     )
+    query_spark_seconds: int = _setting(
+        600, "How long a SQL question may run in Spark (`engine=spark`), in seconds.", minimum=1, maximum=86400
+    )
+    query_spark_waiting: int = _setting(
+        8, "How many SQL questions run or wait in Spark; further ones are refused with 429.", minimum=1
+    )
     file_connector_folders: str = _setting(
         "files",
         "Folders in which file connectors may read and write, separated by commas; relative ones are in "

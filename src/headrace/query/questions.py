@@ -29,11 +29,25 @@ class QuestionLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAnswer:
+    """An answer that another engine has left in Parquet files: its rows in their order, columns c0, c1 …
+
+    `columns`, `types` and `tables` are those that the answer has for whoever asked.
+    """
+
+    files: tuple[str, ...]
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    tables: tuple[Mapping[str, object], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """One statement, with values for its parameters.
 
     `answer_format` is a name in `result_formats.py`, or makes an encoder like those there from columns and
-    types, and can be pickled. With `freshness` LAKE the tails of topics are left out.
+    types, and can be pickled. With `freshness` LAKE the tails of topics are left out. With `stored`, only that
+    answer is read.
     """
 
     sql: str
@@ -41,6 +55,7 @@ class Question:
     answer_format: str | Callable[[Sequence[str], Sequence[str]], Any]
     freshness: str = LIVE
     question_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    stored: StoredAnswer | None = None
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.question_id):

@@ -2,7 +2,7 @@
 
 | route | answer |
 |---|---|
-| `POST /sql`, `DELETE /sql/{id}` | see `sql.py`; in the gateway, `forwarding.py` passes them on |
+| `POST /sql`, `GET` and `DELETE /sql/{id}` | see `sql.py`; in the gateway, `forwarding.py` passes them on |
 | `GET /flow` | counts, latencies and the state of the queries |
 | `GET /flow/stream` | the same as server-sent events, whenever it changes |
 | `GET /latency` | only the latencies |
@@ -45,6 +45,7 @@ from headrace.query.desk import Desk
 from headrace.query.flow import FlowWatcher
 from headrace.query.result_formats import JSON
 from headrace.query.result_values import encoded
+from headrace.query.spark.desk import SparkDesk
 from headrace.query.topics import TopicBrowser
 
 NEWEST_MESSAGES: Final = 50
@@ -85,10 +86,12 @@ def query_handlers(services: QueryServices) -> list[ControllerRouterHandler]:
     return [_router([*forwarding_handlers(services.sql), *_flow_routes(services), *_topic_routes(services)])]
 
 
-def create_query_app(desk: Desk, *, more_handlers: Sequence[ControllerRouterHandler] = ()) -> Litestar:
+def create_query_app(
+    desk: Desk, spark: SparkDesk | None = None, *, more_handlers: Sequence[ControllerRouterHandler] = ()
+) -> Litestar:
     """The application of the query process."""
     return Litestar(
-        route_handlers=[_router([*sql_handlers(desk), _live()]), *more_handlers],
+        route_handlers=[_router([*sql_handlers(desk, spark), _live()]), *more_handlers],
         openapi_config=None,
         # Logging is up to the process that serves this.
         logging_config=None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import httpx
-from litestar import Request, delete, post
+from litestar import Request, delete, get, post
 from litestar.params import FromPath, RawBody
 from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
 
@@ -66,12 +66,17 @@ def forwarding_handlers(process: QueryProcess) -> list[ControllerRouterHandler]:
     async def cancel(request: Request[Any, Any, Any], question_id: FromPath[str]) -> ASGIApp:  # noqa: ARG001
         return _Forwarded(process, _request(process, request, b""))
 
-    return [sql, cancel]
+    @get("/sql/{question_id:str}")
+    async def state(request: Request[Any, Any, Any], question_id: FromPath[str]) -> ASGIApp:  # noqa: ARG001
+        return _Forwarded(process, _request(process, request, b""))
+
+    return [sql, cancel, state]
 
 
 def _request(process: QueryProcess, request: Request[Any, Any, Any], body: bytes) -> httpx.Request:
     headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
-    return process.request(request.method, request.url.path, headers, body)
+    query = f"?{request.url.query}" if request.url.query else ""
+    return process.request(request.method, f"{request.url.path}{query}", headers, body)
 
 
 class _Forwarded:

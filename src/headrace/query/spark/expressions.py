@@ -160,13 +160,13 @@ class Expressions:
         left, right = self._numbers(node, scope)
         if (left.kind, right.kind) != (Kind.INTEGER, Kind.INTEGER):
             raise differs(f"`{written(node)}`", "only integers are divided by // alike")
-        return Value(sql=f"({left.sql} DIV nullif({right.sql}, 0))", kind=Kind.INTEGER)
+        return Value(sql=f"({left.sql} DIV {right.sql})", kind=Kind.INTEGER)
 
     def _remainder(self, node: exp.Expr, scope: Scope) -> Value:
         left, right = self._numbers(node, scope)
         if (left.kind, right.kind) != (Kind.INTEGER, Kind.INTEGER):
             raise differs(f"`{written(node)}`", "only integers have the same remainders")
-        return Value(sql=f"({left.sql} % nullif({right.sql}, 0))", kind=Kind.INTEGER)
+        return Value(sql=f"({left.sql} % {right.sql})", kind=Kind.INTEGER)
 
     def _numbers(self, node: exp.Expr, scope: Scope) -> tuple[Value, Value]:
         left, right = self._both(node, scope)

@@ -7,8 +7,10 @@ free again whatever happened. Knows nothing of processes or time: whoever calls 
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Collection, Sequence
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +20,15 @@ import pyarrow.ipc
 from headrace.core.errors import HeadraceError
 from headrace.query.lake_database import LakeDatabase, same_shape
 from headrace.query.permitted import Permitted, check_permitted
-from headrace.query.questions import AnswerSummary, NamedTables, Question, QuestionLimits, TablePlan
-from headrace.query.result_formats import ARROW, ENCODERS, Encoder
+from headrace.query.questions import (
+    AnswerSummary,
+    NamedTables,
+    Question,
+    QuestionLimits,
+    StoredAnswer,
+    TablePlan,
+)
+from headrace.query.result_formats import ARROW, ENCODERS, SPARK_STATEMENT, Encoder
 from headrace.query.sources import TailView
 from headrace.query.table_snapshot import TableSnapshot, quoted
 from headrace.query.workers.limits import DUCKDB_SHARE
@@ -33,6 +42,7 @@ from headrace.query.workers.parts import (
     Rows,
     bound,
 )
+from headrace.query.workers.spark_steps import reading, translated
 from headrace.query.workers.tail_rows import ChunkGoneError, TailRows
 
 
@@ -68,6 +78,7 @@ class Answering:
         self._views = 0
         self._snapshots: dict[str, TableSnapshot] = {}
         self._tail_rows = TailRows()
+        self._temporary = temporary
 
     def warm_up(self) -> None:
         """Start DuckDB's threads, and load what the first question would load."""
@@ -87,6 +98,8 @@ class Answering:
 
         `known` are the names of all tables.
         """
+        if question.stored is not None:
+            return self._answer_stored(question, question.stored, tables_of, output)
         permitted = check_permitted(self.connection, question.sql, {name.casefold() for name in known})
         plans = tables_of(NamedTables(names=tuple(sorted(permitted.tables)), catalogue=permitted.catalogue))
         self._take(plans, forget_others=permitted.catalogue)
@@ -173,14 +186,47 @@ class Answering:
     ) -> AnswerSummary:
         for plan in plans:
             self._show(plan)
-        if question.answer_format == ARROW:
-            return self._run_for_arrow(question, named, output)
+        tables = tuple(_summary(plan, self._snapshots[plan.name]) for plan in named)
+        if question.answer_format == SPARK_STATEMENT:
+            if permitted.kind == "EXPLAIN":
+                raise HeadraceError("query_failed", "EXPLAIN shows what DuckDB does.", remedy="Leave `engine` out.")
+            read = [self._snapshots[plan.name] for plan in named]
+            output.data(translated(self.connection, question, read, tables))
+            return AnswerSummary(rows=0, tables=tables)
         answer: Rows | Explained
         if permitted.kind == "EXPLAIN":
-            note = json.dumps([_summary(plan, self._snapshots[plan.name]) for plan in named])
-            answer = Explained(self.connection, question, note)
+            answer = Explained(self.connection, question, json.dumps(tables))
+        elif question.answer_format == ARROW:
+            return self._run_for_arrow(question, tables, output)
         else:
             answer = Rows(self.connection, question)
+        return self._encoded(question, answer, tables, output)
+
+    def _answer_stored(
+        self,
+        question: Question,
+        stored: StoredAnswer,
+        tables_of: Callable[[NamedTables], Sequence[TablePlan]],
+        output: Output,
+    ) -> AnswerSummary:
+        """The answer of another engine, as if it was DuckDB's."""
+        tables_of(NamedTables(names=(), catalogue=False))
+        folder = self._temporary / "stored"
+        try:
+            question = dataclasses.replace(question, sql=reading(stored, folder), stored=None)
+            if question.answer_format == ARROW:
+                return self._run_for_arrow(question, stored.tables, output)
+            return self._encoded(question, Rows(self.connection, question), stored.tables, output)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _encoded(
+        self,
+        question: Question,
+        answer: Rows | Explained,
+        tables: tuple[Mapping[str, object], ...],
+        output: Output,
+    ) -> AnswerSummary:
         wanted = question.answer_format
         made = ENCODERS[wanted] if isinstance(wanted, str) else wanted
         encoder: Encoder = made(answer.columns, answer.types)
@@ -196,12 +242,14 @@ class Answering:
             if len(part) >= PART_BYTES:
                 output.data(part)
                 part = bytearray()
-        summary = self._summary(counter.rows, named)
+        summary = AnswerSummary(rows=counter.rows, tables=tables)
         part += encoder.end(summary)
         output.data(part)
         return summary
 
-    def _run_for_arrow(self, question: Question, named: Sequence[TablePlan], output: Output) -> AnswerSummary:
+    def _run_for_arrow(
+        self, question: Question, tables: tuple[Mapping[str, object], ...], output: Output
+    ) -> AnswerSummary:
         relation = bound(self.connection, question)
         output.columns(relation.columns, [str(kind) for kind in relation.types])
         counter = Counter(self._limits)
@@ -215,12 +263,7 @@ class Answering:
         finally:
             reader.close()
         sink.flush()
-        return self._summary(counter.rows, named)
-
-    def _summary(self, rows: int, named: Sequence[TablePlan]) -> AnswerSummary:
-        return AnswerSummary(
-            rows=rows, tables=tuple(_summary(plan, self._snapshots[plan.name]) for plan in named)
-        )
+        return AnswerSummary(rows=counter.rows, tables=tables)
 
 
 def _check_readable(table: TableSnapshot) -> None:
