@@ -27,6 +27,7 @@ from headrace.query.spark.kinds import (
     Kind,
     Value,
     cast,
+    compared,
     differs,
     name,
     text_literal,
@@ -112,15 +113,11 @@ class Expressions:
         return self.value(node.this, scope), self.value(node.args["expression"], scope)
 
     def _compared(self, node: exp.Expr, scope: Scope) -> Value:
-        (left, right), kind = unified(self._both(node, scope), f"`{written(node)}`")
-        if kind not in ORDERED:
-            raise differs(f"`{written(node)}`", f"it compares values of which one is {kind.value}")
+        left, right = compared(self._both(node, scope), f"`{written(node)}`")
         return Value(sql=f"({left.sql} {_COMPARISONS[type(node)]} {right.sql})", kind=Kind.BOOLEAN)
 
     def _different(self, node: exp.Expr, scope: Scope) -> Value:
-        (left, right), kind = unified(self._both(node, scope), f"`{written(node)}`")
-        if kind not in ORDERED:
-            raise differs(f"`{written(node)}`", f"it compares values of which one is {kind.value}")
+        left, right = compared(self._both(node, scope), f"`{written(node)}`")
         return Value(sql=f"(NOT ({left.sql} <=> {right.sql}))", kind=Kind.BOOLEAN)
 
     def _arithmetic(self, node: exp.Expr, scope: Scope) -> Value:
@@ -210,9 +207,7 @@ class Expressions:
     def _between(self, node: exp.Expr, scope: Scope) -> Value:
         only(node, "this", "low", "high")
         values = [self.value(node.args[part], scope) for part in ("this", "low", "high")]
-        (value, low, high), kind = unified(values, f"`{written(node)}`")
-        if kind not in ORDERED:
-            raise differs(f"`{written(node)}`", f"it compares values of which one is {kind.value}")
+        value, low, high = compared(values, f"`{written(node)}`")
         return Value(sql=f"({value.sql} BETWEEN {low.sql} AND {high.sql})", kind=Kind.BOOLEAN)
 
     def _in(self, node: exp.Expr, scope: Scope) -> Value:
@@ -221,13 +216,11 @@ class Expressions:
         query = node.args.get("query")
         if query is not None:
             text, kinds = self._query(query.unnest(), scope)
-            if kinds != [value.kind] or value.kind not in ORDERED:
-                raise differs(f"`{written(node)}`", "it compares values of different types; use CAST")
+            if kinds != [value.kind] or value.kind not in ORDERED or value.kind is Kind.DOUBLE:
+                raise differs(f"`{written(node)}`", "the engines compare such values differently; use CAST")
             return Value(sql=f"({value.sql} IN ({text}))", kind=Kind.BOOLEAN)
         values = [value, *(self.value(each, scope) for each in node.expressions)]
-        (value, *listed), kind = unified(values, f"`{written(node)}`")
-        if kind not in ORDERED or not listed:
-            raise differs(f"`{written(node)}`", "its values are not compared")
+        value, *listed = compared(values, f"`{written(node)}`")
         return Value(sql=f"({value.sql} IN ({', '.join(each.sql for each in listed)}))", kind=Kind.BOOLEAN)
 
     def _exists(self, node: exp.Expr, scope: Scope) -> Value:
@@ -298,7 +291,15 @@ class Expressions:
         left, right = self._both(node, scope)
         if not {left.kind, right.kind} <= {Kind.TEXT, Kind.NULL}:
             raise differs(f"`{written(node)}`", "only texts are joined by ||; use CAST")
+        if Kind.NULL in (left.kind, right.kind):
+            return Value(sql="NULL", kind=Kind.NULL)
         return Value(sql=f"concat({left.sql}, {right.sql})", kind=Kind.TEXT)
+
+    def _coalesced(self, node: exp.Expr, scope: Scope) -> Value:
+        """Of the columns that USING names."""
+        only(node, "this", "expressions")
+        values = [self.value(each, scope) for each in (node.this, *node.expressions)]
+        return FUNCTIONS["coalesce"]("coalesce", values)
 
     def _power(self, node: exp.Expr, scope: Scope) -> Value:
         left, right = self._numbers(node, scope)
@@ -479,6 +480,7 @@ _NODES: Final[dict[type[exp.Expr], Callable[[Expressions, Any, Scope], Value]]] 
     exp.Boolean: Expressions._boolean,
     exp.Case: Expressions._case,
     exp.Cast: Expressions._cast,
+    exp.Coalesce: Expressions._coalesced,
     exp.Column: Expressions._column,
     exp.CurrentDate: Expressions._current_date,
     exp.CurrentTimestamp: Expressions._current_timestamp,

@@ -16,11 +16,17 @@ from headrace.query.spark.kinds import NUMBERS, ORDERED, TIMES, Kind, Value, cas
 Arguments = Sequence[Value]
 Translate = Callable[[str, Arguments], Value]
 
-# Of letters beyond these, or of some among them, the engines do not agree what the upper or lower case is.
-_SAME_LETTERS: Final = (
-    "^[\\x{0}-\\x{130}&&[^\\x{B5}\\x{DF}\\x{130}]\\x{132}-\\x{148}\\x{14A}-\\x{17E}\\x{391}-\\x{3A1}"
-    "\\x{3B1}-\\x{3C1}\\x{410}-\\x{44F}\\x{4E00}-\\x{9FFF}\\x{2000}-\\x{206F}]*$"
-)
+# Letters of which the engines agree what the upper and lower case is, and letters that have none. Without those
+# whose other case has several letters or depends on the word, and without alphabets that are new to Java.
+SAME_LETTERS: Final = (
+    (0x00, 0xDE), (0xE0, 0x12F), (0x131, 0x148), (0x14A, 0x17F), (0x391, 0x3A1), (0x3A4, 0x3AB), (0x3AC, 0x3AF),
+    (0x3B1, 0x3CE), (0x400, 0x481), (0x48A, 0x513), (0x5D0, 0x5EA), (0x620, 0x64A), (0x660, 0x669),
+    (0x900, 0x97F), (0xE00, 0xE7F), (0x2000, 0x206F), (0x20A0, 0x20BF), (0x2190, 0x22FF), (0x2500, 0x27BF),
+    (0x3000, 0x30FF), (0x3400, 0x4DB5), (0x4E00, 0x9FA5), (0xAC00, 0xD7A3), (0xFE00, 0xFE0F), (0x1F300, 0x1F64F),
+    (0x1F680, 0x1F6C5), (0x1F900, 0x1F9FF),
+)  # fmt: skip
+_RANGES: Final = "".join(rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last in SAME_LETTERS)
+_ONLY_SAME_LETTERS: Final = f"^[{_RANGES}]*$"
 _PARTS: Final[dict[str, str]] = {
     "day": "day({0})", "dayofmonth": "day({0})", "dayofweek": "(dayofweek({0}) - 1)", "dow": "(dayofweek({0}) - 1)",
     "weekday": "(dayofweek({0}) - 1)", "isodow": "(weekday({0}) + 1)", "dayofyear": "dayofyear({0})",
@@ -52,7 +58,7 @@ def same_case(value: Value) -> str:
     """The text, if both engines agree on the case of its letters; an error of Spark's otherwise."""
     return _guarded(
         value.sql,
-        f"{value.sql} RLIKE {text_literal(_SAME_LETTERS)}",
+        f"{value.sql} RLIKE {text_literal(_ONLY_SAME_LETTERS)}",
         "the engines differ in upper and lower case of some letters beyond ASCII",
     )
 
@@ -60,12 +66,17 @@ def same_case(value: Value) -> str:
 def rounded_double(value: str, digits: int) -> str:
     """As DuckDB does it: scale, round half away from zero, scale back."""
     if digits == 0:
-        return f"round({value}, 0)"
+        return _with_sign(f"round({value}, 0)", value)
     factor = f"1e{abs(digits)}D"
     if digits > 0:
-        scaled = f"try_divide(round({value} * {factor}, 0), {factor})"
+        scaled = _with_sign(f"try_divide(round({value} * {factor}, 0), {factor})", value)
         return f"CASE WHEN abs({value}) < 1e{max(0, 300 - digits)}D THEN {scaled} ELSE {value} END"
-    return f"(round(try_divide({value}, {factor}), 0) * {factor})"
+    return _with_sign(f"(round(try_divide({value}, {factor}), 0) * {factor})", value)
+
+
+def _with_sign(rounded: str, value: str) -> str:
+    """What is rounded to zero keeps its sign."""
+    return f"CASE WHEN {rounded} = 0D THEN 0D * signum({value}) ELSE {rounded} END"
 
 
 def _guarded(value: str, condition: str, reason: str) -> str:
@@ -252,7 +263,7 @@ def _whole(function: str, values: Arguments) -> Value:
     called = "floor" if function.lower() == "floor" else "ceil"
     if value.kind is not Kind.DOUBLE:
         return Value(sql=f"{called}({value.sql})", kind=value.kind)
-    small = f"CAST({called}({value.sql}) AS DOUBLE)"
+    small = _with_sign(f"CAST({called}({value.sql}) AS DOUBLE)", value.sql)
     return Value(sql=f"CASE WHEN abs({value.sql}) < 4e15D THEN {small} ELSE {value.sql} END", kind=Kind.DOUBLE)
 
 

@@ -40,6 +40,13 @@ class _Parser(DuckDBParser):
     }
 
 
+    # They may be parsed more than once, and not in their order.
+    PLACEHOLDER_PARSERS: ClassVar[dict[Any, Any]] = {
+        **DuckDBParser.PLACEHOLDER_PARSERS,
+        TokenType.PLACEHOLDER: lambda self: self.expression(exp.Placeholder(this=f"?{self._prev.start}")),
+    }
+
+
 class _Dialect(DuckDB):
     Parser = _Parser
 

@@ -52,12 +52,12 @@ def translate(statement: str, parameters: Sequence[object], tables: Tables, type
 
 def with_parameters(tree: exp.Expr, parameters: Sequence[object]) -> exp.Expr:
     """Literals instead of `?` and `$1`."""
-    count = 0
-    for node in list(tree.find_all(exp.Placeholder, exp.Parameter)):
-        number = node.name if isinstance(node, exp.Parameter) or str(node.this or "").isdigit() else ""
-        if not number:
-            count += 1
-            number = str(count)
+    nodes = list(tree.find_all(exp.Placeholder, exp.Parameter))
+    places = sorted(int(node.name[1:]) for node in nodes if node.name.startswith("?"))
+    for node in nodes:
+        number = node.name
+        if number.startswith("?"):
+            number = str(places.index(int(number[1:])) + 1)
         if not number.isdigit() or not 1 <= int(number) <= len(parameters):
             raise differs(f"the parameter `{number[:30]}`", f"there are {len(parameters)}")
         node.replace(_literal(parameters[int(number) - 1]))

@@ -83,8 +83,7 @@ def reading(stored: StoredAnswer, folder: Path) -> str:
             shutil.copyfile(source, file)
         files.append(str(file))
     shown = ", ".join(
-        f"CAST({f'c{number}' if kind != _NO_TYPE else 'NULL'} AS {kind if kind != _NO_TYPE else 'INTEGER'}) "
-        f"AS {quoted(name)}"
+        f"{f'CAST(c{number} AS {kind})' if kind != _NO_TYPE else 'NULL'} AS {quoted(name)}"
         for number, (name, kind) in enumerate(zip(stored.columns, stored.types, strict=True))
     )
     listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
