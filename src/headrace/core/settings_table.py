@@ -223,7 +223,10 @@ class Settings:
         256, "Largest answer to a SQL question, as it is sent.", minimum=1, maximum=1_048_576
     )
     query_spark_seconds: int = _setting(
-        600, "How long a SQL question may run in Spark (`engine=spark`), in seconds.", minimum=1, maximum=86400
+        600,
+        "How long a SQL question may run in Spark (`engine=spark`), in seconds.",
+        minimum=1,
+        maximum=86_400,
     )
     query_spark_waiting: int = _setting(
         8, "How many SQL questions run or wait in Spark; further ones are refused with 429.", minimum=1

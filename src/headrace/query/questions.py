@@ -17,6 +17,10 @@ LAKE: Final = "lake"
 _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
+def new_question_id() -> str:
+    return uuid.uuid4().hex
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionLimits:
     """What one question may use. The memory is what it takes beyond that of an idle worker."""
@@ -46,15 +50,15 @@ class Question:
     """One statement, with values for its parameters.
 
     `answer_format` is a name in `result_formats.py`, or makes an encoder like those there from columns and
-    types, and can be pickled. With `freshness` LAKE the tails of topics are left out. With `stored`, only that
-    answer is read.
+    types, and can be pickled. With `freshness` LAKE the tails of topics are left out. With `stored`, only
+    that answer is read.
     """
 
     sql: str
     parameters: tuple[object, ...] = ()
     answer_format: str | Callable[[Sequence[str], Sequence[str]], Any]
     freshness: str = LIVE
-    question_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    question_id: str = field(default_factory=new_question_id)
     stored: StoredAnswer | None = None
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from headrace.query.desk import Desk
 from headrace.query.planning import Tails
-from headrace.query.questions import Question, QuestionLimits
+from headrace.query.questions import Question, QuestionLimits, new_question_id
 from headrace.query.result_formats import ROWS, unpickled
 
 _Value = TypeVar("_Value")
@@ -51,7 +51,7 @@ class SqlRunner:
             sql=sql,
             parameters=tuple(parameters),
             answer_format=ROWS,
-            **({"question_id": question_id} if question_id else {}),
+            question_id=question_id or new_question_id(),
         )
         columns, types, content = asyncio.run_coroutine_threadsafe(
             whole_answer(self._desk, question), self._loop

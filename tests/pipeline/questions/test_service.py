@@ -1,4 +1,4 @@
-"""The way of a question through the log, with a real broker and, in place of Spark, something to hold on to."""
+"""The way of a question through the log, with a real broker and something to hold on to instead of Spark."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ from headrace.query.spark.desk import SparkDesk
 
 DAY = date(2026, 1, 31)
 TEXTS = [
-    "ListingView", "Search", "search", "", " padded ", "a'b", "back\\slash", "100%", "under_score", "tab\there",
-    "Größe", "é", "日本語", "emoji 🙂", "new\nline", "ab", "ABBA", "%", "_", "\\", "a\\%b", None,
+    "ListingView", "Search", "search", "", " padded ", "a'b", "back\\slash", "100%", "under_score",
+    "tab\there", "Größe", "é", "日本語", "emoji 🙂", "new\nline", "ab", "ABBA", "%", "_", "\\", "a\\%b", None,
 ]  # fmt: skip
 DOUBLES = [
     0.0, -0.0, 1.0, -1.5, 2.5, 3.5, -2.5, 1e16, 1e300, -1e300, 1.005, 2.675, 1e-300, 0.1, float("nan"),
@@ -39,10 +39,17 @@ def awkward_rows() -> pa.Table:
     """22 rows; the last is null everywhere but in its number."""
     size = len(TEXTS)
     whole = [0, 1, -1, 2, -2, 7, -7, 2**31 - 1, -(2**31), 10, 5, 3, -3, 100, 99, 12, 6, 4, 8, 9, 11, None]
-    decimals = [None if each is None else Decimal(each % 100000).scaleb(-2) * (1 if each >= 0 else -1) for each in whole]
-    days = [None if number == size - 1 else date(2026, 1 + number % 12, 1 + number % 28) for number in range(size)]
+    decimals = [
+        None if each is None else Decimal(each % 100000).scaleb(-2) * (1 if each >= 0 else -1)
+        for each in whole
+    ]
+    days = [
+        None if number == size - 1 else date(2026, 1 + number % 12, 1 + number % 28) for number in range(size)
+    ]
     times = [
-        None if day is None else datetime(day.year, day.month, day.day, number, 59 - number, number, 123000 * (number % 2))
+        None
+        if day is None
+        else datetime(day.year, day.month, day.day, number, 59 - number, number, 123000 * (number % 2))
         for number, day in enumerate(days)
     ]
     return pa.table(
@@ -55,7 +62,10 @@ def awkward_rows() -> pa.Table:
             "P": pa.array(decimals, pa.decimal128(10, 2)),
             "X": pa.array(DOUBLES, pa.float64()),
             "D": pa.array(days, pa.date32()),
-            "AT_UTC": pa.array([None if each is None else each.replace(tzinfo=UTC) for each in times], pa.timestamp("us", "UTC")),
+            "AT_UTC": pa.array(
+                [None if each is None else each.replace(tzinfo=UTC) for each in times],
+                pa.timestamp("us", "UTC"),
+            ),
             "AT_LOCAL": pa.array(times, pa.timestamp("us")),
             "YES": pa.array([None if number == size - 1 else number % 3 == 0 for number in range(size)]),
             "DAY_TEXT": pa.array([None if day is None else day.isoformat() for day in days]),
@@ -68,7 +78,9 @@ def make_lake(lake: Path) -> None:
     rows = awkward_rows()
     write_deltalake(lake / "awkward", rows.slice(0, 9), partition_by=["KIND"])
     write_deltalake(lake / "awkward", rows.slice(9), partition_by=["KIND"], mode="append")
-    others = pa.table({"ID": pa.array([1, 2, 2, 40, None], pa.int64()), "NAME": ["one", "two", "zwei", None, "none"]})
+    others = pa.table(
+        {"ID": pa.array([1, 2, 2, 40, None], pa.int64()), "NAME": ["one", "two", "zwei", None, "none"]}
+    )
     write_deltalake(lake / "others", others)
 
 
@@ -148,7 +160,11 @@ def two_engines(spark: SparkSession, folder: Path) -> Iterator[TwoEngines]:
     make_lake(folder / "lake")
     with asyncio.Runner() as runner:
         desk = Desk(
-            folder / "lake", limits=QuestionLimits(rows=1000), slots=2, most_waiting=8, folder=folder / "workers"
+            folder / "lake",
+            limits=QuestionLimits(rows=1000),
+            slots=2,
+            most_waiting=8,
+            folder=folder / "workers",
         )
         runner.run(desk.start())
         asker: Any = DirectAsker(QuestionRunning(spark), folder / "answers")

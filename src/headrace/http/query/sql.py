@@ -1,8 +1,8 @@
 """`POST /sql` and `DELETE /sql/{id}` in front of a desk: the answer is streamed as the worker gives it.
 
-The body is `{"query": "SELECT …"}` as JSON, with `parameters`, `freshness`, `id` and `engine` if wanted, or the SQL
-itself as text. Invariants: an error before the first byte has the common JSON error format; after it, the
-connection is closed before the answer is complete, so that no client takes a part for the whole; a client
+The body is `{"query": "SELECT …"}` as JSON, with `parameters`, `freshness`, `id` and `engine` if wanted, or
+the SQL itself as text. Invariants: an error before the first byte has the common JSON error format; after it,
+the connection is closed before the answer is complete, so that no client takes a part for the whole; a client
 that goes away ends its question. Nothing here takes long: the worker has encoded what passes through.
 """
 
@@ -19,7 +19,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 from headrace.core.errors import HeadraceError
 from headrace.http.disconnection import while_client_waits
 from headrace.query.desk import Answer, Desk
-from headrace.query.questions import LIVE, Question
+from headrace.query.questions import LIVE, Question, new_question_id
 from headrace.query.result_formats import CSV, JSON, MEDIA_TYPES, NDJSON
 from headrace.query.result_values import encoded
 from headrace.query.spark.desk import ENGINE as SPARK
@@ -111,9 +111,7 @@ def _not_found(question_id: str) -> HeadraceError:
     )
 
 
-def asked_question(
-    request: Request[Any, Any, Any], body: bytes, answer_format: str
-) -> tuple[Question, str]:
+def asked_question(request: Request[Any, Any, Any], body: bytes, answer_format: str) -> tuple[Question, str]:
     """The question in a request, and the engine it is for. Raises bad_request and unsupported_media_type."""
     content_type = request.content_type[0].lower()
     try:
@@ -138,7 +136,7 @@ def asked_question(
         parameters=tuple(asked.parameters),
         answer_format=answer_format,
         freshness=asked.freshness,
-        **({"question_id": chosen} if chosen else {}),
+        question_id=chosen or new_question_id(),
     )
     return question, engine
 

@@ -58,7 +58,7 @@ class SparkQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SparkAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`runner` is the process that has it. `files` are Parquet files of this machine, in the order of rows."""
+    """`runner` is the process that has it. `files` are Parquet files of this machine, in their order."""
 
     id: str
     state: State

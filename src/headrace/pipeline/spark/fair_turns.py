@@ -53,7 +53,7 @@ _FAR_OFF: Final = 4
 
 
 def all_slots(pipeline_slots: int) -> int:
-    """Of Spark, if statements may hold so many. Tasks of a question last long: they have slots of their own."""
+    """Of Spark, if statements may hold so many. Tasks of questions last long, and have slots of their own."""
     return pipeline_slots + _LAKE_SLOTS + half_of_the_cores()
 
 

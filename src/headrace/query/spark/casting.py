@@ -1,4 +1,4 @@
-"""CAST for Spark. What DuckDB reads or prints differently is refused, or checked by Spark on the data. Pure."""
+"""CAST for Spark. What the engines read or print differently is refused, or checked on the data. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from headrace.query.spark.kinds import (
 )
 
 WITH_TIME: Final = (Kind.DATE, Kind.TIMESTAMP, Kind.ZONED)
-_INTEGERS: Final[dict[str, str]] = {"BIGINT": "BIGINT", "INT": "INT", "SMALLINT": "SMALLINT", "TINYINT": "TINYINT"}
+_INTEGERS: Final[dict[str, str]] = {
+    "BIGINT": "BIGINT",
+    "INT": "INT",
+    "SMALLINT": "SMALLINT",
+    "TINYINT": "TINYINT",
+}
 _TIMES: Final[dict[str, Kind]] = {
     "DATE": Kind.DATE, "TIMESTAMP": Kind.TIMESTAMP, "TIMESTAMPNTZ": Kind.TIMESTAMP, "TIMESTAMPTZ": Kind.ZONED,
 }  # fmt: skip
@@ -82,7 +87,15 @@ def _to_decimal(value: Value, target: exp.DataType, text: str) -> Value:
 
 
 def _to_text(value: Value, text: str) -> Value:
-    if value.kind in (Kind.TEXT, Kind.INTEGER, Kind.DECIMAL, Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP, Kind.NULL):
+    if value.kind in (
+        Kind.TEXT,
+        Kind.INTEGER,
+        Kind.DECIMAL,
+        Kind.BOOLEAN,
+        Kind.DATE,
+        Kind.TIMESTAMP,
+        Kind.NULL,
+    ):
         return cast(value, Kind.TEXT)
     raise differs(f"`{text}`", f"the engines print {value.kind.value} differently")
 

@@ -58,10 +58,7 @@ class Scope:
     outer: Scope | None = None
 
     def kind(self, source: str, column: str) -> Kind | None:
-        if source:
-            found = self.sources.get(source, {}).get(column)
-        else:
-            found = self.named.get(column)
+        found = self.sources.get(source, {}).get(column) if source else self.named.get(column)
         return found if found is not None or self.outer is None else self.outer.kind(source, column)
 
 
@@ -134,9 +131,7 @@ class Expressions:
             return Value(sql=f"date_add({left.sql}, CAST({days} AS INT))", kind=Kind.DATE)
         if left.kind is Kind.DATE and right.kind is Kind.DATE and sign == "-":
             return Value(sql=f"CAST(datediff({left.sql}, {right.sql}) AS BIGINT)", kind=Kind.INTEGER)
-        raise differs(
-            f"`{written(node)}`", f"{left.kind.value} {sign} {right.kind.value} is not translated"
-        )
+        raise differs(f"`{written(node)}`", f"{left.kind.value} {sign} {right.kind.value} is not translated")
 
     def _divided(self, node: exp.Expr, scope: Scope) -> Value:
         """As IEEE 754 says, also by zero, where Spark has an error."""
@@ -168,7 +163,9 @@ class Expressions:
     def _numbers(self, node: exp.Expr, scope: Scope) -> tuple[Value, Value]:
         left, right = self._both(node, scope)
         if not {left.kind, right.kind} <= set(NUMBERS):
-            raise differs(f"`{written(node)}`", f"{left.kind.value} and {right.kind.value} are not translated")
+            raise differs(
+                f"`{written(node)}`", f"{left.kind.value} and {right.kind.value} are not translated"
+            )
         return left, right
 
     def _negated(self, node: exp.Expr, scope: Scope) -> Value:
@@ -268,7 +265,9 @@ class Expressions:
             if subject is None:
                 conditions.append(self.condition(branch.this, scope))
             else:
-                conditions.append(self._compared(exp.EQ(this=subject.copy(), expression=branch.this.copy()), scope).sql)
+                conditions.append(
+                    self._compared(exp.EQ(this=subject.copy(), expression=branch.this.copy()), scope).sql
+                )
             branches.append(self.value(branch.args["true"], scope))
         default = node.args.get("default")
         if default is not None:
@@ -315,7 +314,7 @@ class Expressions:
         only(node, "this", "expression")
         return part_of_time(node.this.name.casefold(), self.value(node.args["expression"], scope))
 
-    def _interval(self, node: exp.Expr, scope: Scope) -> Value:
+    def _interval(self, node: exp.Expr, _: Scope) -> Value:
         only(node, "this", "unit")
         unit = node.args["unit"].name.casefold().removesuffix("s") if node.args.get("unit") else ""
         literal = node.this.unnest() if isinstance(node.this, exp.Paren) else node.this

@@ -11,34 +11,45 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from headrace.query.spark.kinds import NUMBERS, ORDERED, TIMES, Kind, Value, cast, differs, text_literal, unified
+from headrace.query.spark.kinds import (
+    NUMBERS,
+    ORDERED,
+    TIMES,
+    Kind,
+    Value,
+    cast,
+    differs,
+    text_literal,
+    unified,
+)
 
 Arguments = Sequence[Value]
 Translate = Callable[[str, Arguments], Value]
 
-# Letters of which the engines agree what the upper and lower case is, and letters that have none. Without those
-# whose other case has several letters or depends on the word, and without alphabets that are new to Java.
+# Letters of which the engines agree what the upper and lower case is, and letters that have none. Without
+# those whose other case has several letters or depends on the word, and without alphabets that are new to
+# Java.
 SAME_LETTERS: Final = (
-    (0x00, 0xDE), (0xE0, 0x12F), (0x131, 0x148), (0x14A, 0x17F), (0x391, 0x3A1), (0x3A4, 0x3AB), (0x3AC, 0x3AF),
-    (0x3B1, 0x3CE), (0x400, 0x481), (0x48A, 0x513), (0x5D0, 0x5EA), (0x620, 0x64A), (0x660, 0x669),
-    (0x900, 0x97F), (0xE00, 0xE7F), (0x2000, 0x206F), (0x20A0, 0x20BF), (0x2190, 0x22FF), (0x2500, 0x27BF),
-    (0x3000, 0x30FF), (0x3400, 0x4DB5), (0x4E00, 0x9FA5), (0xAC00, 0xD7A3), (0xFE00, 0xFE0F), (0x1F300, 0x1F64F),
-    (0x1F680, 0x1F6C5), (0x1F900, 0x1F9FF),
+    (0x00, 0xDE), (0xE0, 0x12F), (0x131, 0x148), (0x14A, 0x17F), (0x391, 0x3A1), (0x3A4, 0x3AB),
+    (0x3AC, 0x3AF), (0x3B1, 0x3CE), (0x400, 0x481), (0x48A, 0x513), (0x5D0, 0x5EA), (0x620, 0x64A),
+    (0x660, 0x669), (0x900, 0x97F), (0xE00, 0xE7F), (0x2000, 0x206F), (0x20A0, 0x20BF), (0x2190, 0x22FF),
+    (0x2500, 0x27BF),
+    (0x3000, 0x30FF), (0x3400, 0x4DB5), (0x4E00, 0x9FA5), (0xAC00, 0xD7A3), (0xFE00, 0xFE0F),
+    (0x1F300, 0x1F64F), (0x1F680, 0x1F6C5), (0x1F900, 0x1F9FF),
 )  # fmt: skip
 _RANGES: Final = "".join(rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last in SAME_LETTERS)
 _ONLY_SAME_LETTERS: Final = f"^[{_RANGES}]*$"
 _PARTS: Final[dict[str, str]] = {
-    "day": "day({0})", "dayofmonth": "day({0})", "dayofweek": "(dayofweek({0}) - 1)", "dow": "(dayofweek({0}) - 1)",
-    "weekday": "(dayofweek({0}) - 1)", "isodow": "(weekday({0}) + 1)", "dayofyear": "dayofyear({0})",
-    "doy": "dayofyear({0})", "month": "month({0})", "quarter": "quarter({0})", "week": "weekofyear({0})",
+    "day": "day({0})", "dayofmonth": "day({0})", "dayofweek": "(dayofweek({0}) - 1)",
+    "dow": "(dayofweek({0}) - 1)", "weekday": "(dayofweek({0}) - 1)", "isodow": "(weekday({0}) + 1)",
+    "dayofyear": "dayofyear({0})", "doy": "dayofyear({0})", "month": "month({0})",
+    "quarter": "quarter({0})", "week": "weekofyear({0})",
     "weekofyear": "weekofyear({0})", "year": "year({0})",
 }  # fmt: skip
 _PARTS_OF_TIMES: Final[dict[str, str]] = {
     "hour": "hour({0})", "minute": "minute({0})", "second": "second({0})",
 }  # fmt: skip
-_UNITS: Final = frozenset(
-    {"second", "minute", "hour", "day", "week", "month", "quarter", "year"}
-)
+_UNITS: Final = frozenset({"second", "minute", "hour", "day", "week", "month", "quarter", "year"})
 _FORMATS: Final[dict[str, str]] = {
     "Y": "yyyy", "m": "MM", "d": "dd", "H": "HH", "M": "mm", "S": "ss", "y": "yy", "j": "DDD", "%": "'%'",
 }  # fmt: skip
@@ -183,7 +194,8 @@ def _substring(function: str, values: Arguments) -> Value:
     for position, least in zip(values[1:], (1, 0), strict=False):
         if position.number is None or position.number < least:
             raise differs(
-                f"{function} from a position before 1 or one that is computed", "the engines count differently"
+                f"{function} from a position before 1 or one that is computed",
+                "the engines count differently",
             )
     return Value(sql=f"substring({', '.join(value.sql for value in values)})", kind=Kind.TEXT)
 
@@ -192,7 +204,9 @@ def _side(function: str, values: Arguments) -> Value:
     _count(function, values, 2)
     _only(function, values[:1], _TEXT)
     if values[1].number is None or values[1].number < 0:
-        raise differs(f"{function} with a length that is negative or computed", "the engines count differently")
+        raise differs(
+            f"{function} with a length that is negative or computed", "the engines count differently"
+        )
     return Value(sql=f"{function.lower()}({values[0].sql}, {values[1].sql})", kind=Kind.TEXT)
 
 
@@ -238,7 +252,9 @@ def _coalesce(function: str, values: Arguments) -> Value:
 def _nullif(function: str, values: Arguments) -> Value:
     _count(function, values, 2)
     same, kind = unified(values, function)
-    return Value(sql=f"nullif({same[0].sql}, {same[1].sql})", kind=kind if kind is not Kind.NULL else values[0].kind)
+    return Value(
+        sql=f"nullif({same[0].sql}, {same[1].sql})", kind=kind if kind is not Kind.NULL else values[0].kind
+    )
 
 
 def _round(function: str, values: Arguments) -> Value:
@@ -264,7 +280,9 @@ def _whole(function: str, values: Arguments) -> Value:
     if value.kind is not Kind.DOUBLE:
         return Value(sql=f"{called}({value.sql})", kind=value.kind)
     small = _with_sign(f"CAST({called}({value.sql}) AS DOUBLE)", value.sql)
-    return Value(sql=f"CASE WHEN abs({value.sql}) < 4e15D THEN {small} ELSE {value.sql} END", kind=Kind.DOUBLE)
+    return Value(
+        sql=f"CASE WHEN abs({value.sql}) < 4e15D THEN {small} ELSE {value.sql} END", kind=Kind.DOUBLE
+    )
 
 
 def _literal(function: str, value: Value) -> str:

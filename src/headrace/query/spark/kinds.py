@@ -129,15 +129,16 @@ def unified(values: Sequence[Value], what: str) -> tuple[list[Value], Kind]:
 
 
 def compared(values: Sequence[Value], what: str) -> list[Value]:
-    """As `unified`, for a comparison. Raises HeadraceError if the engines do not compare such values alike."""
+    """As `unified`, for a comparison. Raises HeadraceError if the engines do not compare such values."""
     same, kind = unified(values, what)
     if kind not in ORDERED:
         raise differs(what, f"it compares values of which one is {kind.value}")
     if kind is not Kind.DOUBLE:
         return same
-    # Parquet's filters take -0.0 and 0.0 for different numbers; a sum is not filtered there, and is never -0.0.
+    # Parquet's filters take -0.0 and 0.0 for different numbers; a sum is not filtered there, nor ever -0.0.
     return [
-        value if value.kind is Kind.NULL else Value(sql=f"({value.sql} + 0D)", kind=Kind.DOUBLE) for value in same
+        value if value.kind is Kind.NULL else Value(sql=f"({value.sql} + 0D)", kind=Kind.DOUBLE)
+        for value in same
     ]
 
 

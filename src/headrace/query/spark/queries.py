@@ -35,7 +35,7 @@ class Queries:
 
     def __init__(self, tables: Mapping[str, Columns]) -> None:
         self._tables = tables
-        self._expressions = Expressions(lambda node, scope: self._inside(node, scope))
+        self._expressions = Expressions(self._inside)
         # Common table expressions that are seen at the moment.
         self._common: dict[str, Columns] = {}
 
@@ -88,7 +88,9 @@ class Queries:
         sources: dict[str, Columns] = {}
         reading = self._from(node, sources, outer)
         scope = Scope(sources=sources, outer=outer)
-        values = [(each.alias_or_name, self._expressions.value(each.unalias(), scope)) for each in node.expressions]
+        values = [
+            (each.alias_or_name, self._expressions.value(each.unalias(), scope)) for each in node.expressions
+        ]
         columns = [(alias, value.kind) for alias, value in values]
         shown = [f"{value.sql} AS {name(alias)}" for alias, value in values]
         distinct = node.args.get("distinct")
@@ -107,7 +109,9 @@ class Queries:
         condition = self._expressions.condition(qualify.this, scope)
         if len({alias for alias, _ in columns}) < len(columns):
             raise differs("QUALIFY", "two columns have the same name")
-        inner = f"SELECT {', '.join(shown)}, {condition} AS `headrace qualifies`{reading}{where}{group}{having}"
+        inner = (
+            f"SELECT {', '.join(shown)}, {condition} AS `headrace qualifies`{reading}{where}{group}{having}"
+        )
         outer_names = ", ".join(name(alias) for alias, _ in columns)
         # What is ordered by must be a column of the answer now.
         tail = self._tail(node, Scope(sources={}, named=dict(columns), outer=outer))
@@ -188,7 +192,10 @@ class Queries:
         word = _OPERATIONS.get(type(node))
         if word is None:
             raise differs(f"`{written(node)}`", "this operation is not translated")
-        (left, columns), (right, others) = self.query(node.this, outer), self.query(node.args["expression"], outer)
+        (left, columns), (right, others) = (
+            self.query(node.this, outer),
+            self.query(node.args["expression"], outer),
+        )
         if len(columns) != len(others):
             raise differs(word, "its queries have different numbers of columns")
         kinds: list[Kind] = []
@@ -252,5 +259,3 @@ def _check_ordered(word: str, columns: list[tuple[str, Kind]]) -> None:
     for column, kind in columns:
         if kind not in ORDERED:
             raise differs(f"{word} with the column `{column}`", f"it is {kind.value}")
-
-

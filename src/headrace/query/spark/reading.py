@@ -39,7 +39,6 @@ class _Parser(DuckDBParser):
         name: parse for name, parse in DuckDBParser.FUNCTION_PARSERS.items() if name in _TYPED
     }
 
-
     # They may be parsed more than once, and not in their order.
     PLACEHOLDER_PARSERS: ClassVar[dict[Any, Any]] = {
         **DuckDBParser.PLACEHOLDER_PARSERS,
@@ -51,8 +50,8 @@ class _Dialect(DuckDB):
     Parser = _Parser
 
 
-def read(statement: str, tables: Mapping[str, Mapping[str, str]]) -> exp.Expr:
-    """The tree of one query over these tables with columns. Raises HeadraceError."""
+def read(statement: str) -> exp.Expr:
+    """The tree of one query. Raises HeadraceError."""
     # What it does not know it would write to the process's log.
     logging.getLogger("sqlglot").setLevel(logging.ERROR)
     try:

@@ -28,9 +28,10 @@ def translate(statement: str, parameters: Sequence[object], tables: Tables, type
         table.casefold(): {column.casefold(): kind for column, kind in columns.items()}
         for table, columns in tables.items()
     }
-    tree = with_parameters(read(statement, folded), parameters)
+    tree = with_parameters(read(statement), parameters)
     kinds = {
-        table: {column: kind_of(kind) for column, kind in columns.items()} for table, columns in folded.items()
+        table: {column: kind_of(kind) for column, kind in columns.items()}
+        for table, columns in folded.items()
     }
     try:
         sql, columns = Queries(kinds).query(resolved(tree, folded))

@@ -189,7 +189,9 @@ class Answering:
         tables = tuple(_summary(plan, self._snapshots[plan.name]) for plan in named)
         if question.answer_format == SPARK_STATEMENT:
             if permitted.kind == "EXPLAIN":
-                raise HeadraceError("query_failed", "EXPLAIN shows what DuckDB does.", remedy="Leave `engine` out.")
+                raise HeadraceError(
+                    "query_failed", "EXPLAIN shows what DuckDB does.", remedy="Leave `engine` out."
+                )
             read = [self._snapshots[plan.name] for plan in named]
             output.data(translated(self.connection, question, read, tables))
             return AnswerSummary(rows=0, tables=tables)

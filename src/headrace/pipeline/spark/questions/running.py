@@ -76,7 +76,7 @@ class QuestionRunning:
             with in_pool(self._spark, QUESTIONS_POOL), self._views(question):
                 context.setJobGroup(question.id, f"question {question.id}", interruptOnCancel=True)
                 answer = self._query(question.sql)
-                if context.master.startswith(_LOCAL):
+                if str(context.master).startswith(_LOCAL):
                     answer.write.parquet(folder.as_uri())
                     return _written(folder, question)
                 return _collected(answer, folder, question)

@@ -127,8 +127,12 @@ class SparkQuestions:
         current = _Current(question=question, folder=self._folder / uuid.uuid4().hex, began=time.monotonic())
         self._folder.mkdir(parents=True, exist_ok=True)
         self._current = current
-        self._say(SparkAnswer(id=question.id, state="RUNNING", runner=self._runner, progress="Spark plans it"))
-        current.thread = threading.Thread(target=self._run, args=(current,), name="spark-question", daemon=True)
+        self._say(
+            SparkAnswer(id=question.id, state="RUNNING", runner=self._runner, progress="Spark plans it")
+        )
+        current.thread = threading.Thread(
+            target=self._run, args=(current,), name="spark-question", daemon=True
+        )
         current.thread.start()
 
     def _run(self, current: _Current) -> None:
