@@ -30,6 +30,8 @@ from headrace.query.table_snapshot import TableSnapshot, quoted
 # DuckDB interprets patterns and partitions in paths; those must not come from the folder that the lake
 # happens to be in.
 _SPECIAL_IN_PATHS: Final = frozenset("*?[]{}=\\")
+# No table has such a column.
+_FILE_COLUMN: Final = "\x01headrace file"
 _NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 _SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
@@ -109,11 +111,18 @@ class LakeDatabase:
         *,
         widened: bool,
         tail: str = "",
+        marked: bool = False,
     ) -> None:
-        """The table as a view over its files, and over the relation `tail` if there is one."""
-        reader = _reader(f"getvariable('files_{number}')", table, union_by_name=widened)
+        """The table as a view over its files, and over the relation `tail` if there is one.
+
+        With `marked`, each scan of it in a plan has the path of the file that defines its columns
+        (`definition`) among its conditions, and does not read that file.
+        """
+        reader = _reader(f"getvariable('files_{number}')", table, union_by_name=widened, with_file=marked)
         columns = ", ".join(quoted(column.name) for column in table.columns)
         rows = f"SELECT {columns} FROM {reader}"
+        if marked:
+            rows = f"{rows} WHERE {quoted(_FILE_COLUMN)} <> {_literal(self.definition(table.name))}"
         if tail:
             # A cast to the type that it has costs nothing, and conditions are still passed on to the tail.
             cast = ", ".join(
@@ -122,6 +131,10 @@ class LakeDatabase:
             )
             rows = f"{rows} UNION ALL SELECT {cast} FROM {quoted(tail)}"
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(table.name)} AS {rows}")
+
+    def definition(self, table: str) -> str:
+        """The file without rows that defines the columns of a table that was shown."""
+        return self._prepared[table].schema_file
 
     def close(self) -> None:
         self._root.close()
@@ -160,8 +173,10 @@ class LakeDatabase:
         return _Prepared(like=table, schema_file=schema_file, folder=folder)
 
 
-def _reader(files: str, table: TableSnapshot, *, union_by_name: bool) -> str:
+def _reader(files: str, table: TableSnapshot, *, union_by_name: bool, with_file: bool = False) -> str:
     options = {"hive_partitioning": "false", "union_by_name": str(union_by_name).lower()}
+    if with_file:
+        options["filename"] = _literal(_FILE_COLUMN)
     if table.partition_columns:
         kinds: Mapping[str, str] = {column.name: column.type for column in table.columns}
         typed = ", ".join(f"{quoted(name)}: {_literal(kinds[name])}" for name in table.partition_columns)

@@ -47,13 +47,15 @@ _REMEDY: Final = "Send one query: SELECT, WITH, FROM, VALUES, DESCRIBE, SUMMARIZ
 class Permitted:
     """A permitted statement: the text that is explained or run, and which tables (case-folded) it reads.
 
-    With `catalogue`, it or an error in it can only be answered by who knows all tables.
+    `explain` are the words before an explained statement. With `catalogue`, it or an error in it can only be
+    answered by who knows all tables.
     """
 
     kind: str
     text: str
     tables: frozenset[str]
     catalogue: bool
+    explain: str = ""
 
 
 def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set[str]) -> Permitted:
@@ -67,9 +69,10 @@ def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set
         )
     statement = statements[0]
     kind, text = statement.type.name, statement.query
-    outer = kind
+    outer, head = kind, ""
     if kind == "EXPLAIN":
         text = _explained(text)
+        head = statement.query[: len(statement.query) - len(text)]
         inner = connection.extract_statements(text)
         kind = inner[0].type.name if len(inner) == 1 else "EXPLAIN"
     if kind != "SELECT":
@@ -93,6 +96,7 @@ def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set
         text=text,
         tables=frozenset(found.names & tables),
         catalogue=found.shows or bool(unknown),
+        explain=head,
     )
 
 

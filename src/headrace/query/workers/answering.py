@@ -8,7 +8,6 @@ free again whatever happened. Knows nothing of processes or time: whoever calls 
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,12 +30,12 @@ from headrace.query.questions import (
 from headrace.query.result_formats import ARROW, ENCODERS, SPARK_STATEMENT, Encoder
 from headrace.query.sources import TailView
 from headrace.query.table_snapshot import TableSnapshot, quoted
+from headrace.query.workers.explaining import Explained, Explaining
 from headrace.query.workers.limits import DUCKDB_SHARE
 from headrace.query.workers.parts import (
     MOST_ROWS,
     PART_BYTES,
     Counter,
-    Explained,
     FrameSink,
     Output,
     Rows,
@@ -54,6 +53,7 @@ class _Shown:
     snapshot: TableSnapshot
     widened: bool
     tail: TailView | None = None
+    marked: bool = False
 
 
 class AskAgainError(Exception):
@@ -148,8 +148,8 @@ class Answering:
                 if self._shown.pop(name, None) is not None:
                     self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
 
-    def _show(self, plan: TablePlan) -> None:
-        """Make the view of the table read what the plan says."""
+    def _show(self, plan: TablePlan, *, marked: bool = False) -> None:
+        """Make the view of the table read what the plan says. `marked` is for a plan that is looked at."""
         snapshot = self._snapshots[plan.name]
         if snapshot.unreadable:
             return
@@ -167,14 +167,21 @@ class Answering:
         if (
             shown is None
             or not same_shape(shown.snapshot, snapshot)
-            or (shown.widened, shown.tail is None) != (plan.widened, tail is None)
+            or (shown.widened, shown.tail is None, shown.marked) != (plan.widened, tail is None, marked)
         ):
             self._database.create_view(
-                self.connection, snapshot, number, widened=plan.widened, tail=name if rows is not None else ""
+                self.connection,
+                snapshot,
+                number,
+                widened=plan.widened,
+                tail=name if rows is not None else "",
+                marked=marked,
             )
         if rows is None and shown is not None and shown.tail is not None:
             self.connection.unregister(name)
-        self._shown[plan.name] = _Shown(number=number, snapshot=snapshot, widened=plan.widened, tail=tail)
+        self._shown[plan.name] = _Shown(
+            number=number, snapshot=snapshot, widened=plan.widened, tail=tail, marked=marked
+        )
 
     def _run(
         self,
@@ -197,7 +204,12 @@ class Answering:
             return AnswerSummary(rows=0, tables=tables)
         answer: Rows | Explained
         if permitted.kind == "EXPLAIN":
-            answer = Explained(self.connection, question, json.dumps(tables))
+            explaining = Explaining(self.connection, question, permitted)
+            explaining.run_unmarked()
+            for plan in named:
+                self._show(plan, marked=True)
+            paths = {plan.name: self._database.definition(plan.name) for plan in named}
+            answer, tables = explaining.explained(tables, paths)
         elif question.answer_format == ARROW:
             return self._run_for_arrow(question, tables, output)
         else:

@@ -68,7 +68,7 @@ class Rows:
         with_zone = [kind == _WITH_ZONE for kind in self.types]
         if any(_WITH_ZONE in kind for kind in self.types):
             sql = _without_zones(_without_end(self._connection, sql), self.types)
-        self._connection.execute(sql, _parameters(self._question))
+        self._connection.execute(sql, parameters_of(self._question))
         size = _FIRST_ROWS
         while rows := self._connection.fetchmany(size):
             if any(with_zone):
@@ -78,20 +78,6 @@ class Rows:
                 size = min(size * 2, MOST_ROWS)
             elif self.last_part_bytes > PART_BYTES:
                 size = max(1, size // 2)
-
-
-class Explained:
-    """What EXPLAIN says, and a row with what we know of the tables."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, question: Question, note: str) -> None:
-        connection.execute(question.sql, _parameters(question))
-        self.columns = tuple(str(column[0]) for column in connection.description or ())
-        self.types = tuple(str(column[1]) for column in connection.description or ())
-        self._rows = [*connection.fetchall(), ("tables", note)]
-        self.last_part_bytes = 0
-
-    def parts(self) -> Iterator[Sequence[tuple[object, ...]]]:
-        yield self._rows
 
 
 class FrameSink:
@@ -134,14 +120,14 @@ class FrameSink:
 def bound(connection: duckdb.DuckDBPyConnection, question: Question) -> duckdb.DuckDBPyRelation:
     """The query, not run: what it returns must be known before, see `_without_zones`."""
     try:
-        return connection.sql(question.sql, params=_parameters(question))
+        return connection.sql(question.sql, params=parameters_of(question))
     except duckdb.Error:
         # The same error, with the line that it is in.
-        connection.execute(question.sql, _parameters(question))
+        connection.execute(question.sql, parameters_of(question))
         raise
 
 
-def _parameters(question: Question) -> list[object] | None:
+def parameters_of(question: Question) -> list[object] | None:
     return list(question.parameters) or None
 
 
