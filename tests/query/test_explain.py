@@ -1,4 +1,4 @@
-"""What EXPLAIN says of files is what DuckDB does: what is not read may be damaged, and what is read may not."""
+"""What EXPLAIN says of files is what DuckDB does: what is not read may be damaged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def test_files_skipped_by_partition_are_those_that_no_condition_allows(
 ) -> None:
     listed = [", ".join(f"'{each}'" for each in sorted(some)) for some in (kinds, days)]
     where = f"EVENT_TYPE IN ({listed[0]}) AND SERVER_DATE IN ({listed[1]})"
-    (scan,) = explained(query, f"EXPLAIN {'ANALYZE' if runs else ''} SELECT * FROM events WHERE {where}")["events"]
+    (scan,) = explained(query, f"EXPLAIN {'ANALYZE' if runs else ''} SELECT * FROM events WHERE {where}")[
+        "events"
+    ]
     left = len(kinds) * len(days)
     assert (scan["files"], scan["files_skipped_by_partition"]) == (9, 9 - left)
     assert scan["files_read" if runs else "files_to_read"] == left
@@ -98,7 +100,8 @@ def test_each_scan_belongs_to_its_table(query: LakeQuery) -> None:
     found = explained(
         query,
         "EXPLAIN SELECT count(*) FROM events a JOIN others b USING (USER_ID) "
-        "WHERE a.EVENT_TYPE = 'View' AND a.USER_ID IN (SELECT USER_ID FROM events WHERE SERVER_DATE > '2026-01-02')",
+        "WHERE a.EVENT_TYPE = 'View' "
+        "AND a.USER_ID IN (SELECT USER_ID FROM events WHERE SERVER_DATE > '2026-01-02')",
     )
     assert sorted(scan["files_to_read"] for scan in found["events"]) == [3, 3]
     assert [scan["files_to_read"] for scan in found["others"]] == [1]
@@ -107,7 +110,8 @@ def test_each_scan_belongs_to_its_table(query: LakeQuery) -> None:
 
 def test_files_that_a_join_excludes_are_said_apart(query: LakeQuery) -> None:
     (scan,) = explained(
-        query, "EXPLAIN ANALYZE SELECT count(*) FROM events WHERE EVENT_TYPE = (SELECT min(EVENT_TYPE) FROM others)"
+        query,
+        "EXPLAIN ANALYZE SELECT count(*) FROM events WHERE EVENT_TYPE = (SELECT min(EVENT_TYPE) FROM others)",
     )["events"]
     assert scan["files_skipped_by_partition"] + scan["files_skipped_while_running"] + scan["files_read"] == 9
     assert scan["files_read"] == 3

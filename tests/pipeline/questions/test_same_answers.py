@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.core.errors import HeadraceError
+from headrace.pipeline.spark.questions import running
 from headrace.query.spark.functions import SAME_LETTERS
 from tests.pipeline.questions.two_engines import TwoEngines, two_engines
 
@@ -59,6 +60,15 @@ REFUSED = (
     ("WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT * FROM r", ""),
     ("SELECT first(N) FROM awkward", "not translated"),
     ("SELECT random()", "not translated"),
+    (
+        "WITH t0 AS (SELECT ID FROM others), "
+        + ", ".join(f"t{n} AS (SELECT a.ID FROM t{n - 1} a, t{n - 1} b)" for n in range(1, 30))
+        + " SELECT count(*) FROM t29",
+        "64 times",
+    ),
+    (f"SELECT replace(T, 'a', '{'b' * 1000}') FROM awkward", "memory"),
+    (f"SELECT {'(' * 30}1{')' * 30}", "deep"),
+    (f"SELECT {'+'.join('1' * 5000)}", "deep"),
     ("SELECT repeat('x', 1000)", "not translated"),
     ("SELECT 99999999999999999999", "large"),
     ("SELECT INTERVAL 1 DAY", ""),
@@ -77,6 +87,9 @@ REFUSED_BY_DATA = (
     "SELECT CAST(T AS INT) FROM awkward",
     "SELECT CAST(T AS DATE) FROM awkward",
     "SELECT CAST(X AS BIGINT) FROM awkward",
+    "WITH t0 AS (SELECT T AS x FROM awkward WHERE ID = 0), "
+    + ", ".join(f"t{n} AS (SELECT x || x AS x FROM t{n - 1})" for n in range(1, 26))
+    + " SELECT length(x) FROM t25",
     "SELECT N // 0 FROM awkward",
     "SELECT N % ID FROM awkward",
     "SELECT N * N * 2 FROM awkward",
@@ -132,6 +145,35 @@ def test_parameters_are_values_and_never_sql(engines: TwoEngines) -> None:
     parameters = ["a'b", "back\\slash", -7, 2.5]
     assert engines.spark(statement, parameters).rows == engines.duckdb(statement, parameters).rows
     assert engines.spark("SELECT $2::VARCHAR, $1::BIGINT", [1, "'; DROP"]).rows == [("'; DROP", 1)]
+
+
+def test_an_answer_with_too_many_rows_is_refused(engines: TwoEngines) -> None:
+    with pytest.raises(HeadraceError, match="more than 1000 rows"):
+        engines.spark("SELECT a.ID FROM awkward a, awkward b, awkward c")
+
+
+def test_an_answer_can_come_through_the_driver(engines: TwoEngines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As from a cluster, whose executors do not have our disk."""
+    monkeypatch.setattr(running, "_LOCAL", "nowhere")
+    for statement in ("SELECT * FROM awkward ORDER BY T, ID", "SELECT ID, NULL AS x FROM others WHERE false"):
+        expected, found = engines.duckdb(statement), engines.spark(statement)
+        assert found.types == expected.types
+        assert [_comparable(row) for row in found.rows] == [_comparable(row) for row in expected.rows]
+    with pytest.raises(HeadraceError, match="more than 1000 rows"):
+        engines.spark("SELECT a.ID FROM awkward a, awkward b, awkward c")
+
+
+def test_commands_and_files_are_not_run_whoever_asks(engines: TwoEngines, tmp_path: Path) -> None:
+    """The topic is no barrier: what it says is parsed as a query."""
+    for text in (
+        f"INSERT OVERWRITE DIRECTORY '{tmp_path}' USING csv SELECT 1",
+        "SET spark.sql.ansi.enabled=false",
+    ):
+        with pytest.raises(HeadraceError):
+            engines.run_in_spark(text, tmp_path / "answer")
+    with pytest.raises(HeadraceError):
+        engines.run_in_spark("SELECT * FROM text.`/etc/passwd`", tmp_path / "answer")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_answer_says_which_version_was_read_and_that_it_is_the_lake_only(engines: TwoEngines) -> None:

@@ -130,8 +130,11 @@ class Asked:
 
 
 class TwoEngines:
-    def __init__(self, runner: asyncio.Runner, desk: Desk, spark: SparkDesk) -> None:
+    def __init__(
+        self, runner: asyncio.Runner, desk: Desk, spark: SparkDesk, running: QuestionRunning
+    ) -> None:
         self._runner = runner
+        self._running = running
         self._desk = desk
         self._spark = spark
 
@@ -140,6 +143,11 @@ class TwoEngines:
 
     def spark(self, sql: str, parameters: Sequence[object] = ()) -> Asked:
         return self._runner.run(self._ask(self._spark, sql, parameters))
+
+    def run_in_spark(self, text: str, folder: Path) -> None:
+        """What somebody wrote to the topic."""
+        question = SparkQuestion(id="q", sql=text, tables=(), seconds=60, most_rows=10, most_megabytes=1)
+        self._running.run(question, folder)
 
     async def _ask(self, desk: Desk | SparkDesk, sql: str, parameters: Sequence[object]) -> Asked:
         answer = await desk.ask(Question(sql=sql, parameters=tuple(parameters), answer_format=ROWS))
@@ -167,10 +175,11 @@ def two_engines(spark: SparkSession, folder: Path) -> Iterator[TwoEngines]:
             folder=folder / "workers",
         )
         runner.run(desk.start())
-        asker: Any = DirectAsker(QuestionRunning(spark), folder / "answers")
+        running = QuestionRunning(spark)
+        asker: Any = DirectAsker(running, folder / "answers")
         spark_desk = SparkDesk(desk, asker)
         try:
-            yield TwoEngines(runner, desk, spark_desk)
+            yield TwoEngines(runner, desk, spark_desk, running)
         finally:
             runner.run(spark_desk.stop())
             runner.run(desk.stop())

@@ -18,6 +18,7 @@ from headrace.query.spark.functions import (
     AGGREGATES,
     FUNCTIONS,
     WINDOW_FUNCTIONS,
+    joined,
     part_of_time,
     same_case,
 )
@@ -287,12 +288,14 @@ class Expressions:
         return self._case(case, scope)
 
     def _joined(self, node: exp.Expr, scope: Scope) -> Value:
-        left, right = self._both(node, scope)
-        if not {left.kind, right.kind} <= {Kind.TEXT, Kind.NULL}:
+        only(node, "this", "expression", "typed", "safe")
+        values = [self.value(each, scope) for each in _chain(node)]
+        kinds = {value.kind for value in values}
+        if not kinds <= {Kind.TEXT, Kind.NULL}:
             raise differs(f"`{written(node)}`", "only texts are joined by ||; use CAST")
-        if Kind.NULL in (left.kind, right.kind):
+        if Kind.NULL in kinds:
             return Value(sql="NULL", kind=Kind.NULL)
-        return Value(sql=f"concat({left.sql}, {right.sql})", kind=Kind.TEXT)
+        return Value(sql=joined(values, "concat({0})"), kind=Kind.TEXT)
 
     def _coalesced(self, node: exp.Expr, scope: Scope) -> Value:
         """Of the columns that USING names."""
@@ -461,7 +464,7 @@ def has_aggregate(node: exp.Expr) -> bool:
 
 
 def _chain(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The conditions that the same AND or OR connects, in their order."""
+    """What the same operator connects, in its order, if brackets make no difference: AND, OR and ||."""
     kind = type(node)
     pending = [node]
     while pending:

@@ -96,6 +96,8 @@ def _guarded(value: str, condition: str, reason: str) -> str:
     return f"CASE WHEN {value} IS NULL OR {condition} THEN {value} ELSE {error} END"
 
 
+# Of those that are put together, in bytes.
+LONGEST_TEXT: Final = 16_000_000
 # How an error begins that is not Spark's but ours.
 REFUSED: Final = "headrace: "
 
@@ -103,6 +105,18 @@ REFUSED: Final = "headrace: "
 def guarded_cast(value: Value, pattern: str, spark_type: str, kind: Kind, reason: str) -> Value:
     text = _guarded(value.sql, f"{value.sql} RLIKE {text_literal(pattern)}", reason)
     return Value(sql=f"CAST({text} AS {spark_type})", kind=kind)
+
+
+def joined(values: Sequence[Value], template: str) -> str:
+    """Texts put together, if the result is not too long: what doubles a text again and again fills the memory
+    of a process that others need.
+    """
+    sizes = " + ".join(f"coalesce(octet_length({value.sql}), 0)" for value in values if value.text is None)
+    text = template.format(", ".join(value.sql for value in values))
+    if not sizes:
+        return text
+    error = f"raise_error({text_literal(f'{REFUSED}a text is longer than {LONGEST_TEXT} bytes')})"
+    return f"CASE WHEN {sizes} <= {LONGEST_TEXT} THEN {text} ELSE {error} END"
 
 
 def _only(function: str, values: Arguments, kinds: Sequence[Kind]) -> None:
@@ -226,8 +240,16 @@ def _searching(template: str, kind: Kind) -> Translate:
 def _concat(function: str, values: Arguments) -> Value:
     _count(function, values, 1, 1000)
     _only(function, values, _TEXT)
-    parts = ", ".join(f"coalesce({value.sql}, '')" for value in values)
-    return Value(sql=f"concat({parts})", kind=Kind.TEXT)
+    parts = [Value(sql=f"coalesce({value.sql}, '')", kind=Kind.TEXT, text=value.text) for value in values]
+    return Value(sql=joined(parts, "concat({0})"), kind=Kind.TEXT)
+
+
+def _replaced(function: str, values: Arguments) -> Value:
+    value = _REPLACE(function, values)
+    old, new = _literal(function, values[1]), _literal(function, values[2])
+    if len(new) > len(old) * _MOST_GROWTH:
+        raise differs(f"{function} by a text that is much longer", "it may need more memory than there is")
+    return value
 
 
 def _first_of(template: str) -> Translate:
@@ -292,6 +314,8 @@ def _literal(function: str, value: Value) -> str:
 
 
 _TEXT: Final = (Kind.TEXT,)
+_REPLACE: Final = _searching("replace({0}, {1}, {2})", Kind.TEXT)
+_MOST_GROWTH: Final = 8
 _WHOLE: Final = (Kind.INTEGER,)
 
 FUNCTIONS: Final[dict[str, Translate]] = {
@@ -328,7 +352,7 @@ FUNCTIONS: Final[dict[str, Translate]] = {
     "now": _simple("current_timestamp()", Kind.ZONED),
     "nullif": _nullif,
     "prefix": _searching("startswith({0}, {1})", Kind.BOOLEAN),
-    "replace": _searching("replace({0}, {1}, {2})", Kind.TEXT),
+    "replace": _replaced,
     "right": _side,
     "round": _round,
     "rtrim": _simple("rtrim({0})", Kind.TEXT, _TEXT),

@@ -17,6 +17,9 @@ from headrace.query.spark.reading import written
 
 # The rows of an answer that Spark sorts in memory.
 MOST_SORTED: Final = 100_000
+# Spark puts a common table expression in wherever it is named: thirty that name each other twice are a
+# billion.
+MOST_READ: Final = 64
 
 _SIDES: Final[dict[tuple[str, str], str]] = {
     ("", ""): "JOIN", ("", "INNER"): "JOIN", ("", "CROSS"): "CROSS JOIN", ("LEFT", ""): "LEFT JOIN",
@@ -38,6 +41,9 @@ class Queries:
         self._expressions = Expressions(self._inside)
         # Common table expressions that are seen at the moment.
         self._common: dict[str, Columns] = {}
+        # How many tables were read so far, and how many each common table expression reads.
+        self._read = 0
+        self._reads: dict[str, int] = {}
 
     def query(self, node: exp.Expr, outer: Scope | None = None) -> Named:
         """Its SQL, and its columns. Raises HeadraceError."""
@@ -73,7 +79,9 @@ class Queries:
         for expression in clause.expressions:
             only(expression, "this", "alias", "materialized")
             alias = expression.args["alias"]
+            before, self._read = self._read, 0
             sql, columns = self.query(expression.this, outer)
+            self._reads[alias.name], self._read = max(1, self._read), before
             columns = _renamed(columns, alias)
             listed = ", ".join(name(each) for each, _ in columns)
             parts.append(f"{name(alias.name)} ({listed}) AS ({sql})")
@@ -147,6 +155,9 @@ class Queries:
             columns = self._tables.get(node.name) if columns is None else columns
             if columns is None:
                 raise differs(f"`{written(node)}`", "only tables of the lake are read")
+            self._read += self._reads.get(node.name, 1) if node.name in self._common else 1
+            if self._read > MOST_READ:
+                raise differs("WITH", f"Spark would read tables more than {MOST_READ} times")
             sql, listed = name(node.name), list(columns.items())
         elif isinstance(node, exp.Subquery):
             only(node, "this", "alias")

@@ -193,7 +193,9 @@ class Answering:
     ) -> AnswerSummary:
         for plan in plans:
             self._show(plan)
-        tables = tuple(_summary(plan, self._snapshots[plan.name]) for plan in named)
+        tables: tuple[Mapping[str, object], ...] = tuple(
+            _summary(plan, self._snapshots[plan.name]) for plan in named
+        )
         if question.answer_format == SPARK_STATEMENT:
             if permitted.kind == "EXPLAIN":
                 raise HeadraceError(

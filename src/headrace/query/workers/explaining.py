@@ -156,7 +156,8 @@ def _in_words(table: Mapping[str, Any]) -> Iterator[str]:
         yield "  no file is read"
     if "tail_rows" in table:
         behind = f", {table['behind']} records behind: {table['reason']}" if table.get("behind") else ""
-        yield f"  tail: {_counted(table['tail_rows'], 'row')} from positions {_places(table['positions'])}{behind}"
+        places = _places(table["positions"])
+        yield f"  tail: {_counted(table['tail_rows'], 'row')} from positions {places}{behind}"
 
 
 def _places(positions: Mapping[str, int]) -> str:

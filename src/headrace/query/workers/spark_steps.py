@@ -21,7 +21,7 @@ from headrace.query.table_snapshot import TableSnapshot, quoted
 from headrace.query.workers.parts import bound
 
 # A record of the log has a megabyte.
-_LONGEST: Final = 400_000
+_LONGEST: Final = 200_000
 
 
 def translated(

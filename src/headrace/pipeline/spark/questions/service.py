@@ -91,12 +91,16 @@ class SparkQuestions:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _keep_looking(self) -> None:
+        failed = ""
         while not self._stopping.wait(_LOOK_SECONDS):
             try:
                 self.look()
-            except Exception:
+                failed = ""
+            except Exception as error:
                 # The log or Spark may be in trouble: the next look finds out.
-                _log.exception("A look at the questions for Spark failed.")
+                if str(error) != failed:
+                    _log.exception("A look at the questions for Spark failed.")
+                failed = str(error)
 
     def look(self) -> None:
         """One look at what is asked."""
