@@ -161,6 +161,23 @@ def test_an_asker_that_died_is_not_waited_for(broker: EmbeddedBroker, tmp_path: 
         log.stop()
 
 
+def test_an_answer_that_nobody_fetches_is_deleted(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    running = HeldRunning()
+    running.release()
+    with served(broker, tmp_path, running):
+        log = SparkQuestionLog(broker.bootstrap)
+        log.start()
+        question = SparkQuestion(
+            id="q", sql="", tables=(), seconds=60, most_rows=1, most_megabytes=1, alive_until=now_ms() + 3000
+        )
+        log.ask(question)
+        wait_until(lambda: _state(log, "q") == "DONE", "the answer is there")
+        assert len(answers_below(tmp_path)) == 1
+        wait_until(lambda: not answers_below(tmp_path), "its files are gone")
+        wait_until(lambda: not log.all_answers(), "nothing is left in the topic")
+        log.stop()
+
+
 def test_without_a_pipeline_process_the_error_comes_at_once_and_needs_no_log() -> None:
     with asyncio.Runner() as runner:
         asker = SparkAsker("127.0.0.1:1", lambda: None, SparkLimits())
