@@ -231,6 +231,12 @@ class Settings:
     query_spark_waiting: int = _setting(
         8, "How many SQL questions run or wait in Spark; further ones are refused with 429.", minimum=1
     )
+    query_topic_megabytes: int = _setting(
+        1024,
+        "Most that a SQL question reads of topics, as their records are stored; one that needs more fails.",
+        minimum=1,
+        maximum=1_048_576,
+    )
     file_connector_folders: str = _setting(
         "files",
         "Folders in which file connectors may read and write, separated by commas; relative ones are in "

@@ -15,12 +15,13 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from headrace.core.errors import HeadraceError
+from headrace.query.log_sources import LogSources
 from headrace.query.planning import Planner, Tails
 from headrace.query.questions import NamedTables, Question, QuestionLimits
 from headrace.query.running import Run, Stop, cancelled
@@ -105,13 +106,14 @@ class Desk:
         most_waiting: int,
         folder: Path,
         tails: Tails | None = None,
+        sources: LogSources | None = None,
     ) -> None:
         """`folder` is for the workers: it is created, and deleted in the end."""
         self._limits = limits
         self._folder = folder
         self.slots = Slots(slots, most_waiting=most_waiting)
         self.pool = WorkerPool(lake_dir, limits, folder, most=self.slots.slots + 1)
-        self._planner = Planner(lake_dir, tails)
+        self._planner = Planner(lake_dir, tails, sources)
         self._threads = ThreadPoolExecutor(self.slots.slots, thread_name_prefix="planning")
         self._asked: dict[str, _Asked] = {}
         self._widened: frozenset[str] = frozenset()
@@ -150,6 +152,12 @@ class Desk:
     async def tables(self) -> Mapping[str, TableSnapshot]:
         """All tables of the lake by name, now."""
         return await self._in_thread(self._planner.snapshots)
+
+    async def tables_at(self, moments: Sequence[str]) -> Mapping[str, TableSnapshot]:
+        """Tables at versions, by the names that statements have for them (`references/moments.py`). Raises
+        version_not_found, bad_request.
+        """
+        return await self._in_thread(lambda: self._planner.tables_at(moments))
 
     def cancel(self, question_id: str) -> bool:
         """Stop a question that waits or runs. False if there is none with this id."""
@@ -292,4 +300,12 @@ class _Asked:
 
 def _named(payload: bytes) -> NamedTables:
     content = json.loads(payload)
-    return NamedTables(names=tuple(content["names"]), catalogue=bool(content["catalogue"]))
+    return NamedTables(
+        names=tuple(content["names"]),
+        catalogue=bool(content["catalogue"]),
+        moments=tuple(content["moments"]),
+        topics=tuple(content["topics"]),
+        statement_tables=tuple(content["statement_tables"]),
+        unknown=tuple(content["unknown"]),
+        freshness=str(content["freshness"]),
+    )

@@ -16,6 +16,7 @@ A view may also have the tail of the table's topic: rows that are on their way t
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
 from collections.abc import Collection, Mapping
@@ -51,6 +52,7 @@ class _Prepared:
     like: TableSnapshot
     schema_file: str
     folder: str
+    place: Path
 
 
 class LakeDatabase:
@@ -136,6 +138,13 @@ class LakeDatabase:
         """The file without rows that defines the columns of a table that was shown."""
         return self._prepared[table].schema_file
 
+    def forget(self, name: str) -> None:
+        """Let go of what was prepared for a table."""
+        with self._lock:
+            prepared = self._prepared.pop(name, None)
+        if prepared is not None:
+            shutil.rmtree(prepared.place, ignore_errors=True)
+
     def close(self) -> None:
         self._root.close()
         if self._own is not None:
@@ -170,7 +179,7 @@ class LakeDatabase:
         if _SPECIAL_IN_PATHS.intersection(folder):
             (place / "table").symlink_to(table.folder, target_is_directory=True)
             folder = str(place / "table")
-        return _Prepared(like=table, schema_file=schema_file, folder=folder)
+        return _Prepared(like=table, schema_file=schema_file, folder=folder, place=place)
 
 
 def _reader(files: str, table: TableSnapshot, *, union_by_name: bool, with_file: bool = False) -> str:

@@ -7,13 +7,18 @@ call it from a thread. Never reads a data file.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
+from headrace.core.errors import HeadraceError
+from headrace.query.log_sources import LogSources
 from headrace.query.questions import LIVE, NamedTables, Question, TablePlan
-from headrace.query.snapshots import LakeTables, TableSnapshot
+from headrace.query.references.moments import moment_of
+from headrace.query.snapshots import LakeTables, TableSnapshot, snapshot_at
 from headrace.query.sources import TailView
+from headrace.query.table_history import TableHistories
 
 # Longer than it takes to read the last moments of a topic; then the answer says what it lacks.
 TAIL_WAIT_SECONDS: Final = 2.0
@@ -28,13 +33,25 @@ class Tails(Protocol):
 class Planner:
     """Makes plans. `tails` is None where there is no log: then only the lake is read."""
 
-    def __init__(self, lake_dir: Path, tails: Tails | None = None) -> None:
+    def __init__(self, lake_dir: Path, tails: Tails | None = None, sources: LogSources | None = None) -> None:
         self._tables = LakeTables(lake_dir)
+        self._histories = TableHistories(snapshot_at)
         self._tails = tails
+        self._sources = sources
 
     def snapshots(self) -> dict[str, TableSnapshot]:
         """All tables by name, now."""
         return self._tables.current()
+
+    def table_at(self, newest: TableSnapshot, version: int) -> TableSnapshot:
+        """The table at an old version; `Tails.view` has what came behind it. Raises version_not_found."""
+        return self._histories.at_version(newest, version)
+
+    def tables_at(self, moments: Collection[str]) -> dict[str, TableSnapshot]:
+        """Tables at versions, by the names that statements have for them. Raises version_not_found."""
+        snapshots = self.snapshots()
+        plans = [self._plan_at(name, snapshots, ()) for name in moments]
+        return {plan.name: plan.snapshot for plan in plans if plan.snapshot is not None}
 
     def plan(
         self,
@@ -44,13 +61,51 @@ class Planner:
         widened: Collection[str],
     ) -> list[TablePlan]:
         """What a question reads of these snapshots; `named` has case-folded names."""
-        plans: list[TablePlan] = []
+        plans = [self._plan_at(name, snapshots, widened) for name in named.moments]
+        plans += self._plan_sources(named)
+        freshness = named.freshness or question.freshness
         for name, snapshot in snapshots.items():
             is_read = name.casefold() in named.names
             if not is_read and not named.catalogue:
                 continue
             tail: TailView | None = None
-            if is_read and self._tails is not None and question.freshness == LIVE and not snapshot.unreadable:
+            if is_read and self._tails is not None and freshness == LIVE and not snapshot.unreadable:
                 tail = self._tails.view(snapshot, wait_seconds=TAIL_WAIT_SECONDS)
             plans.append(TablePlan(name=name, snapshot=snapshot, tail=tail, widened=name in widened))
         return plans
+
+    def _plan_sources(self, named: NamedTables) -> list[TablePlan]:
+        """What is read of the log itself. Raises no_such_topic, no_such_table, log_unavailable."""
+        if self._sources is None:
+            if named.topics or named.statement_tables:
+                raise HeadraceError(
+                    "query_failed",
+                    "Topics cannot be asked here: only the lake is read.",
+                    remedy="Ask the running platform (`POST /sql`).",
+                )
+            return []
+        topics, tables = self._sources.plan(
+            topics=named.topics, tables=named.statement_tables, perhaps=named.unknown
+        )
+        return [
+            *(TablePlan(name=each.name, snapshot=None, once=True, topic=each) for each in topics),
+            *(TablePlan(name=each.name, snapshot=None, once=True, statement_table=each) for each in tables),
+        ]
+
+    def _plan_at(
+        self, name: str, snapshots: Mapping[str, TableSnapshot], widened: Collection[str]
+    ) -> TablePlan:
+        """A table at a version or a time: its files alone. Raises version_not_found, bad_request."""
+        moment = moment_of(name)
+        newest = next(each for each in snapshots.values() if each.name.casefold() == moment.table.casefold())
+        if moment.version is not None:
+            found = self.table_at(newest, moment.version)
+        else:
+            found = self._histories.at_time(newest, moment.at_ms or 0)
+        return TablePlan(
+            name=name,
+            snapshot=dataclasses.replace(found, name=name),
+            widened=newest.name in widened or name in widened,
+            once=True,
+            as_of=moment.described,
+        )

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
 from headrace.query.sources import TailView
+from headrace.query.statement_tables.plan import StatementTablePlan
 from headrace.query.table_snapshot import TableSnapshot
+from headrace.query.topic_tables.plan import TopicPlan
 
 LIVE: Final = "live"
 LAKE: Final = "lake"
@@ -29,6 +31,8 @@ class QuestionLimits:
     memory_megabytes: int = 512
     rows: int = 100_000
     answer_megabytes: int = 256
+    # Of records as they are stored, in all scans of topics together.
+    topic_megabytes: int = 1024
     threads: int = 2
 
 
@@ -68,33 +72,54 @@ class Question:
                 "The id of a question is 1 to 128 letters, digits, `.`, `_`, `:` or `-`.",
                 remedy="Choose another, or leave it out.",
             )
-        if self.freshness not in (LIVE, LAKE):
-            raise HeadraceError(
-                "bad_request",
-                f"There is no freshness `{self.freshness[:100]}`.",
-                remedy=f"Use `{LIVE}` (the lake and what is on its way there) or `{LAKE}` (the lake only).",
-            )
+        check_freshness(self.freshness)
+
+
+def check_freshness(freshness: str) -> None:
+    """Raises bad_request."""
+    if freshness not in (LIVE, LAKE):
+        raise HeadraceError(
+            "bad_request",
+            f"There is no freshness `{freshness[:100]}`.",
+            remedy=f"Use `{LIVE}` (the lake and what is on its way there) or `{LAKE}` (the lake only).",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePlan:
     """One table for one question. `snapshot` is None if the worker has it already; `tail`, if none is read.
 
-    A `widened` table has files that lack some of its columns.
+    A `widened` table has files that lack some of its columns. The worker forgets what is read only `once`: a
+    table at an old version, of which `as_of` says which one, as it is named in the statement; or a `topic`,
+    or a `statement_table`.
     """
 
     name: str
     snapshot: TableSnapshot | None
     tail: TailView | None = None
     widened: bool = False
+    once: bool = False
+    as_of: str = ""
+    topic: TopicPlan | None = None
+    statement_table: StatementTablePlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTables:
-    """The tables that a statement reads. With `catalogue`, it also needs to know which tables there are."""
+    """The tables that a statement reads. With `catalogue`, it also needs to know which tables there are.
+
+    `moments` are names of tables at versions (`references/moments.py`), `topics` those of topics,
+    `statement_tables` those of tables of the statement language, and `unknown` names may be such ones, too.
+    `freshness` is empty if the statement does not say any.
+    """
 
     names: tuple[str, ...]
     catalogue: bool
+    moments: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    statement_tables: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    freshness: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

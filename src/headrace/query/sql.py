@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headrace.query.desk import Desk
+from headrace.query.log_sources import LogSources
 from headrace.query.planning import Tails
 from headrace.query.questions import Question, QuestionLimits, new_question_id
 from headrace.query.result_formats import ROWS, unpickled
@@ -71,6 +72,8 @@ class LakeQuery:
         threads: int | None = None,
         most_rows: int = 100_000,
         tails: Tails | None = None,
+        sources: LogSources | None = None,
+        topic_megabytes: int = 1024,
     ) -> None:
         self._lake_dir = lake_dir.resolve()
         self._limits = QuestionLimits(
@@ -78,8 +81,10 @@ class LakeQuery:
             memory_megabytes=memory_megabytes,
             rows=most_rows,
             threads=threads or os.cpu_count() or 1,
+            topic_megabytes=topic_megabytes,
         )
         self._tails = tails
+        self._sources = sources
         self._lock = threading.Lock()
         self._own: _OwnDesk | None = None
 
@@ -87,7 +92,7 @@ class LakeQuery:
         """As `SqlRunner.run`."""
         with self._lock:
             if self._own is None:
-                self._own = _OwnDesk(self._lake_dir, self._limits, self._tails)
+                self._own = _OwnDesk(self._lake_dir, self._limits, self._tails, self._sources)
             runner = self._own.runner
         return runner.run(sql, parameters)
 
@@ -102,14 +107,16 @@ class LakeQuery:
 class _OwnDesk:
     """A desk with an event loop in a thread of its own: workers live as long as the thread."""
 
-    def __init__(self, lake_dir: Path, limits: QuestionLimits, tails: Tails | None) -> None:
+    def __init__(
+        self, lake_dir: Path, limits: QuestionLimits, tails: Tails | None, sources: LogSources | None
+    ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sql", daemon=True)
         self._thread.start()
         folder = Path(tempfile.mkdtemp(prefix="headrace-query-"))
         # For those who do not close it; workers end with this process in any case.
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self._desk = self._do(self._made(lake_dir, limits, folder, tails))
+        self._desk = self._do(self._made(lake_dir, limits, folder, tails, sources))
         self.runner = SqlRunner(self._desk, self._loop)
 
     def close(self) -> None:
@@ -118,7 +125,14 @@ class _OwnDesk:
         self._thread.join()
         self._loop.close()
 
-    async def _made(self, lake_dir: Path, limits: QuestionLimits, folder: Path, tails: Tails | None) -> Desk:
+    async def _made(
+        self,
+        lake_dir: Path,
+        limits: QuestionLimits,
+        folder: Path,
+        tails: Tails | None,
+        sources: LogSources | None,
+    ) -> Desk:
         desk = Desk(
             lake_dir,
             limits=limits,
@@ -126,6 +140,7 @@ class _OwnDesk:
             most_waiting=1000,
             folder=folder,
             tails=tails,
+            sources=sources,
         )
         await desk.start()
         return desk

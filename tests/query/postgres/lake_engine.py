@@ -32,6 +32,9 @@ class LakeEngine:
     async def tables(self) -> Mapping[str, Sequence[Column]]:
         return await self._engine.tables()
 
+    async def tables_at(self, moments: Sequence[str]) -> Mapping[str, Sequence[Column]]:
+        return await self._engine.tables_at(moments)
+
     async def run(self, sql: str, parameters: Sequence[object] = ()) -> QueryResult:
         assert not parameters, "the door writes parameters into the statement"
         self.running += 1

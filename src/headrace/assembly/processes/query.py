@@ -31,15 +31,19 @@ from headrace.http.admission import Admission
 from headrace.http.by_path import ByPath
 from headrace.http.druid.app import create_druid_app
 from headrace.http.query.app import QUERY_RULES, create_query_app
+from headrace.pipeline.spark.registry_client import RegistryClient
 from headrace.query.desk import Desk
 from headrace.query.druid.desk_engine import DruidDesk
+from headrace.query.log_sources import LogSources
 from headrace.query.planning import Tails as AnyTails
 from headrace.query.postgres.desk_engine import DeskEngine
 from headrace.query.postgres.server import PostgresServer
 from headrace.query.questions import QuestionLimits
 from headrace.query.spark.asking import SparkAsker, SparkLimits
 from headrace.query.spark.desk import SparkDesk
+from headrace.query.statement_tables.planning import StatementTables
 from headrace.query.tail.tails import Tails
+from headrace.query.topic_tables.planning import TopicPlanner
 
 PROCESS: Final = "query"
 # Paths of ours on the port that Druid's clients use.
@@ -59,8 +63,8 @@ def run(settings: Settings) -> int:
     return 0
 
 
-def desk_of(settings: Settings, tails: AnyTails | None = None) -> Desk:
-    """The desk with the limits of these settings. Without `tails`, only the lake is read."""
+def desk_of(settings: Settings, tails: AnyTails | None = None, sources: LogSources | None = None) -> Desk:
+    """The desk with the limits of these settings. Without `tails` and `sources`, only the lake is read."""
     cores = os.cpu_count() or 1
     return Desk(
         settings.lake_dir.resolve(),
@@ -69,12 +73,14 @@ def desk_of(settings: Settings, tails: AnyTails | None = None) -> Desk:
             memory_megabytes=settings.query_memory_megabytes,
             rows=settings.query_rows,
             answer_megabytes=settings.query_answer_megabytes,
+            topic_megabytes=settings.query_topic_megabytes,
             threads=cores,
         ),
         slots=settings.query_slots or cores,
         most_waiting=settings.query_waiting,
         folder=run_dir(settings).resolve() / "query",
         tails=tails,
+        sources=sources,
     )
 
 
@@ -124,6 +130,21 @@ def _is_alive(pid: int) -> bool:
 
 
 @contextlib.asynccontextmanager
+async def _log_sources(settings: Settings) -> AsyncIterator[LogSources]:
+    """Those of the platform's log and registry. Nothing is asked there before the first question."""
+    cluster = Cluster(settings.bootstrap, timeout_seconds=_LOG_SECONDS)
+    url = f"http://{bracketed(reachable(settings.host))}:{settings.registry_port}"
+    registry = RegistryClient(url, timeout_seconds=_LOG_SECONDS)
+    tables = StatementTables(cluster, timeout_seconds=_LOG_SECONDS)
+    try:
+        yield LogSources(TopicPlanner(cluster, registry, url), tables)
+    finally:
+        await asyncio.to_thread(tables.close)
+        registry.close()
+        await asyncio.to_thread(cluster.close)
+
+
+@contextlib.asynccontextmanager
 async def _postgres(settings: Settings, desk: Desk) -> AsyncIterator[PostgresServer]:
     server = PostgresServer(DeskEngine(desk), host=settings.host, port=settings.postgres_port)
     await server.start()
@@ -141,7 +162,11 @@ async def _run(settings: Settings) -> None:
     sign = asyncio.create_task(SignOfLife(settings, PROCESS).keep_giving(), name="sign-of-life")
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(sign.cancel)
-        desk = desk_of(settings, await stack.enter_async_context(_tails(settings)))
+        desk = desk_of(
+            settings,
+            await stack.enter_async_context(_tails(settings)),
+            await stack.enter_async_context(_log_sources(settings)),
+        )
         stack.push_async_callback(desk.stop)
         await desk.start()
         spark = SparkDesk(desk, spark_asker(settings))

@@ -19,6 +19,7 @@ from headrace.query.druid.parameters import Parameter
 from headrace.query.druid.results import MEDIA_TYPES, Wanted
 from headrace.query.druid.translating import Statement, read
 from headrace.query.druid.zones import UTC_ZONE, zone_of
+from headrace.query.references.spelling import respelled
 
 # It comes back in a header.
 _ID: Final = re.compile(r"[!-~]{1,200}")
@@ -95,18 +96,20 @@ def query_id_of(settings: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request with its statement read and its context understood."""
+    """A request with its statement read and its context understood. `freshness` is empty if it says none."""
 
     statement: Statement
     parameters: tuple[Parameter, ...]
     context: Context
     wanted: Wanted
     timeout_seconds: float | None
+    freshness: str = ""
 
 
 def asked_of(request: DruidRequest) -> Asked:
     """Raises HeadraceError. Takes its time with a long statement."""
-    statement = read(request.query)
+    found = respelled(request.query)
+    statement = read(found.sql)
     settings = {**request.settings, **statement.settings}
     zone = settings.get("sqlTimeZone")
     context = Context(
@@ -128,6 +131,7 @@ def asked_of(request: DruidRequest) -> Asked:
         context=context,
         wanted=wanted,
         timeout_seconds=timeout_of(settings),
+        freshness=found.freshness or str(settings.get("freshness", "")),
     )
 
 

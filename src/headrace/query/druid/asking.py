@@ -25,6 +25,9 @@ class DruidEngine(Protocol):
     async def tables(self) -> Sequence[DruidTable]:
         """What can be read now."""
 
+    async def tables_at(self, moments: Sequence[str]) -> Sequence[DruidTable]:
+        """Tables at versions, by their names in statements. Raises HeadraceError."""
+
     async def ask(self, sql: str, wanted: Wanted, *, question_id: str) -> AsyncIterator[bytes]:
         """The answer in the wanted format. Raises HeadraceError."""
 
@@ -57,6 +60,9 @@ class ThreadedEngine:
 
     async def tables(self) -> Sequence[DruidTable]:
         return await asyncio.to_thread(self._tables)
+
+    async def tables_at(self, moments: Sequence[str]) -> Sequence[DruidTable]:
+        raise HeadraceError("bad_request", f"There are no versions of tables here: {', '.join(moments)}.")
 
     async def ask(self, sql: str, wanted: Wanted, *, question_id: str) -> AsyncIterator[bytes]:
         if self._busy >= self._most_at_once:

@@ -26,6 +26,9 @@ class DruidDesk:
     async def tables(self) -> Sequence[DruidTable]:
         return druid_tables(list((await self._desk.tables()).values()))
 
+    async def tables_at(self, moments: Sequence[str]) -> Sequence[DruidTable]:
+        return druid_tables(list((await self._desk.tables_at(moments)).values()))
+
     async def ask(self, sql: str, wanted: Wanted, *, question_id: str) -> AsyncIterator[bytes]:
         encoder = functools.partial(DruidEncoder, wanted)
         question = Question(sql=sql, answer_format=encoder, question_id=question_id)

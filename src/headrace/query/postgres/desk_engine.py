@@ -26,6 +26,10 @@ class DeskEngine:
         found = await self._desk.tables()
         return {name: table.columns for name, table in found.items() if not table.unreadable}
 
+    async def tables_at(self, moments: Sequence[str]) -> Mapping[str, Sequence[Column]]:
+        found = await self._desk.tables_at(moments)
+        return {name: table.columns for name, table in found.items()}
+
     async def run(self, sql: str, parameters: Sequence[object]) -> QueryResult:
         question = Question(sql=sql, parameters=tuple(parameters), answer_format=ROWS)
         columns, types, content = await whole_answer(self._desk, question)

@@ -19,6 +19,10 @@ class Engine(Protocol):
         """The tables that can be asked now, by name, with their columns in order."""
         ...
 
+    async def tables_at(self, moments: Sequence[str]) -> Mapping[str, Sequence[Column]]:
+        """The same of tables at versions, by their names in statements. Raises HeadraceError."""
+        ...
+
     async def run(self, sql: str, parameters: Sequence[object]) -> QueryResult:
         """The answer to one statement of DuckDB's SQL. Raises HeadraceError.
 

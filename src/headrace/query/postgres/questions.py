@@ -9,6 +9,7 @@ messages.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,7 @@ from headrace.query.postgres.protocol.errors import (
 )
 from headrace.query.postgres.settings import Settings
 from headrace.query.postgres.translation import Session, Translation, translate, with_parameters
+from headrace.query.references.spelling import moments_in, respelled, with_freshness
 from headrace.query.sql import QueryResult
 
 _log = logging.getLogger(__name__)
@@ -74,22 +76,30 @@ class Questions:
             self._running.cancel()
 
     async def translated(self, question: Question, declared: Sequence[int] = ()) -> Translation:
-        statement = _only(question.text)
         try:
+            found = respelled(question.text)
             tables = await self._engine.tables()
+            if moments := moments_in(found.sql, tables):
+                tables = {**tables, **await self._engine.tables_at(moments)}
         except HeadraceError as error:
             raise from_headrace(error) from error
+        statement = _only(found.sql)
         catalogue = Catalogue(tables=tables, settings=self._settings.by_lower_name)
         pool = self._translators.for_length(len(question.text))
         call: Callable[[], Translation] = lambda: translate(statement, catalogue, self._session, declared)  # noqa: E731
         try:
-            return await asyncio.get_running_loop().run_in_executor(pool, call)
+            translation = await asyncio.get_running_loop().run_in_executor(pool, call)
         except PostgresError:
             raise
         except Exception as error:
             # The parser raises whatever it runs into. Only this statement fails.
             _log.exception("A statement could not be translated.")
             raise PostgresError(INTERNAL, f"the statement could not be translated: {error}") from error
+        if found.sql == question.text:
+            return translation
+        # Positions in the engine's errors are not those of what the client has sent.
+        sql = with_freshness(translation.sql, found.freshness)
+        return dataclasses.replace(translation, sql=sql, unchanged=False)
 
     async def answer(
         self, question: Question, translation: Translation, literals: Sequence[str] = ()

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import duckdb
+import pyarrow as pa
 import pyarrow.ipc
 
 from headrace.core.errors import HeadraceError
@@ -26,11 +28,15 @@ from headrace.query.questions import (
     QuestionLimits,
     StoredAnswer,
     TablePlan,
+    check_freshness,
 )
+from headrace.query.references.spelling import respelled
 from headrace.query.result_formats import ARROW, ENCODERS, SPARK_STATEMENT, Encoder
 from headrace.query.sources import TailView
+from headrace.query.statement_tables.views import StatementTableViews
 from headrace.query.table_snapshot import TableSnapshot, quoted
-from headrace.query.workers.explaining import Explained, Explaining
+from headrace.query.topic_tables.views import TopicViews
+from headrace.query.workers.explaining import Explained, Explaining, Tables
 from headrace.query.workers.limits import DUCKDB_SHARE
 from headrace.query.workers.parts import (
     MOST_ROWS,
@@ -43,6 +49,9 @@ from headrace.query.workers.parts import (
 )
 from headrace.query.workers.spark_steps import reading, translated
 from headrace.query.workers.tail_rows import ChunkGoneError, TailRows
+
+# Of the time of a question: then reading a topic says how far it got, which its interruption could not.
+_READING_SHARE: Final = 0.9
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +88,12 @@ class Answering:
         self._snapshots: dict[str, TableSnapshot] = {}
         self._tail_rows = TailRows()
         self._temporary = temporary
+        self._topics = TopicViews(
+            self.connection, megabytes=limits.topic_megabytes, seconds=limits.seconds * _READING_SHARE
+        )
+        self._statement_tables = StatementTableViews(self.connection, self._topics.schema_at)
+        # What is to be forgotten before the next question.
+        self._once: list[str] = []
 
     def warm_up(self) -> None:
         """Start DuckDB's threads, and load what the first question would load."""
@@ -100,17 +115,43 @@ class Answering:
         """
         if question.stored is not None:
             return self._answer_stored(question, question.stored, tables_of, output)
+        # Not at the end of the question before: that may have been interrupted.
+        self._forget(self._once)
+        self._topics.forget()
+        self._statement_tables.forget()
+        statement = respelled(question.sql)
+        if statement.freshness:
+            check_freshness(statement.freshness)
+        question = dataclasses.replace(question, sql=statement.sql)
         permitted = check_permitted(self.connection, question.sql, {name.casefold() for name in known})
-        plans = tables_of(NamedTables(names=tuple(sorted(permitted.tables)), catalogue=permitted.catalogue))
+        plans = tables_of(
+            NamedTables(
+                names=tuple(sorted(permitted.tables)),
+                catalogue=permitted.catalogue,
+                moments=tuple(sorted(permitted.moments)),
+                topics=tuple(sorted(permitted.topics)),
+                statement_tables=tuple(sorted(permitted.statement_tables)),
+                unknown=tuple(sorted(permitted.unknown)),
+                freshness=statement.freshness,
+            )
+        )
+        topics = [plan.topic for plan in plans if plan.topic is not None]
+        statement_tables = [plan.statement_table for plan in plans if plan.statement_table is not None]
+        plans = [plan for plan in plans if plan.topic is None and plan.statement_table is None]
         self._take(plans, forget_others=permitted.catalogue)
-        named = [plan for plan in plans if plan.name.casefold() in permitted.tables]
+        self._once = [plan.name for plan in plans if plan.once]
+        named = [plan for plan in plans if plan.once or plan.name.casefold() in permitted.tables]
         for plan in named:
             _check_readable(self._snapshots[plan.name])
+        self._topics.show(topics)
+        self._statement_tables.show(statement_tables, self._topics.allowance)
         try:
             return self._run(question, permitted, plans, named, output)
         except ChunkGoneError as error:
             raise AskAgainError(f"The tail was read anew meanwhile: {error} is gone.") from error
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException) as error:
+            if self._topics.failure is not None:
+                raise self._topics.failure from error
             narrow = tuple(plan.name for plan in named if not plan.widened)
             if "union_by_name" in str(error) and narrow:
                 raise AskAgainError("Older files lack columns.", widen=narrow) from error
@@ -141,12 +182,16 @@ class Answering:
             if plan.snapshot is not None:
                 self._snapshots[plan.name] = plan.snapshot
         if forget_others:
-            gone = self._snapshots.keys() - {plan.name for plan in plans}
-            for name in gone:
-                del self._snapshots[name]
-                self._tail_rows.forget(name)
-                if self._shown.pop(name, None) is not None:
-                    self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+            self._forget(self._snapshots.keys() - {plan.name for plan in plans})
+
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._snapshots.pop(name, None)
+            self._tail_rows.forget(name)
+            self._database.forget(name)
+            if (shown := self._shown.pop(name, None)) is not None:
+                self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+                self.connection.execute(f"RESET VARIABLE files_{shown.number}")
 
     def _show(self, plan: TablePlan, *, marked: bool = False) -> None:
         """Make the view of the table read what the plan says. `marked` is for a plan that is looked at."""
@@ -193,30 +238,25 @@ class Answering:
     ) -> AnswerSummary:
         for plan in plans:
             self._show(plan)
-        tables: tuple[Mapping[str, object], ...] = tuple(
-            _summary(plan, self._snapshots[plan.name]) for plan in named
-        )
         if question.answer_format == SPARK_STATEMENT:
             if permitted.kind == "EXPLAIN":
                 raise HeadraceError(
                     "query_failed", "EXPLAIN shows what DuckDB does.", remedy="Leave `engine` out."
                 )
-            read = [self._snapshots[plan.name] for plan in named]
-            output.data(translated(self.connection, question, read, tables))
+            snapshots = [self._snapshots[plan.name] for plan in named]
+            tables = self._what_was_read(named)
+            output.data(translated(self.connection, question, snapshots, tables))
             return AnswerSummary(rows=0, tables=tables)
-        answer: Rows | Explained
         if permitted.kind == "EXPLAIN":
             explaining = Explaining(self.connection, question, permitted)
             explaining.run_unmarked()
             for plan in named:
                 self._show(plan, marked=True)
-            paths = {plan.name: self._database.definition(plan.name) for plan in named}
-            answer, tables = explaining.explained(tables, paths)
-        elif question.answer_format == ARROW:
-            return self._run_for_arrow(question, tables, output)
-        else:
-            answer = Rows(self.connection, question)
-        return self._encoded(question, answer, tables, output)
+            # A table may be named at two versions.
+            paths = [self._database.definition(plan.name) for plan in named]
+            answer, tables = explaining.explained(lambda: self._what_was_read(named), paths)
+            return self._encoded(question, answer, lambda: tables, output)
+        return self._answered(question, lambda: self._what_was_read(named), output)
 
     def _answer_stored(
         self,
@@ -230,17 +270,21 @@ class Answering:
         folder = self._temporary / "stored"
         try:
             question = dataclasses.replace(question, sql=reading(stored, folder), stored=None)
-            if question.answer_format == ARROW:
-                return self._run_for_arrow(question, stored.tables, output)
-            return self._encoded(question, Rows(self.connection, question), stored.tables, output)
+            return self._answered(question, lambda: stored.tables, output)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _answered(self, question: Question, read: Callable[[], Tables], output: Output) -> AnswerSummary:
+        """`read` is asked for the tables at the end."""
+        if question.answer_format == ARROW:
+            return self._run_for_arrow(question, read, output)
+        return self._encoded(question, Rows(self.connection, question), read, output)
 
     def _encoded(
         self,
         question: Question,
         answer: Rows | Explained,
-        tables: tuple[Mapping[str, object], ...],
+        read: Callable[[], Tables],
         output: Output,
     ) -> AnswerSummary:
         wanted = question.answer_format
@@ -258,14 +302,12 @@ class Answering:
             if len(part) >= PART_BYTES:
                 output.data(part)
                 part = bytearray()
-        summary = AnswerSummary(rows=counter.rows, tables=tables)
+        summary = AnswerSummary(rows=counter.rows, tables=read())
         part += encoder.end(summary)
         output.data(part)
         return summary
 
-    def _run_for_arrow(
-        self, question: Question, tables: tuple[Mapping[str, object], ...], output: Output
-    ) -> AnswerSummary:
+    def _run_for_arrow(self, question: Question, read: Callable[[], Tables], output: Output) -> AnswerSummary:
         relation = bound(self.connection, question)
         output.columns(relation.columns, [str(kind) for kind in relation.types])
         counter = Counter(self._limits)
@@ -279,7 +321,11 @@ class Answering:
         finally:
             reader.close()
         sink.flush()
-        return AnswerSummary(rows=counter.rows, tables=tables)
+        return AnswerSummary(rows=counter.rows, tables=read())
+
+    def _what_was_read(self, named: Sequence[TablePlan]) -> Tables:
+        tables = [_summary(plan, self._snapshots[plan.name]) for plan in named]
+        return (*tables, *self._topics.summaries(), *self._statement_tables.summaries)
 
 
 def _check_readable(table: TableSnapshot) -> None:
@@ -294,10 +340,12 @@ def _check_readable(table: TableSnapshot) -> None:
 def _summary(plan: TablePlan, snapshot: TableSnapshot) -> dict[str, object]:
     """What was read of a table: for whoever asked."""
     found: dict[str, object] = {
-        "table": plan.name,
+        "table": plan.name.rpartition("@")[0] if plan.as_of else plan.name,
         "version": snapshot.version,
         "files": len(snapshot.files),
     }
+    if plan.as_of:
+        found["as_of"] = plan.as_of
     if plan.tail is not None:
         starts = plan.tail.starts
         found |= {

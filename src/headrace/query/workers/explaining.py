@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import duckdb
@@ -63,15 +63,20 @@ class Explaining:
         if not self._runs or self._has_format:
             self._rows = self._fetched(self._question.sql)
 
-    def explained(self, tables: Tables, paths: Mapping[str, str]) -> tuple[Explained, Tables]:
-        """The explanation, and the tables with their scans. `paths` are the definitions of the tables."""
+    def explained(self, read: Callable[[], Tables], paths: Sequence[str]) -> tuple[Explained, Tables]:
+        """The explanation, and what `read` says with the scans of tables of the lake: those come first, and
+        `paths` are their definitions.
+        """
         how = "ANALYZE, FORMAT json" if self._runs and not self._has_format else "FORMAT json"
         plan = self._fetched(f"EXPLAIN ({how}) {self._text}")[0][1]
         tree = json.loads(str(plan))
         nodes = list(_nodes(tree))
-        found: Tables = tuple(
-            {**table, "scans": _scans(nodes, str(table["table"]), _files(table), paths)} for table in tables
-        )
+        sources = read()
+        tables = [
+            {**table, "scans": _scans(nodes, path, _files(table))}
+            for table, path in zip(sources, paths, strict=False)
+        ]
+        found: Tables = (*tables, *sources[len(paths) :])
         if self._runs and not self._has_format:
             self._rows = [("analyzed_plan", _readable(tree, paths))]
         rows = [
@@ -101,16 +106,14 @@ def _files(table: Mapping[str, object]) -> int:
     return files if isinstance(files, int) else 0
 
 
-def _scans(
-    nodes: Sequence[tuple[int, Mapping[str, Any]]], table: str, files: int, paths: Mapping[str, str]
-) -> list[dict[str, object]]:
+def _scans(nodes: Sequence[tuple[int, Mapping[str, Any]]], path: str, files: int) -> list[dict[str, object]]:
     has_limit = any("LIMIT" in str(node.get("type", "")) for _, node in nodes)
     scans: list[dict[str, object]] = []
     for _, node in nodes:
         info = node.get("extra_info") or {}
         conditions = str(info.get("File Filters", ""))
         # As DuckDB writes a text in a condition.
-        if table not in paths or paths[table].replace("'", "''") not in conditions:
+        if path.replace("'", "''") not in conditions:
             continue
         match = _SCANNED.fullmatch(str(info.get("Scanning Files", "")))
         left = int(match[1]) if match is not None else files
@@ -135,6 +138,10 @@ def _scans(
 
 
 def _in_words(table: Mapping[str, Any]) -> Iterator[str]:
+    if "scans" not in table:
+        kind = "statement_table" if "statement_table" in table else "topic"
+        yield f"{kind.replace('_', ' ')} {table[kind]}: {_counted(table['records'], 'record')} read"
+        return
     yield f"{table['table']} at version {table['version']}, {_counted(int(table['files']), 'file')}:"
     for scan in table["scans"]:
         words = [f"{_counted(scan['files_skipped_by_partition'], 'file')} skipped by partition"]
@@ -168,7 +175,7 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _readable(tree: Mapping[str, Any], paths: Mapping[str, str]) -> str:
+def _readable(tree: Mapping[str, Any], paths: Sequence[str]) -> str:
     """A plan that was run: a line for an operator, and its details below."""
     lines = []
     for depth, node in _nodes(tree):
@@ -191,9 +198,9 @@ def _readable(tree: Mapping[str, Any], paths: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _without_marks(value: Any, paths: Mapping[str, str]) -> str:
+def _without_marks(value: Any, paths: Sequence[str]) -> str:
     texts = [str(each) for each in value] if isinstance(value, list) else [str(value)]
-    for path in paths.values():
+    for path in paths:
         mark = re.compile(rf"\s*(AND )?\(?\"?\x01headrace file\"? != '{re.escape(path)}'\)?( AND )?")
         texts = [mark.sub("", text) for text in texts]
     return ", ".join(text for text in texts if text) or "none"

@@ -76,6 +76,9 @@ class WorkerPool:
 
     def give_back(self, worker: WorkerProcess, *, is_usable: bool, memory: int = 0) -> None:
         """`memory` is what it keeps of its questions, in bytes. One that is not usable is killed."""
+        if worker not in self._busy:
+            # Closing has ended it already.
+            return
         self._busy.discard(worker)
         kept = self._limits.memory_megabytes * _KEPT_SHARE * MEGABYTE
         worker.answered += 1

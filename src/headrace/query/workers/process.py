@@ -103,11 +103,13 @@ class WorkerProcess:
         """The answer to TABLES. Snapshots that the worker has are not sent again."""
         sent = [
             dataclasses.replace(plan, snapshot=None)
-            if plan.snapshot is not None and self._known.get(plan.name) is plan.snapshot
+            if plan.snapshot is not None and not plan.once and self._known.get(plan.name) is plan.snapshot
             else plan
             for plan in plans
         ]
-        self._known |= {plan.name: plan.snapshot for plan in plans if plan.snapshot is not None}
+        self._known |= {
+            plan.name: plan.snapshot for plan in plans if plan.snapshot is not None and not plan.once
+        }
         self._write(Kind.PLAN, pickle.dumps(sent))
 
     def interrupt(self) -> None:
