@@ -108,6 +108,22 @@ def test_each_scan_belongs_to_its_table(query: LakeQuery) -> None:
     assert explained(query, "EXPLAIN SELECT * FROM events WHERE false")["events"] == []
 
 
+def test_versions_of_one_table_have_scans_of_their_own(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    write_events(lake, [("Search", "2026-01-01", "u")])
+    write_events(lake, [("Search", "2026-01-02", "v")])
+    query = LakeQuery(lake)
+    try:
+        rows = dict(
+            query.run("EXPLAIN SELECT * FROM events a JOIN events AS OF VERSION 0 b USING (USER_ID)").rows
+        )
+        tables = json.loads(str(rows["tables"]))
+        read = {table["version"]: [scan["files_to_read"] for scan in table["scans"]] for table in tables}
+        assert read == {0: [1], 1: [2]}
+    finally:
+        query.close()
+
+
 def test_files_that_a_join_excludes_are_said_apart(query: LakeQuery) -> None:
     (scan,) = explained(
         query,

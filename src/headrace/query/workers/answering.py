@@ -243,7 +243,8 @@ class Answering:
                 raise HeadraceError(
                     "query_failed", "EXPLAIN shows what DuckDB does.", remedy="Leave `engine` out."
                 )
-            snapshots = [self._snapshots[plan.name] for plan in named]
+            # By the names that they have in the statement: a table may be named at two versions.
+            snapshots = {plan.name: self._snapshots[plan.name] for plan in named}
             tables = self._what_was_read(named)
             output.data(translated(self.connection, question, snapshots, tables))
             return AnswerSummary(rows=0, tables=tables)

@@ -81,8 +81,8 @@ class Explaining:
             self._rows = [("analyzed_plan", _readable(tree, paths))]
         rows = [
             *self._rows,
-            ("tables", json.dumps(found)),
             ("read", "\n".join(line for table in found for line in _in_words(table)) or "no table"),
+            ("tables", json.dumps(found)),
         ]
         return Explained(("explain_key", "explain_value"), ("VARCHAR", "VARCHAR"), rows), found
 

@@ -27,17 +27,18 @@ _LONGEST: Final = 200_000
 def translated(
     connection: duckdb.DuckDBPyConnection,
     question: Question,
-    snapshots: Iterable[TableSnapshot],
+    snapshots: Mapping[str, TableSnapshot],
     tables: Iterable[Mapping[str, object]],
 ) -> bytes:
     """Spark's statement and what belongs to it, as JSON. Raises HeadraceError and DuckDB's errors."""
     # It takes a quarter of a second to import.
     from headrace.query.spark.translating import translate  # noqa: PLC0415
 
-    snapshots = list(snapshots)
     relation = bound(connection, question)
     types = [str(kind) for kind in relation.types]
-    columns = {table.name: {column.name: column.type for column in table.columns} for table in snapshots}
+    columns = {
+        name: {column.name: column.type for column in table.columns} for name, table in snapshots.items()
+    }
     sql = translate(question.sql, question.parameters, columns, types)
     if len(sql) > _LONGEST:
         raise HeadraceError(
@@ -51,12 +52,12 @@ def translated(
         "types": types,
         "locations": [
             {
-                "name": table.name.casefold(),
+                "name": name.casefold(),
                 "location": str(table.folder),
                 "table_id": table.table_id,
                 "version": table.version,
             }
-            for table in snapshots
+            for name, table in snapshots.items()
         ],
         "tables": [{**table, "engine": "spark", "freshness": "lake"} for table in tables],
     }
