@@ -121,6 +121,7 @@ def test_a_question_in_spark_is_cancelled_by_its_id(platform: Platform) -> None:
         wait_for(lambda: is_clean(platform, log), "nothing of the question is left")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("prefix")
 def test_a_client_that_goes_away_ends_its_question_in_spark(platform: Platform) -> None:
     with followed(platform) as log:

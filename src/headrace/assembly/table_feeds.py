@@ -66,16 +66,23 @@ class TableFeeds:
     def of(self, table: Location) -> TableFeed | None:
         """Raises log_unavailable."""
         with self._lock:
-            wishes = self._wishes()
-            versions = {
-                name: (wish.config_version, wish.restart.version, wish.target)
-                for name, wish in wishes.items()
-            }
-            known, now = self._known, time.monotonic()
-            if known.versions != versions or now > known.looked + _LOOK_SECONDS:
-                known = _Known(versions=versions, looked=now, feeds=self._feeds(wishes))
-                self._known = known
-            return known.feeds.get(_place(table))
+            return self._newest().get(_place(table))
+
+    def reading(self, topic: str) -> list[TableFeed]:
+        """What the topic of this name feeds. Raises log_unavailable."""
+        with self._lock:
+            return [feed for feed in self._newest().values() if feed.topic == topic]
+
+    def _newest(self) -> Mapping[str, TableFeed]:
+        wishes = self._wishes()
+        versions = {
+            name: (wish.config_version, wish.restart.version, wish.target) for name, wish in wishes.items()
+        }
+        known, now = self._known, time.monotonic()
+        if known.versions != versions or now > known.looked + _LOOK_SECONDS:
+            known = _Known(versions=versions, looked=now, feeds=self._feeds(wishes))
+            self._known = known
+        return known.feeds
 
     def topic_now(self, topic: TopicIdentity) -> TopicNow:
         return AskedTopic(self._cluster, topic)

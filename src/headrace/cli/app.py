@@ -142,15 +142,25 @@ def sql(
     output: Annotated[
         str, typer.Option("--format", "-f", help="Output format.", metavar="table|json|csv|chart")
     ] = "table",
+    *,
     as_chart: Annotated[bool, typer.Option("--chart", help="The same as `--format chart`.")] = False,
     engine: Annotated[
         str, typer.Option("--engine", help="Who answers; Spark is for big questions.", metavar="duckdb|spark")
     ] = "duckdb",
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--after",
+            help="Answer once this event can be seen; may be repeated.",
+            metavar="TOPIC/PARTITION/OFFSET",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Query the lake. Exit code: 0 answered, 2 refused or failed, 130 interrupted."""
     from headrace.cli.sql import answer  # noqa: PLC0415 - for a quick --help
 
-    answer(settings, statement, output="chart" if as_chart else output, engine=engine)
+    answer(settings, statement, output="chart" if as_chart else output, engine=engine, after=after or ())
 
 
 @app.command("sql-shell")

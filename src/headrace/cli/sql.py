@@ -12,7 +12,7 @@ import csv
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from datetime import time as time_of_day
 from decimal import Decimal
@@ -31,7 +31,9 @@ from headrace.core.settings import Settings
 from headrace.query.sql import LakeQuery, QueryResult
 
 
-def answer(settings: Settings, statement: str, *, output: str, engine: str = "") -> None:
+def answer(
+    settings: Settings, statement: str, *, output: str, engine: str = "", after: Sequence[str] = ()
+) -> None:
     """Print the answer to one statement."""
     show = FORMATS.get(output)
     if show is None:
@@ -42,13 +44,19 @@ def answer(settings: Settings, statement: str, *, output: str, engine: str = "")
         )
     url = running_query_process(settings)
     if url is not None:
-        show(ask(url, statement, engine=engine))
+        show(ask(url, statement, engine=engine, after=after))
         return
     if engine not in ("", "duckdb"):
         raise HeadraceError(
             "not_running",
             f"No platform is running on {settings.data_dir}: only DuckDB answers without one.",
             remedy="Start it with `headrace up`, or leave `--engine` out.",
+        )
+    if after:
+        raise HeadraceError(
+            "not_running",
+            f"No platform runs on the data folder {settings.data_dir}, so {after[0]} cannot be waited for.",
+            remedy="Start it with `headrace up`, or leave out --after: the lake alone is read then.",
         )
     query = LakeQuery(
         settings.lake_dir,

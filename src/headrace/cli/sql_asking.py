@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -38,14 +39,16 @@ def running_query_process(settings: Settings) -> str | None:
     return None
 
 
-def ask(url: str, statement: str, *, engine: str = "") -> QueryResult:
+def ask(url: str, statement: str, *, engine: str = "", after: Sequence[str] = ()) -> QueryResult:
     """The answer. Raises HeadraceError: what the process says, or query_unavailable.
 
     If this is interrupted, the question is cancelled.
     """
     question = uuid.uuid4().hex
     timeout = httpx.Timeout(None, connect=_CONNECT_SECONDS)
-    body = {"query": statement, "id": question, **({"engine": engine} if engine else {})}
+    body: dict[str, Any] = {"query": statement, "id": question}
+    body |= {"engine": engine} if engine else {}
+    body |= {"after": list(after)} if after else {}
     received = bytearray()
     try:
         with (

@@ -182,6 +182,13 @@ class Settings:
         minimum=2,
         maximum=1000,
     )
+    lake_rollup_seconds: int = _setting(
+        10,
+        "How often the pipeline process brings a rollup up to date. Questions are as fresh in any case: they "
+        "add what came later.",
+        minimum=1,
+        maximum=3600,
+    )
     lake_vacuum_hours: int = _setting(
         168,
         "Hours that files which a table no longer needs stay, for readers of its older versions and for a "

@@ -13,8 +13,10 @@ again. Belongs to one event loop, and does nothing there that takes long. Never 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import shutil
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,9 +25,11 @@ from typing import Any, Final, TypeVar
 from headrace.core.errors import HeadraceError
 from headrace.query.log_sources import LogSources
 from headrace.query.planning import Planner, Tails
-from headrace.query.questions import NamedTables, Question, QuestionLimits
+from headrace.query.questions import OFF, NamedTables, Question, QuestionLimits
+from headrace.query.receipts.after import AfterReceipts
 from headrace.query.running import Run, Stop, cancelled
 from headrace.query.slots import Seat, Slots
+from headrace.query.sources import Waiting
 from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.workers.frames import Kind
 from headrace.query.workers.pool import WorkerPool
@@ -37,6 +41,14 @@ LONGEST_WAIT_SECONDS: Final = 60.0
 _MOST_RUNS_ANEW: Final = 3
 
 _Value = TypeVar("_Value")
+
+
+class _TooEarlyError(Exception):
+    """The plan does not show all events that it must."""
+
+    def __init__(self, named: NamedTables) -> None:
+        super().__init__()
+        self.named = named
 
 
 class Answer:
@@ -117,6 +129,12 @@ class Desk:
         self._threads = ThreadPoolExecutor(self.slots.slots, thread_name_prefix="planning")
         self._asked: dict[str, _Asked] = {}
         self._widened: frozenset[str] = frozenset()
+        # For questions that must see certain events; None where there is no log.
+        self.receipts: AfterReceipts | None = None
+
+    def tell_waiting(self, waiting: Callable[[TableSnapshot], tuple[Waiting, ...]]) -> None:
+        """Let answers say what waits before the topics of their tables."""
+        self._planner.waiting = waiting
 
     async def start(self) -> None:
         """Have a worker ready for the first question."""
@@ -153,6 +171,10 @@ class Desk:
         """All tables of the lake by name, now."""
         return await self._in_thread(self._planner.snapshots)
 
+    def snapshots(self) -> Mapping[str, TableSnapshot]:
+        """The same as `tables`; blocks, and may be called from any thread."""
+        return self._planner.snapshots()
+
     async def tables_at(self, moments: Sequence[str]) -> Mapping[str, TableSnapshot]:
         """Tables at versions, by the names that statements have for them (`references/moments.py`). Raises
         version_not_found, bad_request.
@@ -181,12 +203,17 @@ class Desk:
     async def _answer(self, question: Question, asked: _Asked, answer: Answer) -> None:
         """Run the question until its answer may be passed on."""
         failures = 0
+        deadline = time.monotonic() + question.after.seconds
         while True:
             run = await self._begin(asked)
             answer._run = run
             try:
                 await self._run(question, run, answer)
                 return
+            except _TooEarlyError as early:
+                # It must not keep its turn from others while it waits.
+                await run.until_over()
+                await self._wait_for_events(question, early.named, asked, deadline)
             except HeadraceError as error:
                 run.abandon()
                 answer._held.clear()
@@ -196,6 +223,8 @@ class Desk:
                 if run.ask_again and failures < _MOST_RUNS_ANEW:
                     failures += 1
                     self._widened |= run.widen
+                    if run.plainly:
+                        question = dataclasses.replace(question, rollups=OFF)
                     continue
                 raise error
 
@@ -232,6 +261,10 @@ class Desk:
         plans = await self._in_thread(
             lambda: self._planner.plan(question, snapshots, named, self._widened), run
         )
+        if question.after.receipts and await run.unless_stopped(
+            asyncio.ensure_future(self._after(question).lacking(question, named, plans))
+        ):
+            raise _TooEarlyError(named)
         run.worker.plan(plans)
         held = 0
         while answer.summary is None:
@@ -241,6 +274,21 @@ class Desk:
                 held += len(part)
             if held > HELD_BYTES and answer.summary is None and run.may_flow():
                 return
+
+    async def _wait_for_events(
+        self, question: Question, named: NamedTables, asked: _Asked, deadline: float
+    ) -> None:
+        waiting = self._after(question).wait(question, named, deadline=deadline)
+        await asked.unless_cancelled(waiting, seconds=question.after.seconds + LONGEST_WAIT_SECONDS)
+
+    def _after(self, question: Question) -> AfterReceipts:
+        if self.receipts is None:
+            raise HeadraceError(
+                "bad_request",
+                f"The question is to see the event {question.after.receipts[0]}, but there is no log here.",
+                remedy="Ask the query process of the running platform.",
+            )
+        return self.receipts
 
     async def _in_thread(self, work: Callable[[], _Value], run: Run | None = None) -> _Value:
         """In a thread; not any longer than the run may take."""
@@ -274,6 +322,7 @@ class _Asked:
         self,
         work: Coroutine[Any, Any, _Value],
         undo: Callable[[_Value], None] = lambda _: None,
+        seconds: float = LONGEST_WAIT_SECONDS,
     ) -> _Value:
         """The outcome of the work. Raises query_cancelled and TimeoutError.
 
@@ -282,9 +331,7 @@ class _Asked:
         task = asyncio.ensure_future(work)
         cancelled_ = asyncio.ensure_future(self._cancelled.wait())
         try:
-            await asyncio.wait(
-                {task, cancelled_}, timeout=LONGEST_WAIT_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait({task, cancelled_}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if self.is_cancelled:
                 raise cancelled()
             if not task.done():

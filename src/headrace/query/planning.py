@@ -8,16 +8,17 @@ call it from a thread. Never reads a data file.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
 from headrace.core.errors import HeadraceError
 from headrace.query.log_sources import LogSources
-from headrace.query.questions import LIVE, NamedTables, Question, TablePlan
+from headrace.query.questions import LIVE, OFF, NamedTables, Question, TablePlan
 from headrace.query.references.moments import moment_of
+from headrace.query.rollups.offers import LakeRollups, RollupOffer
 from headrace.query.snapshots import LakeTables, TableSnapshot, snapshot_at
-from headrace.query.sources import TailView
+from headrace.query.sources import TailView, Waiting
 from headrace.query.table_history import TableHistories
 
 # Longer than it takes to read the last moments of a topic; then the answer says what it lacks.
@@ -31,11 +32,16 @@ class Tails(Protocol):
 
 
 class Planner:
-    """Makes plans. `tails` is None where there is no log: then only the lake is read."""
+    """Makes plans. `tails` is None where there is no log: then only the lake is read. `waiting` tells what
+    waits before the topic of a table.
+    """
+
+    waiting: Callable[[TableSnapshot], tuple[Waiting, ...]] | None = None
 
     def __init__(self, lake_dir: Path, tails: Tails | None = None, sources: LogSources | None = None) -> None:
         self._tables = LakeTables(lake_dir)
         self._histories = TableHistories(snapshot_at)
+        self._rollups = LakeRollups(lake_dir)
         self._tails = tails
         self._sources = sources
 
@@ -69,9 +75,24 @@ class Planner:
             if not is_read and not named.catalogue:
                 continue
             tail: TailView | None = None
+            upstream: tuple[Waiting, ...] = ()
             if is_read and self._tails is not None and freshness == LIVE and not snapshot.unreadable:
+                # Before the tail: what a statement writes meanwhile may be counted, but is never left out.
+                upstream = self.waiting(snapshot) if self.waiting is not None else ()
                 tail = self._tails.view(snapshot, wait_seconds=TAIL_WAIT_SECONDS)
-            plans.append(TablePlan(name=name, snapshot=snapshot, tail=tail, widened=name in widened))
+            rollups: tuple[RollupOffer, ...] = ()
+            if is_read and question.rollups != OFF:
+                rollups = self._rollups.offers(snapshot)
+            plans.append(
+                TablePlan(
+                    name=name,
+                    snapshot=snapshot,
+                    tail=tail,
+                    upstream=upstream,
+                    widened=name in widened,
+                    rollups=rollups,
+                )
+            )
         return plans
 
     def _plan_sources(self, named: NamedTables) -> list[TablePlan]:

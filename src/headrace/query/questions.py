@@ -9,18 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
-from headrace.query.sources import TailView
+from headrace.query.receipts.receipt import NOTHING, After
+from headrace.query.rollups.offers import RollupOffer
+from headrace.query.sources import TailView, Waiting
 from headrace.query.statement_tables.plan import StatementTablePlan
 from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.topic_tables.plan import TopicPlan
 
 LIVE: Final = "live"
 LAKE: Final = "lake"
+ON: Final = "on"
+OFF: Final = "off"
+CLOSE: Final = "close"
 _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-
-
-def new_question_id() -> str:
-    return uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,10 @@ class QuestionLimits:
     # Of records as they are stored, in all scans of topics together.
     topic_megabytes: int = 1024
     threads: int = 2
+
+
+def new_question_id() -> str:
+    return uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +59,19 @@ class Question:
     """One statement, with values for its parameters.
 
     `answer_format` is a name in `result_formats.py`, or makes an encoder like those there from columns and
-    types, and can be pickled. With `freshness` LAKE the tails of topics are left out. With `stored`, only
-    that answer is read.
+    types, and can be pickled. With `freshness` LAKE the tails of topics are left out. With `rollups` OFF the
+    answer comes from the rows of tables alone; with CLOSE the last digit of averages may differ from theirs.
+    It is answered once the
+    events of `after` can be seen in the tables that it reads, or never will be. With `stored`, only that
+    answer is read.
     """
 
     sql: str
     parameters: tuple[object, ...] = ()
     answer_format: str | Callable[[Sequence[str], Sequence[str]], Any]
     freshness: str = LIVE
+    rollups: str = ON
+    after: After = NOTHING
     question_id: str = field(default_factory=new_question_id)
     stored: StoredAnswer | None = None
 
@@ -73,6 +83,13 @@ class Question:
                 remedy="Choose another, or leave it out.",
             )
         check_freshness(self.freshness)
+        if self.rollups not in (ON, OFF, CLOSE):
+            raise HeadraceError(
+                "bad_request",
+                f"Rollups are not `{self.rollups[:100]}`.",
+                remedy=f"Use `{ON}` (they answer what they can), `{CLOSE}` (also averages, whose last digit "
+                f"may differ) or `{OFF}`.",
+            )
 
 
 def check_freshness(freshness: str) -> None:
@@ -88,16 +105,19 @@ def check_freshness(freshness: str) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePlan:
     """One table for one question. `snapshot` is None if the worker has it already; `tail`, if none is read.
+    `upstream` is what waits before the topic of the tail.
 
     A `widened` table has files that lack some of its columns. The worker forgets what is read only `once`: a
     table at an old version, of which `as_of` says which one, as it is named in the statement; or a `topic`,
-    or a `statement_table`.
+    or a `statement_table`. `rollups` can stand for it.
     """
 
     name: str
     snapshot: TableSnapshot | None
     tail: TailView | None = None
+    upstream: tuple[Waiting, ...] = ()
     widened: bool = False
+    rollups: tuple[RollupOffer, ...] = ()
     once: bool = False
     as_of: str = ""
     topic: TopicPlan | None = None

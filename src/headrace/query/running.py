@@ -47,6 +47,7 @@ class Run:
         # What the worker says of a plan that was out of date.
         self.ask_again = False
         self.widen: frozenset[str] = frozenset()
+        self.plainly = False
         self._seat = seat
         self._slots = slots
         self._pool = pool
@@ -122,6 +123,12 @@ class Run:
         self.end(Stop.ABANDONED)
         self._draining = asyncio.create_task(self._drain(), name="drain-worker")
 
+    async def until_over(self) -> None:
+        """As `abandon`; returns when slot and worker are free again."""
+        self.abandon()
+        if self._draining is not None:
+            await asyncio.shield(self._draining)
+
     async def _drain(self) -> None:
         try:
             while not self._is_over:
@@ -153,7 +160,7 @@ class Run:
     def _failure(self, content: dict[str, Any] | None = None) -> HeadraceError:
         if self.stop is Stop.TIME:
             return HeadraceError(
-                "query_failed",
+                "query_timed_out",
                 f"The query was stopped after {self._limits.seconds:g} s.",
                 remedy="Narrow it, preferably by the columns that the table is partitioned by.",
             )
@@ -168,6 +175,7 @@ class Run:
             )
         self.ask_again = bool(content["again"])
         self.widen = frozenset(content["widen"])
+        self.plainly = bool(content["plainly"])
         return HeadraceError(content["error"], content["message"], remedy=content["remedy"])
 
 

@@ -8,6 +8,7 @@ only files of those versions, changes nothing (`permitted.py`), and ends within 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -21,7 +22,7 @@ from typing import Any, TypeVar
 from headrace.query.desk import Desk
 from headrace.query.log_sources import LogSources
 from headrace.query.planning import Tails
-from headrace.query.questions import Question, QuestionLimits, new_question_id
+from headrace.query.questions import Question, QuestionLimits
 from headrace.query.result_formats import ROWS, unpickled
 
 _Value = TypeVar("_Value")
@@ -48,12 +49,9 @@ class SqlRunner:
 
         Blocks: never call it from the desk's event loop.
         """
-        question = Question(
-            sql=sql,
-            parameters=tuple(parameters),
-            answer_format=ROWS,
-            question_id=question_id or new_question_id(),
-        )
+        question = Question(sql=sql, parameters=tuple(parameters), answer_format=ROWS)
+        if question_id:
+            question = dataclasses.replace(question, question_id=question_id)
         columns, types, content = asyncio.run_coroutine_threadsafe(
             whole_answer(self._desk, question), self._loop
         ).result()

@@ -1,4 +1,4 @@
-"""A desk behind `/sql` and Druid's API on a real server and port, in a thread with its event loop."""
+"""A desk behind the HTTP doors of the query process, on a real server and port, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from headrace.query.druid.desk_engine import DruidDesk
 from headrace.query.log_sources import LogSources
 from headrace.query.planning import Tails
 from headrace.query.questions import QuestionLimits
+from headrace.query.receipts.after import AfterReceipts
+from headrace.query.receipts.watching import Receipts
 from tests.ports import free_port
 from tests.query.records import wait_until
 
@@ -49,6 +51,7 @@ def sql_server(
     slots: int = 2,
     most_waiting: int = 64,
     tails: Tails | None = None,
+    receipts: Receipts | None = None,
     sources: LogSources | None = None,
 ) -> Iterator[SqlServer]:
     port = free_port()
@@ -63,6 +66,7 @@ def sql_server(
         tails=tails,
         sources=sources,
     )
+    desk.receipts = None if receipts is None else AfterReceipts(receipts)
 
     async def run() -> None:
         await desk.start()
@@ -75,7 +79,9 @@ def sql_server(
                 await asyncio.sleep(0.05)
 
         application = ByPath(
-            create_druid_app(DruidDesk(desk)), paths=("/sql", "/health"), chosen=create_query_app(desk)
+            create_druid_app(DruidDesk(desk)),
+            paths=("/sql", "/receipts", "/health"),
+            chosen=create_query_app(desk, receipts=receipts),
         )
         await serve(application, config, shutdown_trigger=stopped)  # type: ignore[arg-type]
         await desk.stop()

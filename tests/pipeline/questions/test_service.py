@@ -256,9 +256,11 @@ def test_time_and_size_are_limited(broker: EmbeddedBroker, tmp_path: Path) -> No
     with served(broker, tmp_path, running):
         with asking(broker, seconds=0.5) as (runner, question), pytest.raises(HeadraceError) as raised:
             runner.run(question.ask())
+        assert raised.value.code == "query_timed_out"
         assert "stopped after 0.5 s" in raised.value.message
         with asking(broker, megabytes=1) as (runner, question), pytest.raises(HeadraceError) as raised:
             runner.run(question.ask())
+        assert raised.value.code == "answer_too_large"
         assert "more than 1 MB" in raised.value.message
         wait_until(lambda: not answers_below(tmp_path), "the files are gone")
 

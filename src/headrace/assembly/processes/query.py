@@ -22,6 +22,8 @@ from headrace.assembly.announcements import announce, latest, run_dir
 from headrace.assembly.process_logging import configure_logging
 from headrace.assembly.processes.probing import reachable
 from headrace.assembly.processes.serving import Door, serve_all
+from headrace.assembly.query_standings import QueryStandings
+from headrace.assembly.receipt_ways import ReceiptWays
 from headrace.assembly.signs_of_life import SignOfLife
 from headrace.assembly.table_feeds import TableFeeds
 from headrace.client.cluster import Cluster
@@ -39,15 +41,18 @@ from headrace.query.planning import Tails as AnyTails
 from headrace.query.postgres.desk_engine import DeskEngine
 from headrace.query.postgres.server import PostgresServer
 from headrace.query.questions import QuestionLimits
+from headrace.query.receipts.after import AfterReceipts
+from headrace.query.receipts.watching import Receipts
 from headrace.query.spark.asking import SparkAsker, SparkLimits
 from headrace.query.spark.desk import SparkDesk
 from headrace.query.statement_tables.planning import StatementTables
 from headrace.query.tail.tails import Tails
 from headrace.query.topic_tables.planning import TopicPlanner
+from headrace.query.upstream import Upstream
 
 PROCESS: Final = "query"
 # Paths of ours on the port that Druid's clients use.
-_OUR_PATHS: Final = ("/sql", "/health")
+_OUR_PATHS: Final = ("/sql", "/receipts", "/health")
 # SQL changes nothing, so it may also come as text.
 _RULES: Final = dataclasses.replace(
     QUERY_RULES, checked_by_route=frozenset({"/sql", "/druid/v2/sql", "/druid/v2/sql/"})
@@ -85,18 +90,24 @@ def desk_of(settings: Settings, tails: AnyTails | None = None, sources: LogSourc
 
 
 @contextlib.asynccontextmanager
-async def _tails(settings: Settings) -> AsyncIterator[Tails]:
-    """Those of the platform's log. Nothing is asked there before the first question."""
+async def _desk(settings: Settings, sources: LogSources) -> AsyncIterator[tuple[Desk, Receipts]]:
+    """With the tails and receipts of the platform's log, which nothing asks before the first question."""
     cluster = Cluster(settings.bootstrap, timeout_seconds=_LOG_SECONDS)
     feeds = TableFeeds(settings, cluster)
     folder = run_dir(settings).resolve() / "tails"
     tails = Tails(settings.bootstrap, feeds, folder, most_bytes=settings.query_tail_megabytes * _MEGABYTE)
+    ways = ReceiptWays(settings, cluster, feeds)
+    desk = desk_of(settings, tails, sources)
+    receipts = Receipts(cluster, ways, desk.snapshots, tails, patience_seconds=_LOG_SECONDS)
+    desk.receipts = AfterReceipts(receipts)
+    standings = QueryStandings(settings, cluster)
+    desk.tell_waiting(Upstream(cluster, feeds, ways, standings.of).of)
     try:
-        yield tails
+        yield desk, receipts
     finally:
-        await asyncio.to_thread(tails.close)
-        await asyncio.to_thread(feeds.close)
-        await asyncio.to_thread(cluster.close)
+        await desk.stop()
+        for part in (receipts, standings, ways, tails, feeds, cluster):
+            await asyncio.to_thread(part.close)
 
 
 def spark_asker(settings: Settings) -> SparkAsker:
@@ -162,12 +173,8 @@ async def _run(settings: Settings) -> None:
     sign = asyncio.create_task(SignOfLife(settings, PROCESS).keep_giving(), name="sign-of-life")
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(sign.cancel)
-        desk = desk_of(
-            settings,
-            await stack.enter_async_context(_tails(settings)),
-            await stack.enter_async_context(_log_sources(settings)),
-        )
-        stack.push_async_callback(desk.stop)
+        sources = await stack.enter_async_context(_log_sources(settings))
+        desk, receipts = await stack.enter_async_context(_desk(settings, sources))
         await desk.start()
         spark = SparkDesk(desk, spark_asker(settings))
         stack.push_async_callback(spark.stop)
@@ -175,7 +182,9 @@ async def _run(settings: Settings) -> None:
         door = Door(
             name="SQL",
             application=ByPath(
-                create_druid_app(DruidDesk(desk)), paths=_OUR_PATHS, chosen=create_query_app(desk, spark)
+                create_druid_app(DruidDesk(desk)),
+                paths=_OUR_PATHS,
+                chosen=create_query_app(desk, spark, receipts=receipts),
             ),
             rules=_RULES,
             host=settings.host,

@@ -100,7 +100,7 @@ async def _parts(engine: DruidEngine, asked: Asked, question_id: str) -> AsyncIt
     )
     if not translation.explained:
         sql = with_freshness(translation.sql, asked.freshness)
-        return await engine.ask(sql, asked.wanted, question_id=question_id)
+        return await engine.ask(sql, asked.wanted, question_id=question_id, after=asked.after)
     plan = await engine.ask(f"EXPLAIN {translation.sql}", Wanted(format="array"), question_id=question_id)
     text = b"".join([part async for part in plan])
     return _explanation(translation, json.loads(text), asked.wanted)

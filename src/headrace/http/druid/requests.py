@@ -19,6 +19,7 @@ from headrace.query.druid.parameters import Parameter
 from headrace.query.druid.results import MEDIA_TYPES, Wanted
 from headrace.query.druid.translating import Statement, read
 from headrace.query.druid.zones import UTC_ZONE, zone_of
+from headrace.query.receipts.receipt import NOTHING, After, receipts_of, seconds_of
 from headrace.query.references.spelling import respelled
 
 # It comes back in a header.
@@ -104,6 +105,7 @@ class Asked:
     wanted: Wanted
     timeout_seconds: float | None
     freshness: str = ""
+    after: After = NOTHING
 
 
 def asked_of(request: DruidRequest) -> Asked:
@@ -131,6 +133,10 @@ def asked_of(request: DruidRequest) -> Asked:
         context=context,
         wanted=wanted,
         timeout_seconds=timeout_of(settings),
+        after=After(
+            receipts=receipts_of(settings.get("after")),
+            seconds=seconds_of(settings.get("afterSeconds"), "afterSeconds"),
+        ),
         freshness=found.freshness or str(settings.get("freshness", "")),
     )
 

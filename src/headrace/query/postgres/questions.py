@@ -31,6 +31,7 @@ from headrace.query.postgres.protocol.errors import (
 )
 from headrace.query.postgres.settings import Settings
 from headrace.query.postgres.translation import Session, Translation, translate, with_parameters
+from headrace.query.receipts.receipt import NOTHING, After
 from headrace.query.references.spelling import moments_in, respelled, with_freshness
 from headrace.query.sql import QueryResult
 
@@ -107,7 +108,7 @@ class Questions:
         """The whole answer, which the engine keeps within its bounds."""
         sql = with_parameters(translation.sql, literals)
         if not question.explain:
-            result = await self._run(sql, translation, question.text)
+            result = await self._run(sql, translation, question.text, self._settings.after)
             return Answer.of_result(result, translation.names)
         result = await self._run(f"{question.explain} {sql}", translation, question.text)
         lines = [line for row in result.rows for line in str(row[-1]).splitlines()]
@@ -123,9 +124,11 @@ class Questions:
         columns = [str(row[0]) for row in result.rows]
         return shapes(columns, [str(row[1]) for row in result.rows], translation.names)
 
-    async def _run(self, sql: str, translation: Translation, asked: str) -> QueryResult:
+    async def _run(
+        self, sql: str, translation: Translation, asked: str, after: After = NOTHING
+    ) -> QueryResult:
         self._stopped = False
-        self._running = asyncio.ensure_future(self._engine.run(sql, ()))
+        self._running = asyncio.ensure_future(self._engine.run(sql, (), after=after))
         limit = self._settings.statement_timeout_seconds
         try:
             async with asyncio.timeout(limit):

@@ -18,7 +18,8 @@ from typing import Any, Final
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.spark_questions import SparkAnswer, TableAt
 from headrace.query.desk import Answer, Desk
-from headrace.query.questions import Question, StoredAnswer
+from headrace.query.questions import LAKE, Question, StoredAnswer
+from headrace.query.receipts.receipt import NOTHING
 from headrace.query.result_formats import SPARK_STATEMENT
 from headrace.query.spark.asking import SparkAsker
 
@@ -68,7 +69,9 @@ class SparkDesk:
             tables=tuple(content["tables"]),
         )
         try:
-            read = await self._desk.ask(dataclasses.replace(question, parameters=(), stored=stored))
+            read = await self._desk.ask(
+                dataclasses.replace(question, parameters=(), after=NOTHING, stored=stored)
+            )
         except BaseException:
             self._forget(answer)
             raise
@@ -89,7 +92,9 @@ class SparkDesk:
         return asked.state if asked is not None else None
 
     async def _translated(self, question: Question) -> dict[str, Any]:
-        answer = await self._desk.ask(dataclasses.replace(question, answer_format=SPARK_STATEMENT))
+        answer = await self._desk.ask(
+            dataclasses.replace(question, answer_format=SPARK_STATEMENT, freshness=LAKE)
+        )
         try:
             content: dict[str, Any] = json.loads(b"".join([part async for part in answer.parts()]))
         finally:

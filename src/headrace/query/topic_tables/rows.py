@@ -79,7 +79,7 @@ class TopicRows:
         self._ask = schema_by_id
         self._unknown: set[int] = set()
         self._decoder = RecordDecoder(self._known)
-        self._readers: dict[int, Callable[[bytes], Mapping[str, Any]] | str] = {}
+        self._readers: dict[int, Callable[[bytes], Mapping[str, Any] | None] | str] = {}
 
     def batch(self, records: RecordColumns, partition: int, wanted: Collection[str]) -> pa.RecordBatch:
         """Of these columns, in the order of the schema."""
@@ -173,12 +173,13 @@ class TopicRows:
                 problems[lane] = reader
                 continue
             try:
-                rows[lane] = reader(value[_FRAME.size :])
+                # A null has no fields; the whole value says that it is one.
+                rows[lane] = reader(value[_FRAME.size :]) or {}
             except (RefusedError, UnsureError) as error:
                 problems[lane] = str(error)
         return rows
 
-    def _reader(self, schema_id: int) -> Callable[[bytes], Mapping[str, Any]] | str:
+    def _reader(self, schema_id: int) -> Callable[[bytes], Mapping[str, Any] | None] | str:
         """What reads the bodies of a schema, or why nothing can."""
         if schema_id not in self._readers:
             try:

@@ -53,7 +53,10 @@ class Explaining:
     ) -> None:
         self._connection = connection
         self._question = question
-        self._text = permitted.text
+        # Rollups may have changed what is explained.
+        head = permitted.explain
+        is_changed = not question.sql.rstrip().rstrip(";").endswith(permitted.text.rstrip().rstrip(";"))
+        self._text = question.sql.removeprefix(head) if is_changed else permitted.text
         self._runs = _ANALYZE.search(permitted.explain) is not None
         self._has_format = _FORMAT.search(permitted.explain) is not None
         self._rows: list[tuple[object, ...]] = []
@@ -73,7 +76,8 @@ class Explaining:
         nodes = list(_nodes(tree))
         sources = read()
         tables = [
-            {**table, "scans": _scans(nodes, path, _files(table))}
+            # What a rollup reads of a table is not read through the view of the table.
+            dict(table) if "rollups" in table else {**table, "scans": _scans(nodes, path, _files(table))}
             for table, path in zip(sources, paths, strict=False)
         ]
         found: Tables = (*tables, *sources[len(paths) :])
@@ -138,6 +142,16 @@ def _scans(nodes: Sequence[tuple[int, Mapping[str, Any]]], path: str, files: int
 
 
 def _in_words(table: Mapping[str, Any]) -> Iterator[str]:
+    if "rollups" in table:
+        yield f"{table['table']} at version {table['version']}:"
+        for rollup in table["rollups"]:
+            yield (
+                f"  rollup {rollup['rollup']} at version {rollup['version']}: "
+                f"{_counted(rollup['groups'], 'group')} in {_counted(rollup['files'], 'file')}, "
+                f"and {_counted(rollup['recent_files'], 'file')} of the table that came since"
+            )
+        yield from _tail_in_words(table)
+        return
     if "scans" not in table:
         kind = "statement_table" if "statement_table" in table else "topic"
         yield f"{kind.replace('_', ' ')} {table[kind]}: {_counted(table['records'], 'record')} read"
@@ -161,6 +175,10 @@ def _in_words(table: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {', '.join(words)}"
     if not table["scans"]:
         yield "  no file is read"
+    yield from _tail_in_words(table)
+
+
+def _tail_in_words(table: Mapping[str, Any]) -> Iterator[str]:
     if "tail_rows" in table:
         behind = f", {table['behind']} records behind: {table['reason']}" if table.get("behind") else ""
         places = _places(table["positions"])

@@ -13,33 +13,29 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-import duckdb
-
 from headrace.core.errors import HeadraceError
 from headrace.query.questions import Question, StoredAnswer
 from headrace.query.table_snapshot import TableSnapshot, quoted
-from headrace.query.workers.parts import bound
+from headrace.query.workers.parts import Shape
 
 # A record of the log has a megabyte.
 _LONGEST: Final = 200_000
 
 
 def translated(
-    connection: duckdb.DuckDBPyConnection,
     question: Question,
+    shape: Shape,
     snapshots: Mapping[str, TableSnapshot],
     tables: Iterable[Mapping[str, object]],
 ) -> bytes:
-    """Spark's statement and what belongs to it, as JSON. Raises HeadraceError and DuckDB's errors."""
+    """Spark's statement and what belongs to it, as JSON. Raises HeadraceError."""
     # It takes a quarter of a second to import.
     from headrace.query.spark.translating import translate  # noqa: PLC0415
 
-    relation = bound(connection, question)
-    types = [str(kind) for kind in relation.types]
     columns = {
         name: {column.name: column.type for column in table.columns} for name, table in snapshots.items()
     }
-    sql = translate(question.sql, question.parameters, columns, types)
+    sql = translate(question.sql, question.parameters, columns, shape.types)
     if len(sql) > _LONGEST:
         raise HeadraceError(
             "query_failed",
@@ -48,8 +44,8 @@ def translated(
         )
     content = {
         "sql": sql,
-        "columns": list(relation.columns),
-        "types": types,
+        "columns": list(shape.columns),
+        "types": list(shape.types),
         "locations": [
             {
                 "name": name.casefold(),

@@ -163,7 +163,7 @@ def _collected(answer: DataFrame, folder: Path, question: SparkQuestion) -> tupl
 def _check_rows(rows: int, question: SparkQuestion) -> None:
     if rows > question.most_rows:
         raise HeadraceError(
-            "query_failed",
+            "answer_too_large",
             f"The answer has more than {question.most_rows} rows.",
             remedy="Add a LIMIT, narrow the WHERE, or aggregate.",
         )
@@ -171,7 +171,7 @@ def _check_rows(rows: int, question: SparkQuestion) -> None:
 
 def too_large(question: SparkQuestion) -> HeadraceError:
     return HeadraceError(
-        "query_failed",
+        "answer_too_large",
         f"The answer has more than {question.most_megabytes} MB.",
         remedy="Add a LIMIT, narrow the WHERE, or aggregate.",
     )

@@ -183,7 +183,7 @@ class SparkQuestions:
             return HeadraceError("query_cancelled", "The query was cancelled.")
         if time.monotonic() - current.began > question.seconds:
             return HeadraceError(
-                "query_failed",
+                "query_timed_out",
                 f"The query was stopped after {question.seconds:g} s in Spark.",
                 remedy="Narrow it, or raise the setting `query_spark_seconds`.",
             )
