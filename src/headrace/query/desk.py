@@ -77,6 +77,17 @@ class Answer:
             if part:
                 yield part
 
+    def on_close(self, also: Callable[[], None]) -> None:
+        """Do this as well when the answer is closed."""
+        before = self._on_close
+
+        def both() -> None:
+            before()
+            self._on_close = lambda: None
+            also()
+
+        self._on_close = both
+
     def close(self) -> None:
         """Stops the question if it still runs."""
         self._on_close()
@@ -180,6 +191,13 @@ class Desk:
             return False
         asked.cancel()
         return True
+
+    def state(self, question_id: str) -> str | None:
+        """In words; None if there is no question with this id."""
+        asked = self._asked.get(question_id)
+        if asked is None:
+            return None
+        return "running" if asked.seat.is_running else "waiting for its turn"
 
     def _forget(self, question: Question, asked: _Asked) -> None:
         if self._asked.get(question.question_id) is asked:

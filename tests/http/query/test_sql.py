@@ -175,7 +175,9 @@ def test_an_answer_larger_than_what_is_held_comes_whole(server: SqlServer) -> No
 def test_explain_says_what_is_read(server: SqlServer) -> None:
     rows = dict(server.ask("EXPLAIN SELECT * FROM events WHERE SERVER_DATE = '2026-01-01'").json()["rows"])
     assert "Scanning Files: 1/" in rows["physical_plan"]
-    assert json.loads(rows["tables"]) == [{"table": "events", "version": 0, "files": 2}]
+    scan = {"files": 2, "files_skipped_by_partition": 1, "files_to_read": 1}
+    assert json.loads(rows["tables"]) == [{"table": "events", "version": 0, "files": 2, "scans": [scan]}]
+    assert "1 file skipped by partition, 1 file to read" in rows["read"]
 
 
 def test_a_failing_question_has_the_one_error_shape(server: SqlServer) -> None:

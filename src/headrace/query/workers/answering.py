@@ -8,7 +8,7 @@ free again whatever happened. Knows nothing of processes or time: whoever calls 
 from __future__ import annotations
 
 import dataclasses
-import json
+import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,20 +27,21 @@ from headrace.query.questions import (
     NamedTables,
     Question,
     QuestionLimits,
+    StoredAnswer,
     TablePlan,
     check_freshness,
 )
 from headrace.query.references.spelling import respelled
-from headrace.query.result_formats import ARROW, ENCODERS, Encoder
+from headrace.query.result_formats import ARROW, ENCODERS, SPARK_STATEMENT, Encoder
 from headrace.query.rollups.using import RollupTail, RollupUse
 from headrace.query.statement_tables.views import StatementTableViews
 from headrace.query.table_snapshot import TableSnapshot, quoted
 from headrace.query.topic_tables.views import TopicViews
+from headrace.query.workers.explaining import Explained, Explaining, Tables
 from headrace.query.workers.limits import DUCKDB_SHARE
 from headrace.query.workers.parts import (
     PART_BYTES,
     Counter,
-    Explained,
     FrameSink,
     Output,
     Rows,
@@ -48,6 +49,7 @@ from headrace.query.workers.parts import (
     arrow_reader,
     shape_of,
 )
+from headrace.query.workers.spark_steps import reading, translated
 from headrace.query.workers.tail_rows import ChunkGoneError, Tail, TailRows
 from headrace.query.workers.unknown_columns import (
     marked_names,
@@ -71,6 +73,7 @@ class _Shown:
     # Of the relation with the tail's Arrow; empty if the view has none.
     name: str
     has_begun: bool
+    marked: bool = False
 
 
 class AskAgainError(Exception):
@@ -97,6 +100,7 @@ class Answering:
         self._views = 0
         self._snapshots: dict[str, TableSnapshot] = {}
         self._tail_rows = TailRows(temporary / "tails")
+        self._temporary = temporary
         self._topics = TopicViews(
             self.connection, megabytes=limits.topic_megabytes, seconds=limits.seconds * _READING_SHARE
         )
@@ -127,6 +131,8 @@ class Answering:
         """
         self._used = {}
         self._rollups.forget()
+        if question.stored is not None:
+            return self._answer_stored(question, question.stored, tables_of, output)
         # Not at the end of the question before: that may have been interrupted.
         self._forget(self._once)
         self._topics.forget()
@@ -209,8 +215,8 @@ class Answering:
                 self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
                 self._database.forget_lists(self.connection, shown.number)
 
-    def _show(self, plan: TablePlan) -> None:
-        """Make the view of the table read what the plan says."""
+    def _show(self, plan: TablePlan, *, marked: bool = False) -> None:
+        """Make the view of the table read what the plan says. `marked` is for a plan that is looked at."""
         snapshot = self._snapshots[plan.name]
         if snapshot.unreadable:
             return
@@ -229,8 +235,8 @@ class Answering:
         if (
             shown is None
             or is_other
-            or (shown.widened, shown.name, shown.has_begun, _unknown(shown.tail))
-            != (plan.widened, name, has_begun, _unknown(tail))
+            or (shown.widened, shown.name, shown.has_begun, shown.marked, _unknown(shown.tail))
+            != (plan.widened, name, has_begun, marked, _unknown(tail))
         ):
             self._database.create_view(
                 self.connection,
@@ -240,11 +246,18 @@ class Answering:
                 tail=name,
                 names_in_tail=marked_names(_unknown(tail)),
                 has_begun=has_begun,
+                marked=marked,
             )
         if not name and shown is not None and shown.name:
             self.connection.unregister(shown.name)
         self._shown[plan.name] = _Shown(
-            number=number, snapshot=snapshot, widened=plan.widened, tail=tail, name=name, has_begun=has_begun
+            number=number,
+            snapshot=snapshot,
+            widened=plan.widened,
+            tail=tail,
+            name=name,
+            has_begun=has_begun,
+            marked=marked,
         )
 
     def _show_tail(self, snapshot: TableSnapshot, number: int, tail: Tail | None) -> None:
@@ -268,16 +281,65 @@ class Answering:
     ) -> AnswerSummary:
         for plan in plans:
             self._show(plan)
+        if question.answer_format == SPARK_STATEMENT:
+            return self._translated(question, permitted, named, output)
         named = self._without_unknown(question, permitted, named)
         if not permitted.catalogue:
             question = self._with_rollups(question, permitted, named)
-        if question.answer_format == ARROW:
-            return self._run_for_arrow(question, named, output)
-        answer: Rows | Explained
         if permitted.kind == "EXPLAIN":
-            answer = Explained(self.connection, question, lambda: json.dumps(self._what_was_read(named)))
-        else:
-            answer = Rows(self.connection, question, self._shape(question))
+            explaining = Explaining(self.connection, question, permitted)
+            explaining.run_unmarked()
+            for plan in named:
+                self._show(plan, marked=True)
+            # A table may be named at two versions.
+            paths = [self._database.definition(self.connection, self._snapshots[plan.name]) for plan in named]
+            answer, tables = explaining.explained(lambda: self._what_was_read(named), paths)
+            return self._encoded(question, answer, lambda: tables, output)
+        return self._answered(question, lambda: self._what_was_read(named), output)
+
+    def _translated(
+        self, question: Question, permitted: Permitted, named: Sequence[TablePlan], output: Output
+    ) -> AnswerSummary:
+        """The statement for Spark."""
+        if permitted.kind == "EXPLAIN":
+            raise HeadraceError(
+                "query_failed", "EXPLAIN shows what DuckDB does.", remedy="Leave `engine` out."
+            )
+        # By the names that they have in the statement: a table may be named at two versions.
+        snapshots = {plan.name: self._snapshots[plan.name] for plan in named}
+        tables = self._what_was_read(named)
+        output.data(translated(question, self._shape(question), snapshots, tables))
+        return AnswerSummary(rows=0, tables=tables)
+
+    def _answer_stored(
+        self,
+        question: Question,
+        stored: StoredAnswer,
+        tables_of: Callable[[NamedTables], Sequence[TablePlan]],
+        output: Output,
+    ) -> AnswerSummary:
+        """The answer of another engine, as if it was DuckDB's."""
+        tables_of(NamedTables(names=(), catalogue=False))
+        folder = self._temporary / "stored"
+        try:
+            question = dataclasses.replace(question, sql=reading(stored, folder), stored=None)
+            return self._answered(question, lambda: stored.tables, output)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _answered(self, question: Question, read: Callable[[], Tables], output: Output) -> AnswerSummary:
+        """`read` is asked for the tables at the end."""
+        if question.answer_format == ARROW:
+            return self._run_for_arrow(question, read, output)
+        return self._encoded(question, Rows(self.connection, question, self._shape(question)), read, output)
+
+    def _encoded(
+        self,
+        question: Question,
+        answer: Rows | Explained,
+        read: Callable[[], Tables],
+        output: Output,
+    ) -> AnswerSummary:
         wanted = question.answer_format
         made = ENCODERS[wanted] if isinstance(wanted, str) else wanted
         encoder: Encoder = made(answer.columns, answer.types)
@@ -293,7 +355,7 @@ class Answering:
             if len(part) >= PART_BYTES:
                 output.data(part)
                 part = bytearray()
-        summary = self._summary(counter.rows, named)
+        summary = AnswerSummary(rows=counter.rows, tables=read())
         part += encoder.end(summary)
         output.data(part)
         return summary
@@ -317,7 +379,7 @@ class Answering:
             self._show(plan)
         return changed
 
-    def _run_for_arrow(self, question: Question, named: Sequence[TablePlan], output: Output) -> AnswerSummary:
+    def _run_for_arrow(self, question: Question, read: Callable[[], Tables], output: Output) -> AnswerSummary:
         shape = self._shape(question)
         output.columns(shape.columns, shape.types)
         counter = Counter(self._limits)
@@ -331,18 +393,15 @@ class Answering:
         finally:
             reader.close()
         sink.flush()
-        return self._summary(counter.rows, named)
+        return AnswerSummary(rows=counter.rows, tables=read())
 
-    def _summary(self, rows: int, named: Sequence[TablePlan]) -> AnswerSummary:
-        return AnswerSummary(rows=rows, tables=tuple(self._what_was_read(named)))
-
-    def _what_was_read(self, named: Sequence[TablePlan]) -> list[Mapping[str, object]]:
+    def _what_was_read(self, named: Sequence[TablePlan]) -> Tables:
         tables = [
             _summary(plan, self._snapshots[plan.name])
             | ({"rollups": self._used[plan.name.casefold()]} if plan.name.casefold() in self._used else {})
             for plan in named
         ]
-        return [*tables, *self._topics.summaries(), *self._statement_tables.summaries]
+        return (*tables, *self._topics.summaries(), *self._statement_tables.summaries)
 
     def _with_rollups(self, question: Question, permitted: Permitted, named: Sequence[TablePlan]) -> Question:
         """The question as rollups answer it, if they do."""
