@@ -22,7 +22,7 @@ from typing import Any, Final
 from deltalake.exceptions import DeltaError
 
 from headrace.core.errors import HeadraceError
-from headrace.lake.delta_log import DeltaLog
+from headrace.lake.delta_log import DeltaLog, SeenVersion
 from headrace.lake.location import Location, located
 from headrace.query.table_snapshot import TableSnapshot
 
@@ -33,7 +33,8 @@ _FUTURE_MS: Final = 2_000
 
 # The snapshot of a table at a version. Raises DeltaError.
 SnapshotAt = Callable[[TableSnapshot, int], TableSnapshot]
-_Key = tuple[str, str, int]
+# With the version's commit: after a repair, another one has its number.
+_Key = tuple[str, str, SeenVersion]
 
 
 class TableHistories:
@@ -55,7 +56,8 @@ class TableHistories:
                 f"Table {newest.name} has no version {version} yet: the newest is {newest.version}.",
                 remedy=self._available(newest),
             )
-        key = (str(newest.folder), newest.table_id, version)
+        seen = DeltaLog(located(newest.folder)).seen(version)
+        key = (str(newest.folder), newest.table_id, seen)
         with self._lock:
             found = self._kept.get(key)
         if found is None:
@@ -112,7 +114,7 @@ class TableHistories:
 
     def _time(self, log: DeltaLog, newest: TableSnapshot, version: int) -> int | None:
         """When the version was committed, in milliseconds since 1970; None if its commit does not say it."""
-        key = (str(newest.folder), newest.table_id, version)
+        key = (str(newest.folder), newest.table_id, log.seen(version))
         with self._lock:
             if key in self._times:
                 return self._times[key]
