@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from headrace.core.errors import HeadraceError
 from headrace.lake.columns.folders import FolderColumn
 from headrace.lake.types import Simple
+from headrace.query.receipts.table_rows import offsets_in
 from headrace.query.snapshots import LakeTables, TableSnapshot
 from headrace.query.sources import TailChunk, TailView
 from headrace.query.sql import LakeQuery
@@ -146,6 +147,18 @@ def test_rows_of_files_and_tail_are_one_table(
     write_files(tmp_path / "lake", 0, 10, 20)
     tails.views = [TailView(chunks=(), starts={0: 20}, reached={0: 20})]
     assert query.run("SELECT count(*) FROM events").rows == ((20,),)
+
+
+@pytest.mark.parametrize("as_files", [False, True])
+def test_receipts_find_records_in_chunks_of_both_kinds(tmp_path: Path, *, as_files: bool) -> None:
+    chunks = [
+        write_chunk(tmp_path / "tail", 0, 5, 14, as_files=as_files),
+        write_chunk(tmp_path / "tail", 1, 5, 14, as_files=not as_files),
+    ]
+    assert offsets_in(chunks, 0, [4, 5, 13, 14]) == {5, 13}
+    shutil.rmtree(tmp_path / "tail")
+    with pytest.raises(FileNotFoundError):
+        offsets_in(chunks, 0, [5])
 
 
 def test_a_tail_does_not_open_files_that_a_condition_leaves_out(
