@@ -102,7 +102,9 @@ class MadePlatform:
         self.sink_id = self.table.topic.topic_id
         self.ways = MadeWays()
         self.ways.ways = [self.query_way(gives=gives), self.table_way()]
-        self.tails = Tails(self.bootstrap, feeds, folder / "tails", most_bytes=64 * 1024 * 1024, worthwhile=worthwhile)
+        self.tails = Tails(
+            self.bootstrap, feeds, folder / "tails", most_bytes=64 * 1024 * 1024, worthwhile=worthwhile
+        )
         self.snapshots = LakeTables(folder / "lake").current
         self.receipts = Receipts(self.cluster, self.ways, self.snapshots, self.tails)
         self._posted = 0
