@@ -137,6 +137,7 @@ class Answering:
         self._forget(self._once)
         self._topics.forget()
         self._statement_tables.forget()
+        self._database.show_rows(self.connection)
         statement = respelled(question.sql)
         if statement.freshness:
             check_freshness(statement.freshness)
