@@ -24,7 +24,7 @@ from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.lake.location import Location
 from headrace.lake.resuming import TopicNow
-from headrace.lake.sink import LakeSink
+from headrace.lake.sink import LakeSink, TableFormat
 from headrace.pipeline.runs.asked_topic import AskedTopic
 from headrace.pipeline.sink_tables import letters_of, table_location
 from headrace.pipeline.spark.registry_client import Registries
@@ -43,6 +43,7 @@ class _Known:
     versions: Mapping[str, tuple[int, int, str]]
     looked: float
     feeds: Mapping[str, TableFeed]
+    buckets: tuple[Location, ...] = ()
 
 
 class TableFeeds:
@@ -65,6 +66,16 @@ class TableFeeds:
 
     def of(self, table: Location) -> TableFeed | None:
         """Raises log_unavailable."""
+        return self._now().feeds.get(_place(table))
+
+    def in_buckets(self) -> tuple[Location, ...]:
+        """Where connectors write tables, or have written them. Raises log_unavailable."""
+        return self._now().buckets
+
+    def topic_now(self, topic: TopicIdentity) -> TopicNow:
+        return AskedTopic(self._cluster, topic)
+
+    def _now(self) -> _Known:
         with self._lock:
             wishes = self._wishes()
             versions = {
@@ -73,12 +84,8 @@ class TableFeeds:
             }
             known, now = self._known, time.monotonic()
             if known.versions != versions or now > known.looked + _LOOK_SECONDS:
-                known = _Known(versions=versions, looked=now, feeds=self._feeds(wishes))
-                self._known = known
-            return known.feeds.get(_place(table))
-
-    def topic_now(self, topic: TopicIdentity) -> TopicNow:
-        return AskedTopic(self._cluster, topic)
+                known = self._known = self._read(wishes, versions, now)
+            return known
 
     def _wishes(self) -> Mapping[str, ConnectorWish]:
         if self._configs is None:
@@ -94,8 +101,11 @@ class TableFeeds:
             self._configs = configs
         return self._configs.wishes()
 
-    def _feeds(self, wishes: Mapping[str, ConnectorWish]) -> dict[str, TableFeed]:
+    def _read(
+        self, wishes: Mapping[str, ConnectorWish], versions: Mapping[str, tuple[int, int, str]], now: float
+    ) -> _Known:
         found: dict[str, TableFeed] = {}
+        buckets: dict[str, Location] = {}
         for wish in wishes.values():
             if not is_lake_sink(wish.config):
                 continue
@@ -107,14 +117,17 @@ class TableFeeds:
             problem = f"connector {sink.name} is stopped" if wish.target == "STOPPED" else ""
             for topic in topics_of(sink, self._cluster):
                 try:
-                    place = _place(table_location(sink, topic))
+                    table = table_location(sink, topic)
                 except HeadraceError:
                     continue
+                place = _place(table)
+                if not table.is_local and sink.table_format is TableFormat.DELTA:
+                    buckets[place] = table
                 former = found.get(place)
                 if former is not None:
                     both = f"connectors {former.sink.name} and {sink.name} both name this table"
                 found[place] = self._feed(sink, topic, problem if former is None else both)
-        return found
+        return _Known(versions=versions, looked=now, feeds=found, buckets=tuple(buckets.values()))
 
     def _feed(self, sink: LakeSink, topic: str, problem: str) -> TableFeed:
         return TableFeed(

@@ -17,6 +17,7 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "bad_event": 400,
     "bad_request": 400,
     "bad_statement": 400,
+    "bucket_unavailable": 503,
     "connector_busy": 409,
     "connector_exists": 409,
     "connector_failed": 500,

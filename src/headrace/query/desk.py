@@ -21,17 +21,22 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from headrace.core.errors import HeadraceError
+from headrace.query.buckets.serving import Buckets
 from headrace.query.planning import Planner, Tails
-from headrace.query.questions import NamedTables, Question, QuestionLimits
+from headrace.query.questions import NamedTables, Question, QuestionLimits, TablePlan
 from headrace.query.running import Run, Stop, cancelled
 from headrace.query.slots import Seat, Slots
-from headrace.query.table_snapshot import TableSnapshot
+from headrace.query.table_snapshot import BucketSnapshot, TableSnapshot
 from headrace.query.workers.frames import Kind
 from headrace.query.workers.pool import WorkerPool
 from headrace.query.workers.process import WorkerEndedError
 
 HELD_BYTES: Final = 1024 * 1024
 LONGEST_WAIT_SECONDS: Final = 60.0
+# How long a question waits for the logs of tables in buckets that it names, or that it only lists.
+BUCKET_SECONDS: Final = 5.0
+CATALOGUE_SECONDS: Final = 1.0
+BUCKET_THREADS: Final = 16
 # A plan can be out of date twice in a row, but not for ever.
 _MOST_RUNS_ANEW: Final = 3
 
@@ -94,27 +99,45 @@ class Desk:
         most_waiting: int,
         folder: Path,
         tails: Tails | None = None,
+        buckets: Buckets | None = None,
     ) -> None:
-        """`folder` is for the workers: it is created, and deleted in the end."""
+        """`folder` is for the workers: it is created, and deleted in the end. Without `buckets`, there are
+        only the tables in the lake's folder.
+        """
         self._limits = limits
         self._folder = folder
         self.slots = Slots(slots, most_waiting=most_waiting)
-        self.pool = WorkerPool(lake_dir, limits, folder, most=self.slots.slots + 1)
-        self._planner = Planner(lake_dir, tails)
+        self._buckets = buckets
+        self.pool = WorkerPool(
+            lake_dir,
+            limits,
+            folder,
+            most=self.slots.slots + 1,
+            bucket_reader=buckets.reader if buckets is not None else None,
+        )
+        self._planner = Planner(lake_dir, tails, buckets.tables if buckets is not None else None)
         self._threads = ThreadPoolExecutor(self.slots.slots, thread_name_prefix="planning")
+        # A bucket that does not answer must not keep a thread that other questions need.
+        self._bucket_threads = ThreadPoolExecutor(BUCKET_THREADS, thread_name_prefix="planning for buckets")
         self._asked: dict[str, _Asked] = {}
         self._widened: frozenset[str] = frozenset()
 
     async def start(self) -> None:
         """Have a worker ready for the first question."""
         await asyncio.to_thread(self._make_folder)
+        if self._buckets is not None:
+            await self._buckets.reader.start()
         self.pool.warm_up()
 
     async def stop(self) -> None:
         for asked in list(self._asked.values()):
             asked.cancel()
         await self.pool.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._buckets is not None:
+            self._buckets.tables.close()
+            await self._buckets.reader.stop()
+        for threads in (self._threads, self._bucket_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def ask(self, question: Question) -> Answer:
@@ -169,6 +192,8 @@ class Desk:
                     continue
                 if run.ask_again and failures < _MOST_RUNS_ANEW:
                     failures += 1
+                    if run.is_outdated:
+                        self._planner.doubt_buckets()
                     self._widened |= run.widen
                     continue
                 raise error
@@ -203,10 +228,11 @@ class Desk:
         if kind is not Kind.TABLES:
             raise WorkerEndedError(f"A worker sent {kind.name} before it asked for tables.")
         named = _named(payload)
-        plans = await self._in_thread(
-            lambda: self._planner.plan(question, snapshots, named, self._widened), run
-        )
-        run.worker.plan(plans)
+        if self._buckets is None or not any(_is_read(each, named) for each in snapshots.values()):
+            plan = self._in_thread(lambda: self._planner.plan(question, snapshots, named, self._widened), run)
+        else:
+            plan = self._plan_with_buckets(question, snapshots, named, run)
+        run.worker.plan(await plan)
         held = 0
         while answer.summary is None:
             part = await answer._next()
@@ -215,6 +241,22 @@ class Desk:
                 held += len(part)
             if held > HELD_BYTES and answer.summary is None and run.may_flow():
                 return
+
+    async def _plan_with_buckets(
+        self, question: Question, snapshots: Mapping[str, TableSnapshot], named: NamedTables, run: Run
+    ) -> list[TablePlan]:
+        """As soon as the tables in buckets have been looked at. Raises bucket_unavailable."""
+        looks = self._planner.look(snapshots, named)
+        if looks:
+            patience = BUCKET_SECONDS if named.names else CATALOGUE_SECONDS
+            waiting = asyncio.wait(map(asyncio.wrap_future, looks), timeout=patience)
+            await run.unless_stopped(asyncio.ensure_future(waiting))
+        self._planner.check(snapshots, named)
+        current = await self._in_thread(self._planner.snapshots, run)
+        work = asyncio.get_running_loop().run_in_executor(
+            self._bucket_threads, lambda: self._planner.plan(question, current, named, self._widened)
+        )
+        return await run.unless_stopped(work)
 
     async def _in_thread(self, work: Callable[[], _Value], run: Run | None = None) -> _Value:
         """In a thread; not any longer than the run may take."""
@@ -270,6 +312,13 @@ class _Asked:
         finally:
             cancelled_.cancel()
         return task.result()
+
+
+def _is_read(snapshot: TableSnapshot, named: NamedTables) -> bool:
+    """Whether it is in a bucket, and a question needs it."""
+    if not isinstance(snapshot, BucketSnapshot):
+        return False
+    return named.catalogue or snapshot.name.casefold() in named.names
 
 
 def _named(payload: bytes) -> NamedTables:

@@ -47,6 +47,7 @@ class Run:
         # What the worker says of a plan that was out of date.
         self.ask_again = False
         self.widen: frozenset[str] = frozenset()
+        self.is_outdated = False
         self._seat = seat
         self._slots = slots
         self._pool = pool
@@ -168,6 +169,7 @@ class Run:
             )
         self.ask_again = bool(content["again"])
         self.widen = frozenset(content["widen"])
+        self.is_outdated = bool(content["outdated"])
         return HeadraceError(content["error"], content["message"], remedy=content["remedy"])
 
 

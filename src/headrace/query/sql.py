@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from headrace.query.buckets.serving import Buckets
 from headrace.query.desk import Desk
 from headrace.query.planning import Tails
 from headrace.query.questions import Question, QuestionLimits
@@ -71,8 +72,10 @@ class LakeQuery:
         threads: int | None = None,
         most_rows: int = 100_000,
         tails: Tails | None = None,
+        buckets: Buckets | None = None,
     ) -> None:
         self._lake_dir = lake_dir.resolve()
+        self._buckets = buckets
         self._limits = QuestionLimits(
             seconds=time_limit_seconds,
             memory_megabytes=memory_megabytes,
@@ -87,7 +90,7 @@ class LakeQuery:
         """As `SqlRunner.run`."""
         with self._lock:
             if self._own is None:
-                self._own = _OwnDesk(self._lake_dir, self._limits, self._tails)
+                self._own = _OwnDesk(self._lake_dir, self._limits, self._tails, self._buckets)
             runner = self._own.runner
         return runner.run(sql, parameters)
 
@@ -102,14 +105,16 @@ class LakeQuery:
 class _OwnDesk:
     """A desk with an event loop in a thread of its own: workers live as long as the thread."""
 
-    def __init__(self, lake_dir: Path, limits: QuestionLimits, tails: Tails | None) -> None:
+    def __init__(
+        self, lake_dir: Path, limits: QuestionLimits, tails: Tails | None, buckets: Buckets | None
+    ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sql", daemon=True)
         self._thread.start()
         folder = Path(tempfile.mkdtemp(prefix="headrace-query-"))
         # For those who do not close it; workers end with this process in any case.
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self._desk = self._do(self._made(lake_dir, limits, folder, tails))
+        self._desk = self._do(self._made(lake_dir, limits, folder, tails, buckets))
         self.runner = SqlRunner(self._desk, self._loop)
 
     def close(self) -> None:
@@ -118,7 +123,14 @@ class _OwnDesk:
         self._thread.join()
         self._loop.close()
 
-    async def _made(self, lake_dir: Path, limits: QuestionLimits, folder: Path, tails: Tails | None) -> Desk:
+    async def _made(
+        self,
+        lake_dir: Path,
+        limits: QuestionLimits,
+        folder: Path,
+        tails: Tails | None,
+        buckets: Buckets | None,
+    ) -> Desk:
         desk = Desk(
             lake_dir,
             limits=limits,
@@ -126,6 +138,7 @@ class _OwnDesk:
             most_waiting=1000,
             folder=folder,
             tails=tails,
+            buckets=buckets,
         )
         await desk.start()
         return desk

@@ -31,6 +31,9 @@ from headrace.http.admission import Admission
 from headrace.http.by_path import ByPath
 from headrace.http.druid.app import create_druid_app
 from headrace.http.query.app import QUERY_RULES, create_query_app
+from headrace.query.buckets.reading import BucketReader
+from headrace.query.buckets.serving import Buckets
+from headrace.query.buckets.tables import BucketTables, TablePlaces
 from headrace.query.desk import Desk
 from headrace.query.druid.desk_engine import DruidDesk
 from headrace.query.planning import Tails as AnyTails
@@ -57,8 +60,10 @@ def run(settings: Settings) -> int:
     return 0
 
 
-def desk_of(settings: Settings, tails: AnyTails | None = None) -> Desk:
-    """The desk with the limits of these settings. Without `tails`, only the lake is read."""
+def desk_of(settings: Settings, tails: AnyTails | None = None, places: TablePlaces | None = None) -> Desk:
+    """The desk with the limits of these settings. Without `tails`, only the lake is read; without `places`,
+    only the lake's folder.
+    """
     cores = os.cpu_count() or 1
     return Desk(
         settings.lake_dir.resolve(),
@@ -73,18 +78,25 @@ def desk_of(settings: Settings, tails: AnyTails | None = None) -> Desk:
         most_waiting=settings.query_waiting,
         folder=run_dir(settings).resolve() / "query",
         tails=tails,
+        buckets=_buckets(settings, places) if places is not None else None,
     )
 
 
+def _buckets(settings: Settings, places: TablePlaces) -> Buckets:
+    folder = run_dir(settings).resolve() / "bucket-cache"
+    reader = BucketReader(folder, most_bytes=settings.query_bucket_cache_megabytes * _MEGABYTE)
+    return Buckets(tables=BucketTables(places), reader=reader)
+
+
 @contextlib.asynccontextmanager
-async def _tails(settings: Settings) -> AsyncIterator[Tails]:
-    """Those of the platform's log. Nothing is asked there before the first question."""
+async def _tails(settings: Settings) -> AsyncIterator[tuple[Tails, TableFeeds]]:
+    """Those of the platform's log, and what feeds them. Nothing is asked there before the first question."""
     cluster = Cluster(settings.bootstrap, timeout_seconds=_LOG_SECONDS)
     feeds = TableFeeds(settings, cluster)
     folder = run_dir(settings).resolve() / "tails"
     tails = Tails(settings.bootstrap, feeds, folder, most_bytes=settings.query_tail_megabytes * _MEGABYTE)
     try:
-        yield tails
+        yield tails, feeds
     finally:
         await asyncio.to_thread(tails.close)
         await asyncio.to_thread(feeds.close)
@@ -109,7 +121,7 @@ async def _run(settings: Settings) -> None:
     sign = asyncio.create_task(SignOfLife(settings, PROCESS).keep_giving(), name="sign-of-life")
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(sign.cancel)
-        desk = desk_of(settings, await stack.enter_async_context(_tails(settings)))
+        desk = desk_of(settings, *await stack.enter_async_context(_tails(settings)))
         stack.push_async_callback(desk.stop)
         await desk.start()
         await stack.enter_async_context(_postgres(settings, desk))

@@ -21,6 +21,7 @@ from headrace.core.errors import HeadraceError
 from headrace.lake.location import Location, located
 from headrace.query.snapshots import TableSnapshot
 from headrace.query.sources import TailView
+from headrace.query.table_snapshot import BucketSnapshot
 from headrace.query.tail.chunk_files import ChunkFiles
 from headrace.query.tail.feeds import Feeds
 from headrace.query.tail.table_tail import TableTail
@@ -64,7 +65,7 @@ class Tails:
         A table that no connector writes has an empty tail.
         """
         deadline = time.monotonic() + wait_seconds
-        location = located(snapshot.folder)
+        location = snapshot.location if isinstance(snapshot, BucketSnapshot) else located(snapshot.folder)
         try:
             feed = self._feeds.of(location)
         except HeadraceError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -22,6 +23,8 @@ from headrace.query.questions import AnswerSummary, NamedTables, Question, Quest
 from headrace.query.result_formats import ARROW, ENCODERS, Encoder
 from headrace.query.sources import TailView
 from headrace.query.table_snapshot import TableSnapshot, quoted
+from headrace.query.workers.bucket_files import BucketFiles, BucketFileSystem, FileGoneError
+from headrace.query.workers.bucket_views import BucketView, BucketViews
 from headrace.query.workers.limits import DUCKDB_SHARE
 from headrace.query.workers.parts import (
     MOST_ROWS,
@@ -47,11 +50,14 @@ class _Shown:
 
 
 class AskAgainError(Exception):
-    """The plan does not fit the files. Those in `widen` must be read with all columns of all files."""
+    """The plan does not fit the files. Those in `widen` must be read with all columns of all files. If it
+    `is_outdated`, what is known of tables in buckets is too old.
+    """
 
-    def __init__(self, reason: str, *, widen: tuple[str, ...] = ()) -> None:
+    def __init__(self, reason: str, *, widen: tuple[str, ...] = (), is_outdated: bool = False) -> None:
         super().__init__(reason)
         self.widen = widen
+        self.is_outdated = is_outdated
 
 
 class Answering:
@@ -60,10 +66,16 @@ class Answering:
     def __init__(self, lake_dir: Path, limits: QuestionLimits, temporary: Path) -> None:
         self._limits = limits
         megabytes = max(1, int(limits.memory_megabytes * DUCKDB_SHARE))
+        self.bucket_files = BucketFiles()
         self._database = LakeDatabase(
-            lake_dir, memory_limit=f"{megabytes}MiB", threads=limits.threads, temporary=temporary
+            lake_dir,
+            memory_limit=f"{megabytes}MiB",
+            threads=limits.threads,
+            temporary=temporary,
+            bucket_files=BucketFileSystem(self.bucket_files),
         )
         self.connection = self._database.connect([], widened=())
+        self._bucket_views = BucketViews(self._database, self.connection, self.bucket_files)
         self._shown: dict[str, _Shown] = {}
         self._views = 0
         self._snapshots: dict[str, TableSnapshot] = {}
@@ -98,6 +110,8 @@ class Answering:
         except ChunkGoneError as error:
             raise AskAgainError(f"The tail was read anew meanwhile: {error} is gone.") from error
         except duckdb.Error as error:
+            if (failure := self.bucket_files.failure) is not None:
+                raise _bucket_failure(failure) from error
             narrow = tuple(plan.name for plan in named if not plan.widened)
             if "union_by_name" in str(error) and narrow:
                 raise AskAgainError("Older files lack columns.", widen=narrow) from error
@@ -122,6 +136,7 @@ class Answering:
     def free(self) -> None:
         """Let go of an unfinished result."""
         self.connection.abort()
+        self._bucket_views.end()
 
     def _take(self, plans: Sequence[TablePlan], *, forget_others: bool) -> None:
         for plan in plans:
@@ -142,10 +157,12 @@ class Answering:
             return
         rows = self._tail_rows.rows(snapshot, plan.tail) if plan.tail is not None else None
         shown = self._shown.get(plan.name)
+        if snapshot.stored is not None:
+            self._bucket_views.admit(snapshot)
         if shown is None:
             self._views += 1
         number = shown.number if shown is not None else self._views
-        if shown is None or shown.snapshot != snapshot:
+        if shown is None or shown.snapshot != snapshot or snapshot.stored is not None:
             self._database.list_files(self.connection, snapshot, number)
         name = f"tail of table {number}"
         if rows is not None:
@@ -163,6 +180,21 @@ class Answering:
             self.connection.unregister(name)
         self._shown[plan.name] = _Shown(number=number, snapshot=snapshot, widened=plan.widened, tail=tail)
 
+    def _narrow(self, question: Question, permitted: Permitted, named: Sequence[TablePlan]) -> None:
+        shown = [self._shown[plan.name] for plan in named if plan.name in self._shown]
+        views = [
+            BucketView(number=each.number, snapshot=each.snapshot, restore=partial(self._restore, each))
+            for each in shown
+            if each.snapshot.stored is not None
+        ]
+        self._bucket_views.narrow(permitted.text, question.parameters, views)
+
+    def _restore(self, shown: _Shown) -> None:
+        tail = f"tail of table {shown.number}" if shown.tail is not None else ""
+        self._database.create_view(
+            self.connection, shown.snapshot, shown.number, widened=shown.widened, tail=tail
+        )
+
     def _run(
         self,
         question: Question,
@@ -171,8 +203,10 @@ class Answering:
         named: Sequence[TablePlan],
         output: Output,
     ) -> AnswerSummary:
+        self._bucket_views.begin()
         for plan in plans:
             self._show(plan)
+        self._narrow(question, permitted, named)
         if question.answer_format == ARROW:
             return self._run_for_arrow(question, named, output)
         answer: Rows | Explained
@@ -221,6 +255,16 @@ class Answering:
         return AnswerSummary(
             rows=rows, tables=tuple(_summary(plan, self._snapshots[plan.name]) for plan in named)
         )
+
+
+def _bucket_failure(failure: Exception) -> Exception:
+    if isinstance(failure, FileGoneError):
+        return AskAgainError(f"A file of it is not in its bucket any more: {failure}.", is_outdated=True)
+    return HeadraceError(
+        "bucket_unavailable",
+        f"The bucket of a table cannot be read now: {str(failure).rstrip('.')}.",
+        remedy="Check that the bucket and its server can be reached from here; then ask again.",
+    )
 
 
 def _check_readable(table: TableSnapshot) -> None:

@@ -1,0 +1,97 @@
+"""Views of tables in buckets, narrowed to the files that a question needs.
+
+Invariants: a view reads all files of its snapshot unless the plan of the question rules some out; a question
+whose plan could not be made runs over all files, and reports what is wrong with it. `now()` in the plan is
+that of the question: both are in one transaction, which `end` closes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from headrace.query.lake_database import LakeDatabase
+from headrace.query.table_snapshot import TableSnapshot
+from headrace.query.workers.bucket_files import BucketFiles
+from headrace.query.workers.file_pruning import conditions_in, kept_files, references_to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketView:
+    """A view with its number; `restore` lets it read the table again after a stand-in."""
+
+    number: int
+    snapshot: TableSnapshot
+    restore: Callable[[], None]
+
+
+class BucketViews:
+    """Of one connection."""
+
+    def __init__(
+        self, database: LakeDatabase, connection: duckdb.DuckDBPyConnection, files: BucketFiles
+    ) -> None:
+        self._database = database
+        self._connection = connection
+        self._files = files
+        self._in_transaction = False
+
+    def begin(self) -> None:
+        """A new question."""
+        self.end()
+        self._files.begin()
+
+    def admit(self, snapshot: TableSnapshot) -> None:
+        """Let the files of this snapshot be read."""
+        self._files.plan(_sizes(snapshot), snapshot.files)
+
+    def narrow(self, text: str, parameters: Sequence[object], views: Sequence[BucketView]) -> None:
+        """Leave out files that the statement needs nothing of."""
+        views = [view for view in views if view.snapshot.stored and view.snapshot.stored.statistics]
+        if not views:
+            return
+        self._connection.begin()
+        self._in_transaction = True
+        try:
+            kept = self._kept(text, parameters, views)
+        except duckdb.Error:
+            # The question has the same error, and reports it. The stand-ins go with the transaction.
+            self.end()
+            return
+        for view in views:
+            view.restore()
+            numbers = kept.get(view.number)
+            if numbers is not None:
+                snapshot = view.snapshot
+                self._database.list_files(self._connection, snapshot, view.number, kept=numbers)
+                self._files.plan({}, [snapshot.files[each] for each in numbers])
+
+    def end(self) -> None:
+        if self._in_transaction:
+            self._in_transaction = False
+            self._connection.rollback()
+
+    def _kept(
+        self, text: str, parameters: Sequence[object], views: Sequence[BucketView]
+    ) -> dict[int, list[int]]:
+        """By the numbers of the views: the numbers of the files to read, unless it is all of them."""
+        for view in views:
+            self._database.create_stand_in(self._connection, view.snapshot, view.number)
+        rows = self._connection.execute(f"EXPLAIN (FORMAT json) {text}", list(parameters) or None).fetchall()
+        scans = conditions_in(str(rows[-1][1]))
+        found: dict[int, list[int]] = {}
+        for view in views:
+            of_table = scans.get(view.number, [])
+            if len(of_table) < max(1, references_to(self._connection, text, view.snapshot.name)):
+                continue
+            numbers = kept_files(self._connection, view.snapshot, of_table)
+            if numbers is not None:
+                found[view.number] = numbers
+        return found
+
+
+def _sizes(snapshot: TableSnapshot) -> Mapping[str, int]:
+    sizes = snapshot.stored.sizes if snapshot.stored is not None else ()
+    return dict(zip(snapshot.files, sizes, strict=True))
