@@ -15,8 +15,8 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -33,9 +33,11 @@ from headrace.query.workers.process import WorkerEndedError
 
 HELD_BYTES: Final = 1024 * 1024
 LONGEST_WAIT_SECONDS: Final = 60.0
-# How long a question waits for the logs of tables in buckets that it names, or that it only lists.
+# How long a question waits for the logs of tables in buckets that it names, or that it only lists; the first
+# moment of that in its worker.
 BUCKET_SECONDS: Final = 5.0
 CATALOGUE_SECONDS: Final = 1.0
+BUCKET_SLOT_SECONDS: Final = 0.1
 BUCKET_THREADS: Final = 16
 # A plan can be out of date twice in a row, but not for ever.
 _MOST_RUNS_ANEW: Final = 3
@@ -182,13 +184,17 @@ class Desk:
             run = await self._begin(asked)
             answer._run = run
             try:
-                await self._run(question, run, answer)
+                await self._run(question, asked, run, answer)
                 return
             except HeadraceError as error:
                 run.abandon()
                 answer._held.clear()
                 if run.stop is Stop.PUT_BACK and not asked.is_cancelled:
-                    asked.seat.is_heavy = True
+                    if asked.looks:
+                        await asked.unless_cancelled(_looked_at(asked.looks, seconds=asked.patience))
+                        asked.looks, asked.has_waited = [], True
+                    else:
+                        asked.seat.is_heavy = True
                     continue
                 if run.ask_again and failures < _MOST_RUNS_ANEW:
                     failures += 1
@@ -221,7 +227,7 @@ class Desk:
             run.end(Stop.CANCELLED)
         return run
 
-    async def _run(self, question: Question, run: Run, answer: Answer) -> None:
+    async def _run(self, question: Question, asked: _Asked, run: Run, answer: Answer) -> None:
         snapshots = await self._in_thread(self._planner.snapshots)
         run.worker.ask(question, tuple(snapshots))
         kind, payload = await run.receive()
@@ -231,7 +237,7 @@ class Desk:
         if self._buckets is None or not any(_is_read(each, named) for each in snapshots.values()):
             plan = self._in_thread(lambda: self._planner.plan(question, snapshots, named, self._widened), run)
         else:
-            plan = self._plan_with_buckets(question, snapshots, named, run)
+            plan = self._plan_with_buckets(question, asked, snapshots, named, run)
         run.worker.plan(await plan)
         held = 0
         while answer.summary is None:
@@ -243,14 +249,26 @@ class Desk:
                 return
 
     async def _plan_with_buckets(
-        self, question: Question, snapshots: Mapping[str, TableSnapshot], named: NamedTables, run: Run
+        self,
+        question: Question,
+        asked: _Asked,
+        snapshots: Mapping[str, TableSnapshot],
+        named: NamedTables,
+        run: Run,
     ) -> list[TablePlan]:
-        """As soon as the tables in buckets have been looked at. Raises bucket_unavailable."""
-        looks = self._planner.look(snapshots, named)
+        """As soon as the tables in buckets have been looked at. Raises bucket_unavailable.
+
+        If that takes long, the question waits without a worker, and begins again.
+        """
+        looks = self._planner.look(snapshots, named) if not asked.has_waited else []
         if looks:
-            patience = BUCKET_SECONDS if named.names else CATALOGUE_SECONDS
-            waiting = asyncio.wait(map(asyncio.wrap_future, looks), timeout=patience)
-            await run.unless_stopped(asyncio.ensure_future(waiting))
+            await run.unless_stopped(asyncio.ensure_future(_looked_at(looks, seconds=BUCKET_SLOT_SECONDS)))
+        if not all(look.done() for look in looks):
+            asked.looks = looks
+            asked.patience = BUCKET_SECONDS if named.names else CATALOGUE_SECONDS
+            run.end(Stop.PUT_BACK)
+            while True:
+                await run.receive()
         self._planner.check(snapshots, named)
         current = await self._in_thread(self._planner.snapshots, run)
         work = asyncio.get_running_loop().run_in_executor(
@@ -275,6 +293,10 @@ class _Asked:
     def __init__(self, seat: Seat) -> None:
         self.seat = seat
         self.run: Run | None = None
+        # Logs of tables in buckets that are looked at, and whether it has waited for such.
+        self.looks: list[Future[None]] = []
+        self.patience = 0.0
+        self.has_waited = False
         self._cancelled = asyncio.Event()
 
     @property
@@ -319,6 +341,10 @@ def _is_read(snapshot: TableSnapshot, named: NamedTables) -> bool:
     if not isinstance(snapshot, BucketSnapshot):
         return False
     return named.catalogue or snapshot.name.casefold() in named.names
+
+
+async def _looked_at(looks: Sequence[Future[None]], *, seconds: float) -> None:
+    await asyncio.wait(map(asyncio.wrap_future, looks), timeout=seconds)
 
 
 def _named(payload: bytes) -> NamedTables:

@@ -50,7 +50,17 @@ def write(table: Location, rows: Any, **more: Any) -> None:
     """Append rows, as deltalake does."""
     assert isinstance(table.storage, S3Storage)
     given = {"mode": "append", **more}
-    write_deltalake(f"s3://{table.storage.bucket}/{table.key}", rows, storage_options=options(table.storage), **given)
+    write_deltalake(
+        f"s3://{table.storage.bucket}/{table.key}", rows, storage_options=options(table.storage), **given
+    )
+
+
+def buckets_at(folder: Path, *places: Location, most_bytes: int = 256 * MEGABYTE) -> Buckets:
+    """With a cache in the folder."""
+    return Buckets(
+        tables=BucketTables(Places(*places)),
+        reader=BucketReader(folder / "bucket-cache", most_bytes=most_bytes),
+    )
 
 
 @contextmanager
@@ -58,16 +68,41 @@ def asking(
     folder: Path,
     *places: Location,
     tails: Tails | None = None,
-    most_bytes: int = 256 * MEGABYTE,
+    buckets: Buckets | None = None,
     **limits: Any,
 ) -> Iterator[LakeQuery]:
-    """Questions on the tables in `folder/lake` and at these places."""
-    buckets = Buckets(
-        tables=BucketTables(Places(*places)),
-        reader=BucketReader(folder / "bucket-cache", most_bytes=most_bytes),
-    )
+    """Questions on the tables in `folder/lake`, and at these places or in `buckets`."""
+    buckets = buckets or buckets_at(folder, *places)
     query = LakeQuery(folder / "lake", tails=tails, buckets=buckets, **limits)
     try:
         yield query
     finally:
         query.close()
+
+
+def upload(folder: Path, table: Location) -> None:
+    """Put a table of this machine in place of the one that is there, file by file."""
+    assert isinstance(table.storage, S3Storage)
+    client = client_of(table.storage)
+    bucket = table.storage.bucket
+    found = client.list_objects_v2(Bucket=bucket, Prefix=f"{table.key}/")
+    for each in found.get("Contents", ()):
+        client.delete_object(Bucket=bucket, Key=each["Key"])
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            key = f"{table.key}/{file.relative_to(folder)}"
+            client.put_object(Bucket=bucket, Key=key, Body=file.read_bytes())
+
+
+def client_of(storage: S3Storage) -> Any:
+    import boto3  # noqa: PLC0415
+    from botocore.config import Config  # noqa: PLC0415
+
+    return boto3.client(
+        "s3",
+        endpoint_url=storage.endpoint_url,
+        region_name=storage.region,
+        aws_access_key_id=storage.access_key,
+        aws_secret_access_key=storage.secret_key,
+        config=Config(s3={"addressing_style": "path"}),
+    )

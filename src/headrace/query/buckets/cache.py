@@ -69,7 +69,7 @@ class ObjectCache:
 
     def __init__(self, folder: Path, *, most_bytes: int) -> None:
         self._folder = folder
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
         self._objects: OrderedDict[StoredObject, CachedObject] = OrderedDict()
         self._used = 0
         self._number = 0
@@ -102,12 +102,12 @@ class ObjectCache:
         new = [each for each in filled if each not in entry.filled]
         entry.filled.update(new)
         self._used += len(new) * BLOCK_BYTES
-        if self._used > self._most_bytes:
+        if self._used > self.most_bytes:
             self._evict(entry)
 
     def _evict(self, kept: CachedObject) -> None:
         for of, entry in list(self._objects.items()):
-            if self._used <= self._most_bytes:
+            if self._used <= self.most_bytes:
                 return
             if entry is kept or entry.pending:
                 continue

@@ -71,6 +71,11 @@ class FollowedBucketTable:
                 return self._failure[1]
             return "its log is still being read" if self._looking is not None else ""
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last look failed."""
+        return self._failure is not None
+
     def doubt(self) -> None:
         """What was seen last does not count any more: a file of it is gone."""
         with self._lock:

@@ -33,6 +33,8 @@ PATIENCE_SECONDS: Final = 8.0
 _WHOLE_BYTES: Final = 1024 * 1024
 # What of its end is read first: a Parquet file ends with its description.
 _END_BYTES: Final = 64 * 1024
+# An object is only read ahead if so many of its size have room in the cache.
+_ROOM_AHEAD: Final = 16
 # A range that is longer is read by several requests at once.
 _REQUEST_BLOCKS: Final = 128
 _THREADS: Final = 8
@@ -96,6 +98,9 @@ class BucketReader:
     def prepare(self, of: StoredObject) -> None:
         """Somebody will open the object soon."""
         start = max(0, of.size - _END_BYTES) if of.size > _WHOLE_BYTES else 0
+        if (of.size - start) * _ROOM_AHEAD > self._cache.most_bytes:
+            # It would take the place of what is being read.
+            return
         entry = self._cache.entry(of)
         lacking = entry.lacks(start, of.size)
         if lacking and not self._is_away(of.storage):

@@ -68,6 +68,9 @@ class BucketTables:
                 looking = table.look(fresh_seconds=FRESH_SECONDS)
             elif catalogue:
                 looking = table.look(fresh_seconds=_LISTED_SECONDS)
+                if table.has_failed:
+                    # A list of tables does not wait for a server that hangs.
+                    continue
             else:
                 continue
             if looking is not None:

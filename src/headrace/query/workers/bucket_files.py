@@ -30,7 +30,7 @@ _MODIFIED: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MOST_OPEN: Final = 256
 # So many files behind the one that is read are made ready.
 _AHEAD: Final = 8
-_MOST_ATTEMPTS: Final = 3
+_MOST_ATTEMPTS: Final = 10
 _LOOK_SECONDS: Final = 0.05
 
 
