@@ -55,19 +55,20 @@ def test_a_type_and_a_date_open_only_their_files(tmp_path: Path, table: Location
 
 
 @pytest.mark.parametrize(
-    ("condition", "rows", "files"),
+    ("condition", "expected"),
     [
-        ("N BETWEEN 150 AND 180", 31, ["EVENT_TYPE=Click/SERVER_DATE=2026-01-01"]),
-        ("EVENT_TYPE = 'Click' AND N >= 1150", 50, ["EVENT_TYPE=Click/SERVER_DATE=2026-01-03"]),
-        ("USER = 'user-00450'", 1, ["EVENT_TYPE=ListingView/SERVER_DATE=2026-01-02"]),
-        ("N IN (7, 9) OR N < 5", 7, ["EVENT_TYPE=ListingView/SERVER_DATE=2026-01-01"]),
-        ("N < 0", 0, []),
-        ("N > 5 AND 1 = 0", 0, []),
+        ("N BETWEEN 150 AND 180", (31, ["EVENT_TYPE=Click/SERVER_DATE=2026-01-01"])),
+        ("EVENT_TYPE = 'Click' AND N >= 1150", (50, ["EVENT_TYPE=Click/SERVER_DATE=2026-01-03"])),
+        ("USER = 'user-00450'", (1, ["EVENT_TYPE=ListingView/SERVER_DATE=2026-01-02"])),
+        ("N IN (7, 9) OR N < 5", (7, ["EVENT_TYPE=ListingView/SERVER_DATE=2026-01-01"])),
+        ("N < 0", (0, [])),
+        ("N > 5 AND 1 = 0", (0, [])),
     ],
 )
 def test_bounds_in_the_log_rule_files_out(
-    tmp_path: Path, table: Location, faulty: FaultyS3, condition: str, rows: int, files: list[str]
+    tmp_path: Path, table: Location, faulty: FaultyS3, condition: str, expected: tuple[int, list[str]]
 ) -> None:
+    rows, files = expected
     with asking(tmp_path, table) as query:
         assert query.run(f"SELECT count(*) FROM events WHERE {condition}").rows == ((rows,),)
         assert data_requests(faulty) == files

@@ -133,6 +133,11 @@ class Answering:
             )
         return HeadraceError("query_failed", str(error).strip(), remedy=_described(self._snapshots))
 
+    def close(self) -> None:
+        """For whoever does not end with its process."""
+        self.connection.close()
+        self._database.close()
+
     def free(self) -> None:
         """Let go of an unfinished result."""
         self.connection.abort()

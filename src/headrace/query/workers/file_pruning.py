@@ -40,7 +40,6 @@ _COMPARISONS: Final = {
     "COMPARE_GREATERTHAN": ">",
     "COMPARE_GREATERTHANOREQUALTO": ">=",
 }
-_TURNED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LITERALS: Final = frozenset({"INTEGER", "NUMERIC"})
 _CAST_TYPES: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"})
 
@@ -145,10 +144,8 @@ def _possible(tree: Mapping[str, Any], columns: Sequence[Column], known: set[str
         return f"({' OR '.join(understood)})" if len(understood) == len(each) else None
     if kind_of == "COMPARISON" and kind in _COMPARISONS:
         sign = _COMPARISONS[kind]
+        # DuckDB has the column on the left, however it was written.
         left, right = _bounds(tree["left"], columns, known), _constant(tree["right"])
-        if left is None or right is None:
-            left, right = _bounds(tree["right"], columns, known), _constant(tree["left"])
-            sign = _TURNED[sign]
         return None if left is None or right is None else _compared(left, sign, right)
     if kind == "COMPARE_IN" and kind_of == "OPERATOR":
         return _one_of(tree["children"], columns, known)
