@@ -125,7 +125,7 @@ def test_a_long_trickle_leaves_few_files() -> None:
         most = max(most, sum(file.size < RULES.target_bytes / 2 for file in table.rewrites))
     assert most <= 20
     written_again = sum(file.size * times for file, times in table.rewrites.items())
-    assert written_again / sum(file.size for file in table.rewrites) <= 5
+    assert written_again / sum(file.size for file in table.rewrites) <= 6
 
 
 def test_too_few_files_stay() -> None:

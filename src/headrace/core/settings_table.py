@@ -176,7 +176,7 @@ class Settings:
         maximum=4096,
     )
     lake_merge_files: int = _setting(
-        16,
+        4,
         "Number of small files in a partition of a table from which on they are merged. In a partition that "
         "got nothing for ten minutes, two are enough.",
         minimum=2,

@@ -5,7 +5,7 @@ table again and again. So the files of a partition are taken from the smallest u
 little: a file is merged only with others that together weigh a multiple of it.
 
 - Each time a row is written again, its file grows by a factor (four, or two in a partition that is no longer
-  written to): a row is rewritten a logarithmic number of times.
+  written to, and for files that weigh next to nothing): a row is rewritten a logarithmic number of times.
 - What is left is fewer than `least_files` small files, and others of which each weighs a part of all smaller
   ones together: a logarithmic number, too.
 - A file of half the target size and more is never rewritten.
@@ -29,7 +29,9 @@ QUIET_MS: Final = 10 * 60 * 1000
 _MOST_FILES: Final = 2_000
 # A file is merged if it weighs at most this part of all smaller ones together.
 _PART: Final = 1 / 3
-_PART_IF_QUIET: Final = 1.0
+_PART_IF_TINY: Final = 1.0
+# A file below this part of the target size costs a reader as much as a large one, and a merge little.
+_TINY: Final = 1 / 16
 _FEWEST: Final = 2
 
 
@@ -87,16 +89,17 @@ def _merge_in(
     )
     is_quiet = max((file.modified_ms for file in files), default=0) <= now_ms - rules.quiet_ms
     least = _FEWEST if is_quiet else max(rules.least_files, _FEWEST)
-    light = _light(small[:_MOST_FILES], _PART_IF_QUIET if is_quiet else _PART)
+    light = _light(small[:_MOST_FILES], rules.target_bytes * (1.0 if is_quiet else _TINY))
     if len(light) < least:
         return None
     return Merge(partition=partition, files=tuple(_up_to(light, rules.target_bytes)))
 
 
-def _light(small: Sequence[DataFile], part: float) -> Sequence[DataFile]:
-    """From the smallest up to the largest that weighs at most this part of those before it."""
+def _light(small: Sequence[DataFile], tiny_bytes: float) -> Sequence[DataFile]:
+    """From the smallest up to the largest that weighs little beside those before it all together."""
     before = light = 0
     for number, file in enumerate(small):
+        part = _PART_IF_TINY if file.size < tiny_bytes else _PART
         if number and file.size <= part * before:
             light = number + 1
         before += file.size
