@@ -31,8 +31,8 @@ SCHEMA = pa.schema(
         "SMALL": pa.int16(),
         "TEXT": pa.string(),
         "odd \"name', 1": pa.string(),
-        "AT": pa.timestamp("us", tz="UTC"),
-        "LOCAL_AT": pa.timestamp("us"),
+        "AT_TIME": pa.timestamp("us", tz="UTC"),
+        "LOCAL_TIME_AT": pa.timestamp("us"),
         "PRICE": pa.decimal128(9, 2),
         "LONG_PRICE": pa.decimal128(30, 6),
         "RATIO": pa.float64(),
@@ -76,8 +76,8 @@ def _row(number: int, kind: str | None, day: date | None, text: str | None) -> d
         "SMALL": number % 7 if number % 5 else None,
         "TEXT": text,
         "odd \"name', 1": text,
-        "AT": _moment(number),
-        "LOCAL_AT": _moment(number).replace(tzinfo=None),
+        "AT_TIME": _moment(number),
+        "LOCAL_TIME_AT": _moment(number).replace(tzinfo=None),
         "PRICE": Decimal(number) / 4,
         "LONG_PRICE": number * LONG,
         "RATIO": [math.nan, -0.0, 0.0, math.inf, number / 3, None][number % 6],
@@ -142,11 +142,11 @@ SIMPLE = st.one_of(
     _of(["LONG_PRICE"], NUMBERS.map(lambda number: str(number * LONG))),
     _of(["TEXT", '"odd ""name\', 1"', "lower(TEXT)"], st.sampled_from(TEXTS).map(_sql)),
     _of(["KIND"], st.sampled_from(KINDS).map(_sql)),
-    _of(["DAY", "AT::DATE"], st.sampled_from(DAYS).map(lambda day: f"'{day}'::DATE")),
-    _of(["AT", "date_trunc('second', AT)"], MOMENTS),
-    _of(["LOCAL_AT"], LOCAL_MOMENTS),
+    _of(["DAY", "AT_TIME::DATE"], st.sampled_from(DAYS).map(lambda day: f"'{day}'::DATE")),
+    _of(["AT_TIME", "date_trunc('second', AT_TIME)"], MOMENTS),
+    _of(["LOCAL_TIME_AT"], LOCAL_MOMENTS),
     st.sampled_from(
-        ["TEXT LIKE 'a%'", "starts_with(TEXT, 'z')", "OK", "NOT OK", "AT < now()", "AT > now()",
+        ["TEXT LIKE 'a%'", "starts_with(TEXT, 'z')", "OK", "NOT OK", "AT_TIME < now()", "AT_TIME > now()",
          "DAY > current_date", "TAGS[1] = 'a'", "BYTES > '\\x05'::BLOB"]
     ),
 )  # fmt: skip
@@ -155,8 +155,8 @@ _BOUNDED = {
     "N": NUMBERS.map(str),
     "SMALL": st.integers(-1, 7).map(str),
     "PRICE": NUMBERS.map(lambda number: f"{number / 4}"),
-    "AT": MOMENTS,
-    "LOCAL_AT": LOCAL_MOMENTS,
+    "AT_TIME": MOMENTS,
+    "LOCAL_TIME_AT": LOCAL_MOMENTS,
     "TEXT": st.sampled_from(TEXTS[1:]).map(_sql),
 }
 BOUNDED = st.one_of(
@@ -175,7 +175,7 @@ CONDITIONS = BOUNDED | st.recursive(
 )
 QUESTIONS = (
     "SELECT * FROM {t} WHERE {c} ORDER BY N",
-    "SELECT count(*), sum(N), max(AT), min(TEXT) FROM {t} WHERE {c}",
+    "SELECT count(*), sum(N), max(AT_TIME), min(TEXT) FROM {t} WHERE {c}",
     "SELECT (SELECT max(N) FROM {t}) AS a, (SELECT count(*) FROM {t}) AS b, count(*) FROM {t} WHERE {c}",
     "WITH x AS (FROM {t} WHERE {c}) SELECT a.N, b.N FROM x a JOIN {t} b USING (KIND) ORDER BY ALL",
     "SELECT a.N, b.N FROM {t} a LEFT JOIN (SELECT * FROM {t} WHERE {c}) b ON a.N = b.N + 1 ORDER BY ALL",

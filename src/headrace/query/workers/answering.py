@@ -162,12 +162,13 @@ class Answering:
             return
         rows = self._tail_rows.rows(snapshot, plan.tail) if plan.tail is not None else None
         shown = self._shown.get(plan.name)
-        if snapshot.stored is not None:
-            self._bucket_views.admit(snapshot)
         if shown is None:
             self._views += 1
         number = shown.number if shown is not None else self._views
-        if shown is None or shown.snapshot != snapshot or snapshot.stored is not None:
+        if snapshot.stored is not None:
+            # `_list_bucket_files` lists them; for the columns it takes none.
+            self._database.list_files(self.connection, snapshot, number, kept=())
+        elif shown is None or shown.snapshot != snapshot:
             self._database.list_files(self.connection, snapshot, number)
         name = f"tail of table {number}"
         if rows is not None:
@@ -185,14 +186,16 @@ class Answering:
             self.connection.unregister(name)
         self._shown[plan.name] = _Shown(number=number, snapshot=snapshot, widened=plan.widened, tail=tail)
 
-    def _narrow(self, question: Question, permitted: Permitted, named: Sequence[TablePlan]) -> None:
+    def _list_bucket_files(
+        self, question: Question, permitted: Permitted, named: Sequence[TablePlan]
+    ) -> None:
         shown = [self._shown[plan.name] for plan in named if plan.name in self._shown]
         views = [
             BucketView(number=each.number, snapshot=each.snapshot, restore=partial(self._restore, each))
             for each in shown
             if each.snapshot.stored is not None
         ]
-        self._bucket_views.narrow(permitted.text, question.parameters, views)
+        self._bucket_views.list_files(views, permitted.text, question.parameters)
 
     def _restore(self, shown: _Shown) -> None:
         tail = f"tail of table {shown.number}" if shown.tail is not None else ""
@@ -211,7 +214,7 @@ class Answering:
         self._bucket_views.begin()
         for plan in plans:
             self._show(plan)
-        self._narrow(question, permitted, named)
+        self._list_bucket_files(question, permitted, named)
         if question.answer_format == ARROW:
             return self._run_for_arrow(question, named, output)
         answer: Rows | Explained

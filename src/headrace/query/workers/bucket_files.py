@@ -59,22 +59,29 @@ class BucketFiles:
         self.is_interrupted: Callable[[], bool] = lambda: False
         self.failure: Exception | None = None
         self._sizes: dict[str, int] = {}
-        self._next: dict[str, Sequence[str]] = {}
+        # The files that will be read, in order, and their places in it.
+        self._orders: list[Sequence[str]] = []
+        self._places: dict[str, tuple[int, int]] = {}
         self._lock = threading.Lock()
         self._extents: OrderedDict[str, _Extent] = OrderedDict()
         self._numbers = itertools.count()
         self._waiting: dict[int, queue.SimpleQueue[Mapping[str, Any]]] = {}
 
-    def plan(self, sizes: Mapping[str, int], files: Sequence[str]) -> None:
-        """These files of a table will be read, in this order; `sizes` has all of the table's."""
+    def admit(self, sizes: Mapping[str, int]) -> None:
+        """These files can be read."""
         self._sizes.update(sizes)
-        for number, file in enumerate(files):
-            self._next[file] = files[number + 1 : number + 1 + _AHEAD]
+
+    def expect(self, files: Sequence[str]) -> None:
+        """These files of a table will be read, in this order."""
+        number = len(self._orders)
+        self._orders.append(files)
+        self._places.update((file, (number, place)) for place, file in enumerate(files))
 
     def begin(self) -> None:
         """A new question: only what it plans can be read."""
         self._sizes.clear()
-        self._next.clear()
+        self._orders.clear()
+        self._places.clear()
         self.failure = None
 
     def size(self, path: str) -> int:
@@ -112,8 +119,7 @@ class BucketFiles:
         with self._lock:
             self._waiting[number] = waiting
         try:
-            ahead = self._next.pop(path, ())
-            request = {"number": number, "file": path, "start": start, "end": end, "ahead": list(ahead)}
+            request = {"number": number, "file": path, "start": start, "end": end, "ahead": self._ahead(path)}
             self.send(json.dumps(request).encode())
             while True:
                 if self.is_interrupted():
@@ -131,6 +137,11 @@ class BucketFiles:
         if answer.get("failure"):
             raise BucketReadError(answer["failure"])
         return answer
+
+    def _ahead(self, path: str) -> list[str]:
+        """The files behind this one, the first time that it is asked for."""
+        order, place = self._places.pop(path, (None, 0))
+        return [] if order is None else list(self._orders[order][place + 1 : place + 1 + _AHEAD])
 
     def _keep(self, path: str, answer: Mapping[str, Any]) -> None:
         try:

@@ -1,7 +1,8 @@
 """Views of tables in buckets, narrowed to the files that a question needs.
 
-Invariants: a view reads all files of its snapshot unless the plan of the question rules some out; a question
-whose plan could not be made runs over all files, and reports what is wrong with it. `now()` in the plan is
+Invariants: a view reads all files of its snapshot unless the plan of the question rules some out, and none if
+the question does not name it; a question whose plan could not be made runs over all files, and reports what
+is wrong with it. `now()` in the plan is
 that of the question: both are in one transaction, which `end` closes.
 """
 
@@ -43,30 +44,28 @@ class BucketViews:
         self.end()
         self._files.begin()
 
-    def admit(self, snapshot: TableSnapshot) -> None:
-        """Let the files of this snapshot be read."""
-        self._files.plan(_sizes(snapshot), snapshot.files)
-
-    def narrow(self, text: str, parameters: Sequence[object], views: Sequence[BucketView]) -> None:
-        """Leave out files that the statement needs nothing of."""
-        views = [view for view in views if view.snapshot.stored and view.snapshot.stored.statistics]
-        if not views:
-            return
-        self._connection.begin()
-        self._in_transaction = True
-        try:
-            kept = self._kept(text, parameters, views)
-        except duckdb.Error:
-            # The question has the same error, and reports it. The stand-ins go with the transaction.
-            self.end()
-            return
+    def list_files(self, views: Sequence[BucketView], text: str, parameters: Sequence[object]) -> None:
+        """Let the views that a statement names read files: those that it needs something of."""
+        kept: dict[int, list[int]] = {}
+        planned = [view for view in views if view.snapshot.stored and view.snapshot.stored.statistics]
+        if planned:
+            self._connection.begin()
+            self._in_transaction = True
+            try:
+                kept = self._kept(text, parameters, planned)
+            except duckdb.Error:
+                # The question has the same error, and reports it. The stand-ins go with the transaction.
+                self.end()
         for view in views:
-            view.restore()
             numbers = kept.get(view.number)
-            if numbers is not None:
-                snapshot = view.snapshot
-                self._database.list_files(self._connection, snapshot, view.number, kept=numbers)
-                self._files.plan({}, [snapshot.files[each] for each in numbers])
+            files = view.snapshot.files
+            self._files.admit(_sizes(view.snapshot))
+            self._files.expect(files if numbers is None else [files[each] for each in numbers])
+            self._database.list_files(self._connection, view.snapshot, view.number, kept=numbers)
+        if self._in_transaction:
+            for view in planned:
+                # Behind the list: a view over files with different columns opens all that it lists.
+                view.restore()
 
     def end(self) -> None:
         if self._in_transaction:
