@@ -2,13 +2,14 @@
 
     python -m benchmarks.bucket_sql [--rows 2000000] [--milliseconds 10]
 
-`ranges` is ours: DuckDB's reader over ranges that the query process reads and caches. `arrow` is a pyarrow
-dataset with the bounds of the log as its fragments' conditions, registered in DuckDB, over Arrow's own S3 client.
-`whole` copies the files that partitions and bounds leave, and lets DuckDB read the copies. `folder` is ours on the
-same files in a folder. The server is the one of the tests, behind a proxy that makes each request wait for some
-milliseconds, as a network would. `cold` is the first time in a new process, `again` the median of five more; the
-requests are those for data files. `ranges` and `folder` include our way to the worker, and what is looked up first
-in the log; the other two have read it before.
+`ranges` is ours: DuckDB's reader over ranges that the query process reads and caches. `arrow` is a
+pyarrow dataset with the bounds of the log as its fragments' conditions, registered in DuckDB, over
+Arrow's own S3 client. `whole` copies the files that partitions and bounds leave, and lets DuckDB read
+the copies. `folder` is ours on the same files in a folder. The server is the one of the tests, behind a
+proxy that makes each request wait for some milliseconds, as a network would. `cold` is the first time in
+a new process, `again` the median of five more; the requests are those for data files. `ranges` and
+`folder` include our way to the worker, and what is looked up first in the log; the other two have read
+it before.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def make(folder: Path, rows: int) -> None:
                 f"""SELECT 'kind-{kind}' AS KIND, '2026-01-{day + 1:02}' AS DAY,
                 'user-' || (hash(i * 31 + {day * KINDS + kind}) % 50000) AS USER,
                 (hash(i) % 100000) / 100 AS PRICE, i AS N, md5(i::VARCHAR) AS NOTE,
-                '2026-01-{day + 1:02} 00:00:00+00'::TIMESTAMPTZ + to_microseconds(i * 86400000000 // {each}) AS AT_TIME
+                '2026-01-{day + 1:02} 00:00:00+00'::TIMESTAMPTZ
+                    + to_microseconds(i * 86400000000 // {each}) AS AT_TIME
                 FROM range({each}) t(i)"""
             ).to_arrow_table()
             write_deltalake(folder, table, mode="append", partition_by=["KIND", "DAY"])
@@ -89,8 +91,12 @@ def arrow(_folder: Path, table: Location, ask: Callable[[Callable[[str], Any]], 
     for each in actions:
         condition = pyarrow.dataset.field("KIND") == each["partition.KIND"]
         condition &= pyarrow.dataset.field("DAY") == each["partition.DAY"]
-        condition &= pyarrow.dataset.field("AT_TIME") >= pa.scalar(each["min.AT_TIME"], schema.field("AT_TIME").type)
-        condition &= pyarrow.dataset.field("AT_TIME") <= pa.scalar(each["max.AT_TIME"], schema.field("AT_TIME").type)
+        condition &= pyarrow.dataset.field("AT_TIME") >= pa.scalar(
+            each["min.AT_TIME"], schema.field("AT_TIME").type
+        )
+        condition &= pyarrow.dataset.field("AT_TIME") <= pa.scalar(
+            each["max.AT_TIME"], schema.field("AT_TIME").type
+        )
         path = f"{storage.bucket}/{table.key}/{each['path']}"
         fragments.append(format_.make_fragment(path, server, partition_expression=condition))
     events = pyarrow.dataset.FileSystemDataset(fragments, schema, format_, server)

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 
 from headrace.core.errors import HeadraceError
 from headrace.query.buckets.serving import Buckets
+from headrace.query.buckets.tables import unavailable
 from headrace.query.planning import Planner, Tails
 from headrace.query.questions import NamedTables, Question, QuestionLimits, TablePlan
 from headrace.query.running import Run, Stop, cancelled
@@ -274,7 +275,14 @@ class Desk:
         work = asyncio.get_running_loop().run_in_executor(
             self._bucket_threads, lambda: self._planner.plan(question, current, named, self._widened)
         )
-        return await run.unless_stopped(work)
+        # A tail reads the log of its table, too.
+        in_time = asyncio.ensure_future(asyncio.wait_for(asyncio.shield(work), BUCKET_SECONDS))
+        try:
+            return await run.unless_stopped(in_time)
+        except TimeoutError:
+            raise unavailable(
+                ", ".join(sorted(named.names)), f"its log was not read within {BUCKET_SECONDS:g} s"
+            ) from None
 
     async def _in_thread(self, work: Callable[[], _Value], run: Run | None = None) -> _Value:
         """In a thread; not any longer than the run may take."""

@@ -69,7 +69,9 @@ class FollowedBucketTable:
                 return ""
             if self._failure is not None:
                 return self._failure[1]
-            return "its log is still being read" if self._looking is not None else ""
+            if self._looking is None:
+                return ""
+            return f"{self.location} has not answered yet, or its log takes long to read"
 
     @property
     def has_failed(self) -> bool:

@@ -42,6 +42,7 @@ WARNING: Final = "01000"
 
 _BY_CODE: Final = {
     "bad_request": SYNTAX_ERROR,
+    "bucket_unavailable": "58030",
     "lake_damaged": "58030",
     "lake_unsupported": FEATURE_NOT_SUPPORTED,
     "log_unavailable": "58000",
