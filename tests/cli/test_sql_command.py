@@ -114,3 +114,10 @@ def test_the_running_platform_answers_as_the_command_would(
 
 
 FORMATS = ("table", "json", "csv")
+
+
+def test_an_event_can_be_waited_for_on_a_running_platform_only(data_dir: Path) -> None:
+    with pytest.raises(HeadraceError) as raised:
+        _ask(data_dir, "SELECT 1 FROM events", "--after", "events/0/1")
+    assert raised.value.code == "not_running"
+    assert "events/0/1" in raised.value.message

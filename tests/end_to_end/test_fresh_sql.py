@@ -147,3 +147,37 @@ def test_a_killed_query_process_comes_back(platform: Platform) -> None:
 
     wait_for(answers, "the query process answers again")
     watched.wait()
+
+
+def test_topics_versions_and_tables_of_statements(platform: Platform) -> None:
+    watched = Watched(platform)
+    watched.post(5)
+    watched.wait()
+    platform.wait_in_lake(watched.prefix, 5)
+    users = f"LIKE '{watched.prefix}-%'"
+    # What was posted, as JSON.
+    posted = f"SELECT count(*) FROM topic.events WHERE (_value->>'User_ID') {users}"
+    assert ask(platform, posted)["rows"] == [[5]]
+    # What the pipeline made of it, with the columns of its schema.
+    found = ask(platform, f"SELECT USER_ID, _problem FROM topic.events_avro WHERE USER_ID {users} ORDER BY 1")
+    assert found["rows"] == [[f"{watched.prefix}-{number}", None] for number in range(5)]
+    assert found["tables"][0]["topic"] == "events_avro"
+    # The table before it had these events.
+    before = ask(platform, f"SELECT count(*) FROM events AS OF VERSION 0 WHERE USER_ID {users}")
+    assert before["rows"] == [[0]]
+    assert before["tables"][0]["as_of"] == "version 0"
+    # A table of the statement language, over a topic that is there.
+    name = f"USERS_{watched.prefix}".replace("-", "_").upper()
+    statement = (
+        f"CREATE SOURCE TABLE {name} (k VARCHAR PRIMARY KEY, user_id VARCHAR) "
+        "WITH (KAFKA_TOPIC='events_avro', KEY_FORMAT='KAFKA', VALUE_FORMAT='AVRO');"
+    )
+    url = f"http://{platform.settings.host}:{platform.settings.statements_port}/ksql"
+    answer = platform.http.post(url, json={"ksql": statement})
+    assert answer.status_code == 200, answer.text
+    try:
+        listed = ask(platform, f'SELECT count(*) FROM "table".{name}')
+        assert listed["tables"][0]["statement_table"] == name
+        assert ask(platform, f"SELECT count(*) FROM {name}")["rows"] == listed["rows"]
+    finally:
+        platform.http.post(url, json={"ksql": f"DROP TABLE {name};"})

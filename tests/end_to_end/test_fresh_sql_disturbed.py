@@ -23,6 +23,8 @@ from tests.running_platform import PATIENCE_SECONDS, Platform, event, new_prefix
 pytestmark = pytest.mark.long
 
 EVENTS: Final = 1000
+# An event that is not in the answer by then waits for something, and the answer says for what.
+TOLD_SECONDS: Final = 3.0
 COUNT: Final = "SELECT count(*), count(DISTINCT USER_ID) FROM events WHERE USER_ID LIKE '{prefix}-%'"
 
 
@@ -47,6 +49,8 @@ def test_a_thousand_events_while_the_lake_changes(platform: Platform) -> None:
                 assert seen <= count <= posted, f"{seen} events were there, {under_way}: {answer}"
                 seen = count
                 versions.add(table["version"])
+                if seen < posted and time.monotonic() > began + TOLD_SECONDS:
+                    assert told(table), f"{posted - seen} events are missing, {under_way}: {answer}"
                 assert time.monotonic() < began + PATIENCE_SECONDS, f"{seen_before} of {posted}: {answer}"
             slowest[under_way] = max(slowest.get(under_way, 0), time.monotonic() - began)
         disturbances.finish()
@@ -114,6 +118,12 @@ class Disturbances:
     def _kill(self) -> None:
         killed = self._platform.kill("pipeline")
         self._platform.wait_restarted("pipeline", after=killed)
+
+
+def told(table: dict[str, Any]) -> bool:
+    """Whether the answer says that records are missing, and why."""
+    waiting = [each for each in table["upstream"] if each["records"] > 0 and each["reason"]]
+    return bool(waiting or (table["behind"] > 0 and table["reason"]))
 
 
 def ask(platform: Platform, statement: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -139,6 +140,76 @@ def test_json_with_schemas_keys_headers_and_time_partitions(connectors: Connecto
     folders = {path.parent.relative_to(table).as_posix() for path in table.rglob("*.parquet")}
     assert folders == {"room=A 1/day=2026-03-14/hour=23", "room=B/day=2026-03-15/hour=00"}
     assert connectors.wait_state(name, "RUNNING")
+
+
+def asked(platform: Platform, statement: str, *, freshness: str = "live") -> tuple[list[Any], dict[str, Any]]:
+    """The rows of a question, and what was read of its table."""
+    url = f"http://{platform.settings.host}:{platform.settings.query_port}/sql"
+    answer = platform.http.post(url, json={"query": statement, "freshness": freshness}).json()
+    return answer["rows"], answer["tables"][0]
+
+
+def test_sql_sees_the_rows_before_the_table_has_them(connectors: Connectors, platform: Platform) -> None:
+    """Transformed, by time, with keys and headers: while a connector is paused, and the same after that."""
+    topic = connectors.topic("fresh")
+    schema = record_schema("order", id="long", at=["null", "string"], price="double", note="string")
+    name = connectors.sink(
+        topic,
+        {
+            "value.converter": AVRO,
+            "key.converter": TEXT,
+            "store.kafka.keys": "true",
+            "store.kafka.headers": "true",
+            "partitioner.class": "headrace.FieldAndTimePartitioner",
+            "partition.field.name": "source",
+            "path.format": "YYYY-MM-dd/HH",
+            "partition.duration.ms": "3600000",
+            "timezone": "America/New_York",
+            "timestamp.extractor": "RecordField",
+            "timestamp.field": "at",
+            "transforms": "time,mark,plain,drop",
+            "transforms.time.type": "org.apache.kafka.connect.transforms.TimestampConverter$Value",
+            "transforms.time.field": "at",
+            "transforms.time.format": "yyyy-MM-dd HH:mm",
+            "transforms.time.target.type": "Timestamp",
+            "transforms.mark.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+            "transforms.mark.topic.field": "source",
+            "transforms.plain.type": "org.apache.kafka.connect.transforms.ReplaceField$Value",
+            "transforms.plain.exclude": "note",
+            "transforms.drop.type": "org.apache.kafka.connect.transforms.Filter",
+            "transforms.drop.predicate": "test",
+            "predicates": "test",
+            "predicates.test.type": "org.apache.kafka.connect.transforms.predicates.HasHeaderKey",
+            "predicates.test.name": "test",
+            **TOLERANT,
+        },
+    )
+    order = {"id": 1, "at": "2026-03-08 06:30", "price": 2.5, "note": "x"}
+    connectors.avro(topic, schema, [order])
+    table = connectors.table(topic)
+    connectors.wait_rows(table, 1)
+    connectors.order(name, "pause")
+    assert connectors.wait_state(name, "PAUSED")
+    # Clocks change at 07:00 UTC.
+    connectors.avro(
+        topic, schema, [{**order, "id": 2, "at": "2026-03-08 07:30"}, {**order, "id": 3, "at": "none"}]
+    )
+    connectors.avro(topic, schema, [{**order, "id": 4}], key="k", headers=[("h", b"\x01")])
+    connectors.avro(topic, schema, [{**order, "id": 5}], headers=[("test", b"")])
+    everything = f'SELECT * FROM "{topic}" ORDER BY id'
+    before, read = asked(platform, everything)
+    assert (read["tail_rows"], read["behind"], read["reason"]) == (2, 0, "")
+    names = 'id, "date", "hour", "_KEY"'
+    short, _ = asked(platform, f'SELECT {names} FROM "{topic}" ORDER BY id')
+    assert short == [
+        [1, "2026-03-08", "01", None],
+        [2, "2026-03-08", "03", None],
+        [4, "2026-03-08", "01", "k"],
+    ]
+    connectors.order(name, "resume")
+    connectors.wait_rows(table, 3)
+    assert asked(platform, everything, freshness="lake")[0] == before
+    connectors.letters(f"{topic}_dlq", 1)
 
 
 def test_topics_by_expression_with_texts_and_nulls(connectors: Connectors) -> None:

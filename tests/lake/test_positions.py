@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from headrace.lake.positions import Position, Progress, Reached, Source, progress_from_metadata
+from headrace.lake.read_columns import ReadColumns
+from headrace.lake.types import Array, Decimal, Field, Map, Simple, Struct
 
 _SOURCE = Source(query="q", topic_id="t", partition=0)
 
@@ -53,3 +55,17 @@ def test_progress_reads_back_from_a_commit() -> None:
 def test_a_commit_of_someone_else_says_nothing() -> None:
     for text in (None, "", "a note", "{}", "[1]", '{"headrace": 99}', '{"headrace": 1, "lanes": []}'):
         assert progress_from_metadata(text) is None
+
+
+def test_a_commit_says_as_what_records_are_read_if_they_are_transformed() -> None:
+    columns = Struct(
+        fields=(
+            Field(name="a", type=Decimal(precision=9, scale=2)),
+            Field(name="b", type=Array(element=Map(value=Simple.TIMESTAMP_NTZ))),
+        )
+    )
+    for reads in (ReadColumns(value=columns), ReadColumns(value=columns, key=Struct(fields=())), None):
+        progress = Progress(positions=Reached(topic_id="t", offsets={0: 7})).reading(reads)
+        assert progress_from_metadata(progress.as_metadata()) == progress
+        # Whatever becomes of it.
+        assert progress.advanced({0: 9}).reads == reads

@@ -66,26 +66,31 @@ class TableFeeds:
 
     def of(self, table: Location) -> TableFeed | None:
         """Raises log_unavailable."""
-        return self._now().feeds.get(_place(table))
+        with self._lock:
+            return self._newest().feeds.get(_place(table))
 
     def in_buckets(self) -> tuple[Location, ...]:
-        """Where connectors write tables, or have written them. Raises log_unavailable."""
-        return self._now().buckets
+        """Where connectors write Delta tables, or have written them. Raises log_unavailable."""
+        with self._lock:
+            return self._newest().buckets
+
+    def reading(self, topic: str) -> list[TableFeed]:
+        """What the topic of this name feeds. Raises log_unavailable."""
+        with self._lock:
+            return [feed for feed in self._newest().feeds.values() if feed.topic == topic]
+
+    def _newest(self) -> _Known:
+        wishes = self._wishes()
+        versions = {
+            name: (wish.config_version, wish.restart.version, wish.target) for name, wish in wishes.items()
+        }
+        known, now = self._known, time.monotonic()
+        if known.versions != versions or now > known.looked + _LOOK_SECONDS:
+            known = self._known = self._read(wishes, versions, now)
+        return known
 
     def topic_now(self, topic: TopicIdentity) -> TopicNow:
         return AskedTopic(self._cluster, topic)
-
-    def _now(self) -> _Known:
-        with self._lock:
-            wishes = self._wishes()
-            versions = {
-                name: (wish.config_version, wish.restart.version, wish.target)
-                for name, wish in wishes.items()
-            }
-            known, now = self._known, time.monotonic()
-            if known.versions != versions or now > known.looked + _LOOK_SECONDS:
-                known = self._known = self._read(wishes, versions, now)
-            return known
 
     def _wishes(self) -> Mapping[str, ConnectorWish]:
         if self._configs is None:

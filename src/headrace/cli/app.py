@@ -142,11 +142,20 @@ def sql(
     output: Annotated[
         str, typer.Option("--format", "-f", help="Output format.", metavar="table|json|csv")
     ] = "table",
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--after",
+            help="Answer once this event can be seen; may be repeated.",
+            metavar="TOPIC/PARTITION/OFFSET",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Query the lake."""
     from headrace.cli.sql import answer  # noqa: PLC0415 - for a quick --help
 
-    answer(settings, statement, output=output)
+    answer(settings, statement, output=output, after=after or ())
 
 
 @app.command("sql-shell")

@@ -11,7 +11,7 @@ import base64
 import csv
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from datetime import time as time_of_day
 from decimal import Decimal
@@ -28,7 +28,7 @@ from headrace.core.settings import Settings
 from headrace.query.sql import LakeQuery, QueryResult
 
 
-def answer(settings: Settings, statement: str, *, output: str) -> None:
+def answer(settings: Settings, statement: str, *, output: str, after: Sequence[str] = ()) -> None:
     """Print the answer to one statement."""
     show = FORMATS.get(output)
     if show is None:
@@ -39,8 +39,14 @@ def answer(settings: Settings, statement: str, *, output: str) -> None:
         )
     url = running_query_process(settings)
     if url is not None:
-        show(ask(url, statement))
+        show(ask(url, statement, after=after))
         return
+    if after:
+        raise HeadraceError(
+            "not_running",
+            f"No platform runs on the data folder {settings.data_dir}, so {after[0]} cannot be waited for.",
+            remedy="Start it with `headrace up`, or leave out --after: the lake alone is read then.",
+        )
     query = LakeQuery(
         settings.lake_dir,
         time_limit_seconds=settings.query_seconds,

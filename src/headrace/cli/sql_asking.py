@@ -7,6 +7,7 @@ bytes) stay the text that stands for them.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -34,12 +35,12 @@ def running_query_process(settings: Settings) -> str | None:
     return None
 
 
-def ask(url: str, statement: str) -> QueryResult:
+def ask(url: str, statement: str, *, after: Sequence[str] = ()) -> QueryResult:
     """The answer. Raises HeadraceError: what the process says, or query_unavailable."""
     try:
         response = httpx.post(
             f"{url}/sql",
-            json={"query": statement},
+            json={"query": statement, **({"after": list(after)} if after else {})},
             timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
             trust_env=False,
         )

@@ -19,7 +19,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v13.request import FetchPartition, FetchRequest, FetchTopic
@@ -30,7 +30,7 @@ from kio.static.primitive import i8, i32, i32Timedelta, i64
 from headrace.client.broker_connection import BrokerConnection
 from headrace.client.cluster import Cluster
 from headrace.client.errors import log_unavailable
-from headrace.client.topics import TopicIdentity
+from headrace.client.topics import Partition, TopicIdentity
 from headrace.client.visible_batches import Batch, headers_in, visible_batches, visible_headers
 from headrace.wire.record_batch import BatchHeader, Buffer
 
@@ -95,11 +95,22 @@ class RecordSet:
     is_out_of_range: bool = False
 
 
+class Leaders(Protocol):
+    """What a reader has to know of the cluster: a `Cluster`, or what somebody has asked of one before."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    def leaders(self, topics: Iterable[TopicIdentity]) -> dict[Partition, tuple[str, int]]: ...
+
+    def stretches(self, topics: Iterable[TopicIdentity]) -> dict[str, dict[int, tuple[int, int]]]: ...
+
+
 class BatchReader:
     """Fetches batches from the leaders of their partitions, wherever those are."""
 
     def __init__(
-        self, cluster: Cluster, *, timeout_seconds: float = PATIENCE_SECONDS, only_committed: bool = True
+        self, cluster: Leaders, *, timeout_seconds: float = PATIENCE_SECONDS, only_committed: bool = True
     ) -> None:
         """Unless `only_committed`, records of open and aborted transactions are visible, too."""
         self._cluster = cluster

@@ -59,7 +59,7 @@ class Cluster:
 
     def __init__(self, bootstrap: str, *, timeout_seconds: float = REQUEST_SECONDS) -> None:
         """`timeout_seconds` limits each request."""
-        self.bootstrap = bootstrap
+        self.bootstrap: str = bootstrap
         self._timeout = timeout_seconds
         self._admin = open_admin(bootstrap)
         self._writer = RecordWriter(bootstrap, timeout_seconds=timeout_seconds)

@@ -5,7 +5,8 @@ A commit's `userMetadata` has, as JSON:
     {"headrace": 2,
      "positions": {"<topic id>": {"0": 18255, …}},
      "dead_letters_from": {"<topic id>": {"0": 17, …}}, "dead_letters_to": {"<topic id>": {"0": 19, …}},
-     "bounds": [["query", "source topic id", 3, 990, 0], …]}
+     "bounds": [["query", "source topic id", 3, 990, 0], …],
+     "reads": {"value": "<schema of Spark>", "key": "<schema of Spark>"}}
 
 - `positions`: the next offset of each partition of the topic. Every record before it is in the table, or in
   the dead letters, or was there already; no record from it on is in the table. Rows and positions are one
@@ -17,6 +18,7 @@ A commit's `userMetadata` has, as JSON:
   wrote to the table. A row above its source's bound is certainly new. A row at or below it is a *suspect*,
   which is looked up by its source coordinates, in the table and in the batch. Without bounds nothing is
   looked up.
+- `reads`: as what the run reads records before it transforms them (`read_columns.py`), if it does.
 
 Pure values: no file, no Spark, no clock.
 """
@@ -28,6 +30,8 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from headrace.lake.read_columns import ReadColumns, read_columns
 
 _FORMAT: Final = 2
 
@@ -72,6 +76,7 @@ class Progress:
     dead_letters_from: Reached = field(default_factory=Reached)
     dead_letters_to: Reached = field(default_factory=Reached)
     bounds: Mapping[Source, Position] = field(default_factory=dict)
+    reads: ReadColumns | None = None
 
     def at(self, positions: Reached) -> Progress:
         return dataclasses.replace(self, positions=positions)
@@ -95,13 +100,17 @@ class Progress:
         """With the rows of the table as bounds; `rows` has the highest position of each source in it."""
         return dataclasses.replace(self, bounds=dict(rows))
 
+    def reading(self, columns: ReadColumns | None) -> Progress:
+        """Of a run that reads records so; None if its rows have the fields of their records."""
+        return dataclasses.replace(self, reads=columns)
+
     def is_suspect(self, source: Source, position: Position) -> bool:
         """Whether only the rows of the table can tell if it has this row."""
         bound = self.bounds.get(source)
         return bound is not None and position <= bound
 
     def as_metadata(self) -> str:
-        content = {
+        content: dict[str, Any] = {
             "headrace": _FORMAT,
             "positions": _as_json(self.positions),
             "dead_letters_from": _as_json(self.dead_letters_from),
@@ -111,6 +120,8 @@ class Progress:
                 for source, position in self.bounds.items()
             ],
         }
+        if self.reads is not None:
+            content["reads"] = self.reads.as_json()
         return json.dumps(content, separators=(",", ":"))
 
 
@@ -127,6 +138,7 @@ def progress_from_metadata(text: str | None) -> Progress | None:
         dead_letters_from=_from_json(content["dead_letters_from"]),
         dead_letters_to=_from_json(content["dead_letters_to"]),
         bounds=_bounds(content["bounds"]),
+        reads=read_columns(content.get("reads")),
     )
 
 

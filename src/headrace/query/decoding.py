@@ -54,13 +54,13 @@ class RecordDecoder:
             return Decoded(value=None, format="null")
         if len(data) > LONGEST_VALUE:
             return _preview(data)
-        return self._avro(data) or _json(data) or _text(data) or _binary(data)
+        return self.avro(data) or _json(data) or _text(data) or _binary(data)
 
     def key(self, data: bytes | None) -> str | None:
         """A key is an identifier, so it is shown as text; only Avro and binary keys are converted."""
         if data is None:
             return None
-        decoded = self._avro(data) or _text(data) or _binary(data)
+        decoded = self.avro(data) or _text(data) or _binary(data)
         return decoded.value if isinstance(decoded.value, str) else json.dumps(decoded.value, default=str)
 
     def header(self, data: bytes | None) -> str:
@@ -68,7 +68,8 @@ class RecordDecoder:
             return ""
         return str((_text(data) or _binary(data)).value)
 
-    def _avro(self, data: bytes) -> Decoded | None:
+    def avro(self, data: bytes) -> Decoded | None:
+        """The value in Avro, of any size; None if it is none, or cannot be read."""
         if len(data) < WIRE_HEADER.size or data[0] != 0:
             return None
         _, schema_id = WIRE_HEADER.unpack_from(data)

@@ -13,21 +13,26 @@ again. Belongs to one event loop, and does nothing there that takes long. Never 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import shutil
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from headrace.core.errors import HeadraceError
+from headrace.query.buckets.log_snapshot import unavailable
 from headrace.query.buckets.serving import Buckets
-from headrace.query.buckets.tables import unavailable
-from headrace.query.planning import Planner, Tails
-from headrace.query.questions import NamedTables, Question, QuestionLimits, TablePlan
+from headrace.query.log_sources import LogSources
+from headrace.query.planning import Planner, Tails, needs_bucket
+from headrace.query.questions import OFF, NamedTables, Question, QuestionLimits, TablePlan
+from headrace.query.receipts.after import AfterReceipts
 from headrace.query.running import Run, Stop, cancelled
 from headrace.query.slots import Seat, Slots
-from headrace.query.table_snapshot import BucketSnapshot, TableSnapshot
+from headrace.query.sources import Waiting
+from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.workers.frames import Kind
 from headrace.query.workers.pool import WorkerPool
 from headrace.query.workers.process import WorkerEndedError
@@ -44,6 +49,23 @@ BUCKET_THREADS: Final = 16
 _MOST_RUNS_ANEW: Final = 3
 
 _Value = TypeVar("_Value")
+
+
+class _TooEarlyError(Exception):
+    """The plan does not show all events that it must."""
+
+    def __init__(self, named: NamedTables) -> None:
+        super().__init__()
+        self.named = named
+
+
+class _NotLookedAtError(Exception):
+    """Logs of tables in buckets are still being read."""
+
+    def __init__(self, looks: Sequence[Future[None]], seconds: float) -> None:
+        super().__init__()
+        self.looks = looks
+        self.seconds = seconds
 
 
 class Answer:
@@ -102,6 +124,7 @@ class Desk:
         most_waiting: int,
         folder: Path,
         tails: Tails | None = None,
+        sources: LogSources | None = None,
         buckets: Buckets | None = None,
     ) -> None:
         """`folder` is for the workers: it is created, and deleted in the end. Without `buckets`, there are
@@ -118,12 +141,18 @@ class Desk:
             most=self.slots.slots + 1,
             bucket_reader=buckets.reader if buckets is not None else None,
         )
-        self._planner = Planner(lake_dir, tails, buckets.tables if buckets is not None else None)
+        self._planner = Planner(lake_dir, tails, sources, buckets.tables if buckets is not None else None)
         self._threads = ThreadPoolExecutor(self.slots.slots, thread_name_prefix="planning")
         # A bucket that does not answer must not keep a thread that other questions need.
         self._bucket_threads = ThreadPoolExecutor(BUCKET_THREADS, thread_name_prefix="planning for buckets")
         self._asked: dict[str, _Asked] = {}
         self._widened: frozenset[str] = frozenset()
+        # For questions that must see certain events; None where there is no log.
+        self.receipts: AfterReceipts | None = None
+
+    def tell_waiting(self, waiting: Callable[[TableSnapshot], tuple[Waiting, ...]]) -> None:
+        """Let answers say what waits before the topics of their tables."""
+        self._planner.waiting = waiting
 
     async def start(self) -> None:
         """Have a worker ready for the first question."""
@@ -166,6 +195,16 @@ class Desk:
         """All tables of the lake by name, now."""
         return await self._in_thread(self._planner.snapshots)
 
+    def snapshots(self) -> Mapping[str, TableSnapshot]:
+        """The same as `tables`; blocks, and may be called from any thread."""
+        return self._planner.snapshots()
+
+    async def tables_at(self, moments: Sequence[str]) -> Mapping[str, TableSnapshot]:
+        """Tables at versions, by the names that statements have for them (`references/moments.py`). Raises
+        version_not_found, bad_request.
+        """
+        return await self._in_thread(lambda: self._planner.tables_at(moments))
+
     def cancel(self, question_id: str) -> bool:
         """Stop a question that waits or runs. False if there is none with this id."""
         asked = self._asked.get(question_id)
@@ -181,27 +220,37 @@ class Desk:
     async def _answer(self, question: Question, asked: _Asked, answer: Answer) -> None:
         """Run the question until its answer may be passed on."""
         failures = 0
+        deadline = time.monotonic() + question.after.seconds
         while True:
             run = await self._begin(asked)
             answer._run = run
             try:
                 await self._run(question, asked, run, answer)
                 return
+            except _NotLookedAtError as waiting:
+                # As above: and a server that hangs would keep all turns.
+                await run.until_over()
+                looked_at = _looked_at(waiting.looks, seconds=waiting.seconds)
+                await asked.unless_cancelled(looked_at)
+                asked.has_waited = True
+            except _TooEarlyError as early:
+                # It must not keep its turn from others while it waits.
+                await run.until_over()
+                await self._wait_for_events(question, early.named, asked, deadline)
             except HeadraceError as error:
                 run.abandon()
                 answer._held.clear()
                 if run.stop is Stop.PUT_BACK and not asked.is_cancelled:
-                    if asked.looks:
-                        await asked.unless_cancelled(_looked_at(asked.looks, seconds=asked.patience))
-                        asked.looks, asked.has_waited = [], True
-                    else:
-                        asked.seat.is_heavy = True
+                    asked.seat.is_heavy = True
                     continue
                 if run.ask_again and failures < _MOST_RUNS_ANEW:
                     failures += 1
                     if run.is_outdated:
                         self._planner.doubt_buckets()
+                        asked.has_waited = False
                     self._widened |= run.widen
+                    if run.plainly:
+                        question = dataclasses.replace(question, rollups=OFF)
                     continue
                 raise error
 
@@ -235,11 +284,17 @@ class Desk:
         if kind is not Kind.TABLES:
             raise WorkerEndedError(f"A worker sent {kind.name} before it asked for tables.")
         named = _named(payload)
-        if self._buckets is None or not any(_is_read(each, named) for each in snapshots.values()):
-            plan = self._in_thread(lambda: self._planner.plan(question, snapshots, named, self._widened), run)
+        if self._buckets is None or not any(needs_bucket(each, named) for each in snapshots.values()):
+            plans = await self._in_thread(
+                lambda: self._planner.plan(question, snapshots, named, self._widened), run
+            )
         else:
-            plan = self._plan_with_buckets(question, asked, snapshots, named, run)
-        run.worker.plan(await plan)
+            plans = await self._plan_with_buckets(question, asked, snapshots, named, run)
+        if question.after.receipts and await run.unless_stopped(
+            asyncio.ensure_future(self._after(question).lacking(question, named, plans))
+        ):
+            raise _TooEarlyError(named)
+        run.worker.plan(plans)
         held = 0
         while answer.summary is None:
             part = await answer._next()
@@ -257,19 +312,14 @@ class Desk:
         named: NamedTables,
         run: Run,
     ) -> list[TablePlan]:
-        """As soon as the tables in buckets have been looked at. Raises bucket_unavailable.
-
-        If that takes long, the question waits without a worker, and begins again.
+        """As soon as the tables in buckets have been looked at. Raises bucket_unavailable, and
+        _NotLookedAtError if that takes long.
         """
         looks = self._planner.look(snapshots, named) if not asked.has_waited else []
         if looks:
             await run.unless_stopped(asyncio.ensure_future(_looked_at(looks, seconds=BUCKET_SLOT_SECONDS)))
         if not all(look.done() for look in looks):
-            asked.looks = looks
-            asked.patience = BUCKET_SECONDS if named.names else CATALOGUE_SECONDS
-            run.end(Stop.PUT_BACK)
-            while True:
-                await run.receive()
+            raise _NotLookedAtError(looks, BUCKET_SECONDS if named.names else CATALOGUE_SECONDS)
         self._planner.check(snapshots, named)
         current = await self._in_thread(self._planner.snapshots, run)
         work = asyncio.get_running_loop().run_in_executor(
@@ -280,9 +330,23 @@ class Desk:
         try:
             return await run.unless_stopped(in_time)
         except TimeoutError:
-            raise unavailable(
-                ", ".join(sorted(named.names)), f"its log was not read within {BUCKET_SECONDS:g} s"
-            ) from None
+            names = ", ".join(sorted((*named.names, *named.moments)))
+            raise unavailable(names, f"its log was not read within {BUCKET_SECONDS:g} s") from None
+
+    async def _wait_for_events(
+        self, question: Question, named: NamedTables, asked: _Asked, deadline: float
+    ) -> None:
+        waiting = self._after(question).wait(question, named, deadline=deadline)
+        await asked.unless_cancelled(waiting, seconds=question.after.seconds + LONGEST_WAIT_SECONDS)
+
+    def _after(self, question: Question) -> AfterReceipts:
+        if self.receipts is None:
+            raise HeadraceError(
+                "bad_request",
+                f"The question is to see the event {question.after.receipts[0]}, but there is no log here.",
+                remedy="Ask the query process of the running platform.",
+            )
+        return self.receipts
 
     async def _in_thread(self, work: Callable[[], _Value], run: Run | None = None) -> _Value:
         """In a thread; not any longer than the run may take."""
@@ -301,9 +365,7 @@ class _Asked:
     def __init__(self, seat: Seat) -> None:
         self.seat = seat
         self.run: Run | None = None
-        # Logs of tables in buckets that are looked at, and whether it has waited for such.
-        self.looks: list[Future[None]] = []
-        self.patience = 0.0
+        # For the logs of tables in buckets.
         self.has_waited = False
         self._cancelled = asyncio.Event()
 
@@ -320,6 +382,7 @@ class _Asked:
         self,
         work: Coroutine[Any, Any, _Value],
         undo: Callable[[_Value], None] = lambda _: None,
+        seconds: float = LONGEST_WAIT_SECONDS,
     ) -> _Value:
         """The outcome of the work. Raises query_cancelled and TimeoutError.
 
@@ -328,9 +391,7 @@ class _Asked:
         task = asyncio.ensure_future(work)
         cancelled_ = asyncio.ensure_future(self._cancelled.wait())
         try:
-            await asyncio.wait(
-                {task, cancelled_}, timeout=LONGEST_WAIT_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait({task, cancelled_}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if self.is_cancelled:
                 raise cancelled()
             if not task.done():
@@ -344,17 +405,18 @@ class _Asked:
         return task.result()
 
 
-def _is_read(snapshot: TableSnapshot, named: NamedTables) -> bool:
-    """Whether it is in a bucket, and a question needs it."""
-    if not isinstance(snapshot, BucketSnapshot):
-        return False
-    return named.catalogue or snapshot.name.casefold() in named.names
-
-
 async def _looked_at(looks: Sequence[Future[None]], *, seconds: float) -> None:
     await asyncio.wait(map(asyncio.wrap_future, looks), timeout=seconds)
 
 
 def _named(payload: bytes) -> NamedTables:
     content = json.loads(payload)
-    return NamedTables(names=tuple(content["names"]), catalogue=bool(content["catalogue"]))
+    return NamedTables(
+        names=tuple(content["names"]),
+        catalogue=bool(content["catalogue"]),
+        moments=tuple(content["moments"]),
+        topics=tuple(content["topics"]),
+        statement_tables=tuple(content["statement_tables"]),
+        unknown=tuple(content["unknown"]),
+        freshness=str(content["freshness"]),
+    )

@@ -13,20 +13,25 @@ Invariants: DuckDB can access only the lake's folder, the temporary folder and `
 extensions, never takes a Python variable for a table, and its configuration is locked before the first query.
 Never changes the lake.
 
-A view may also have the tail of the table's topic: rows that are on their way to the files, as Arrow.
+A view may also have the tail of the table's topic: rows that are on their way to the files. Its data files
+are read like those of the table, in the same scan; what of them has to be left out by offset is read apart,
+and so is what is Arrow.
 """
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import duckdb
 
+from headrace.lake import layout
 from headrace.query.table_snapshot import STORED, Column, TableSnapshot, quoted
 from headrace.query.workers.file_pruning import stand_in_column
 
@@ -36,6 +41,8 @@ if TYPE_CHECKING:
 # DuckDB interprets patterns and partitions in paths; those must not come from the folder that the lake
 # happens to be in.
 _SPECIAL_IN_PATHS: Final = frozenset("*?[]{}=\\")
+# A variable of the connection; see `described`.
+_DESCRIBED: Final = "headrace_described"
 _NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 _SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
@@ -55,6 +62,7 @@ class _Prepared:
     like: TableSnapshot
     schema_file: str
     folder: str
+    place: Path
 
 
 class LakeDatabase:
@@ -78,12 +86,14 @@ class LakeDatabase:
         self._lock = threading.Lock()
         self._prepared: dict[str, _Prepared] = {}
         self._prepared_count = 0
-        self._stand_ins: dict[int, tuple[tuple[Column, ...], str]] = {}
+        self._stand_ins: dict[int, tuple[tuple[Column, ...], Path]] = {}
         config = {**_SETTINGS, "memory_limit": memory_limit, "threads": threads}
         if time_limit_seconds is not None:
             config["max_execution_time"] = max(1, round(time_limit_seconds * 1000))
         self._root = duckdb.connect(config=config)
         self._root.execute("SET TimeZone = 'UTC'")
+        # Files never change, and questions come back to the same ones.
+        self._root.execute("SET GLOBAL parquet_metadata_cache = true")
         folders = [str(lake_dir), str(self._temporary)]
         if bucket_files is not None:
             self._root.register_filesystem(bucket_files)
@@ -102,6 +112,7 @@ class LakeDatabase:
             for number, table in enumerate(tables):
                 if not table.unreadable:
                     self.list_files(connection, table, number)
+                    self.list_tail(connection, table, number)
                     self.create_view(connection, table, number, widened=table.name in widened)
         except BaseException:
             connection.close()
@@ -122,6 +133,34 @@ class LakeDatabase:
             files = [files[0], *(files[1 + each] for each in kept)]
         connection.execute(f"SET VARIABLE files_{number} = $1::VARCHAR[]", [files])
 
+    def list_tail(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        table: TableSnapshot,
+        number: int,
+        *,
+        files: Collection[str] = (),
+        begun: Collection[str] = (),
+        starts: Collection[int] = (),
+    ) -> None:
+        """Let the view with this number read these data files too.
+
+        Of the rows of `begun`, only those whose offset is not below that of their partition in `starts`.
+        """
+        listed = [self._schema_file(connection, table), *reversed(list(files))]
+        connection.execute(f"SET VARIABLE tail_files_{number} = $1::VARCHAR[]", [listed])
+        if begun:
+            schema_file = self._schema_file(connection, table)
+            connection.execute(f"SET VARIABLE begun_{number} = $1::VARCHAR[]", [[schema_file, *begun]])
+            connection.execute(f"SET VARIABLE starts_{number} = $1::BIGINT[]", [list(starts)])
+
+    def forget_lists(self, connection: duckdb.DuckDBPyConnection, number: int) -> None:
+        """Let go of the files that the view with this number, which is gone, was to read."""
+        for name in ("files", "tail_files", "begun", "starts"):
+            connection.execute(f"RESET VARIABLE {name}_{number}")
+        if (stand_in := self._stand_ins.pop(number, None)) is not None:
+            stand_in[1].unlink(missing_ok=True)
+
     def create_view(
         self,
         connection: duckdb.DuckDBPyConnection,
@@ -130,15 +169,33 @@ class LakeDatabase:
         *,
         widened: bool,
         tail: str = "",
+        names_in_tail: Mapping[str, str] | None = None,
+        has_begun: bool = False,
     ) -> None:
-        """The table as a view over its files, and over the relation `tail` if there is one."""
-        reader = _reader(f"getvariable('files_{number}')", table, union_by_name=widened)
+        """The table as a view over its files and those of `list_tail`.
+
+        `tail` is a relation with more rows, if there is one, and `names_in_tail` are those of columns with
+        other names there; `has_begun` says that `list_tail` got `begun`.
+        """
+        files = self._unless_described(
+            connection,
+            table,
+            # The newest first: a question for the latest rows then need not look at the others.
+            f"list_concat(getvariable('tail_files_{number}'), getvariable('files_{number}')[2:])",
+        )
         columns = ", ".join(quoted(column.name) for column in table.columns)
-        rows = f"SELECT {columns} FROM {reader}"
+        rows = f"SELECT {columns} FROM {_reader(files, table, union_by_name=widened)}"
+        if has_begun:
+            begun = self._unless_described(connection, table, f"getvariable('begun_{number}')")
+            reader = _reader(begun, table, union_by_name=widened)
+            start = f"getvariable('starts_{number}')[{layout.TOPIC_PARTITION} + 1]"
+            rows = f"{rows} UNION ALL SELECT {columns} FROM {reader} WHERE {layout.TOPIC_OFFSET} >= {start}"
         if tail:
             # A cast to the type that it has costs nothing, and conditions are still passed on to the tail.
+            names = names_in_tail or {}
             cast = ", ".join(
-                f"CAST({quoted(column.name)} AS {column.type}) AS {quoted(column.name)}"
+                f"CAST({quoted(names.get(column.name, column.name))} AS {column.type})"
+                f" AS {quoted(column.name)}"
                 for column in table.columns
             )
             rows = f"{rows} UNION ALL SELECT {cast} FROM {quoted(tail)}"
@@ -152,34 +209,56 @@ class LakeDatabase:
         known = self._stand_ins.get(number)
         if known is None or known[0] != table.columns:
             self._prepared_count += 1
-            known = table.columns, str(self._temporary / f"stand_in_{self._prepared_count}.parquet")
+            known = table.columns, self._temporary / f"stand_in_{self._prepared_count}.parquet"
             typed = ", ".join(
                 f"CAST(NULL AS {column.type}) AS {name}"
                 for column, name in zip(table.columns, names, strict=True)
             )
-            connection.execute(f"COPY (SELECT {typed} LIMIT 0) TO {_literal(known[1])} (FORMAT parquet)")
+            file = _literal(str(known[1]))
+            connection.execute(f"COPY (SELECT {typed} LIMIT 0) TO {file} (FORMAT parquet)")
             self._stand_ins[number] = known
         columns = ", ".join(
             f"{name} AS {quoted(column.name)}" for column, name in zip(table.columns, names, strict=True)
         )
         # Twice: DuckDB knows what is in a single file before it plans.
-        files = ", ".join([_literal(known[1])] * 2)
+        files = ", ".join([_literal(str(known[1]))] * 2)
         connection.execute(
             f"CREATE OR REPLACE TEMP VIEW {quoted(table.name)} AS "
             f"SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false)"
         )
+
+    def forget(self, name: str) -> None:
+        """Let go of what was prepared for a table."""
+        with self._lock:
+            prepared = self._prepared.pop(name, None)
+        if prepared is not None:
+            shutil.rmtree(prepared.place, ignore_errors=True)
 
     def close(self) -> None:
         self._root.close()
         if self._own is not None:
             self._own.cleanup()
 
+    @contextmanager
+    def described(self, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """While the block runs, the views have no rows: a statement can be bound without looking at files."""
+        connection.execute(f"SET VARIABLE {_DESCRIBED} = true")
+        try:
+            yield
+        finally:
+            connection.execute(f"SET VARIABLE {_DESCRIBED} = false")
+
+    def _unless_described(
+        self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot, files: str
+    ) -> str:
+        schema_file = _literal(self._schema_file(connection, table))
+        return f"CASE WHEN getvariable('{_DESCRIBED}') THEN [{schema_file}] ELSE {files} END"
+
+    def _schema_file(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> str:
+        return self._prepared_for(connection, table).schema_file
+
     def _files(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> list[str]:
-        with self._lock:
-            prepared = self._prepared.get(table.name)
-            if prepared is None or not same_shape(prepared.like, table):
-                prepared = self._prepare(connection, table)
-                self._prepared[table.name] = prepared
+        prepared = self._prepared_for(connection, table)
         original = str(table.folder)
         if table.stored is not None or prepared.folder == original:
             return [prepared.schema_file, *table.files]
@@ -187,6 +266,14 @@ class LakeDatabase:
             prepared.schema_file,
             *(prepared.folder + file.removeprefix(original) for file in table.files),
         ]
+
+    def _prepared_for(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> _Prepared:
+        with self._lock:
+            prepared = self._prepared.get(table.name)
+            if prepared is None or not same_shape(prepared.like, table):
+                prepared = self._prepare(connection, table)
+                self._prepared[table.name] = prepared
+        return prepared
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> _Prepared:
         self._prepared_count += 1
@@ -203,7 +290,7 @@ class LakeDatabase:
         if table.stored is None and _SPECIAL_IN_PATHS.intersection(folder):
             (place / "table").symlink_to(table.folder, target_is_directory=True)
             folder = str(place / "table")
-        return _Prepared(like=table, schema_file=schema_file, folder=folder)
+        return _Prepared(like=table, schema_file=schema_file, folder=folder, place=place)
 
 
 def _reader(files: str, table: TableSnapshot, *, union_by_name: bool) -> str:

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.core.errors import HeadraceError
+from headrace.query.references.moments import table_of
+from headrace.query.statement_tables.plan import TABLE_SCHEMA
+from headrace.query.topic_tables.plan import TOPIC_SCHEMA
 
 if TYPE_CHECKING:
     import duckdb
@@ -47,13 +50,19 @@ _REMEDY: Final = "Send one query: SELECT, WITH, FROM, VALUES, DESCRIBE, SUMMARIZ
 class Permitted:
     """A permitted statement: the text that is explained or run, and which tables (case-folded) it reads.
 
-    With `catalogue`, it or an error in it can only be answered by who knows all tables.
+    With `catalogue`, it or an error in it can only be answered by who knows all tables. `moments` are the
+    tables at versions that it reads, by their names in it; `topics` and `statement_tables` are
+    in schemas of their own, and `unknown` names without a schema may mean some of the latter.
     """
 
     kind: str
     text: str
     tables: frozenset[str]
     catalogue: bool
+    moments: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
+    statement_tables: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
 
 
 def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set[str]) -> Permitted:
@@ -93,6 +102,10 @@ def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set
         text=text,
         tables=frozenset(found.names & tables),
         catalogue=found.shows or bool(unknown),
+        moments=frozenset(found.moments),
+        topics=frozenset(found.topics),
+        statement_tables=frozenset(found.statement_tables),
+        unknown=frozenset(name for name in found.plain if name.casefold() not in found.expressions | tables),
     )
 
 
@@ -109,6 +122,11 @@ class _Named:
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.expressions: set[str] = set()
+        self.moments: set[str] = set()
+        self.topics: set[str] = set()
+        self.statement_tables: set[str] = set()
+        # As they are written, without a schema.
+        self.plain: set[str] = set()
         # Whether it shows or describes tables, other than by reading them.
         self.shows = False
 
@@ -119,7 +137,7 @@ class _Named:
             if "class" in part:
                 _check_function(part)
             elif kind == "BASE_TABLE":
-                self.names.add(_check_table(part, tables))
+                self._read_table(part, tables)
             elif kind == "SHOW_REF":
                 self.shows = True
                 _check_shown(part["table_name"])
@@ -130,6 +148,20 @@ class _Named:
                 "_TYPE_INFO"
             ):
                 raise _refused(f"{kind} is not allowed here.")
+
+    def _read_table(self, part: dict[str, Any], tables: set[str]) -> None:
+        *qualifiers, name = [str(each) for each in part["qualified_name"]["path"]]
+        schema = [each.casefold() for each in qualifiers]
+        if schema == [TOPIC_SCHEMA]:
+            self.topics.add(name)
+        elif schema == [TABLE_SCHEMA]:
+            self.statement_tables.add(name)
+        elif table_of(name, tables) is not None:
+            self.moments.add(name)
+        else:
+            self.names.add(_check_table(part, tables))
+            if not qualifiers:
+                self.plain.add(name)
 
 
 def _expressions(part: dict[str, Any]) -> Iterator[str]:

@@ -48,6 +48,7 @@ class Run:
         self.ask_again = False
         self.widen: frozenset[str] = frozenset()
         self.is_outdated = False
+        self.plainly = False
         self._seat = seat
         self._slots = slots
         self._pool = pool
@@ -123,6 +124,12 @@ class Run:
         self.end(Stop.ABANDONED)
         self._draining = asyncio.create_task(self._drain(), name="drain-worker")
 
+    async def until_over(self) -> None:
+        """As `abandon`; returns when slot and worker are free again."""
+        self.abandon()
+        if self._draining is not None:
+            await asyncio.shield(self._draining)
+
     async def _drain(self) -> None:
         try:
             while not self._is_over:
@@ -154,7 +161,7 @@ class Run:
     def _failure(self, content: dict[str, Any] | None = None) -> HeadraceError:
         if self.stop is Stop.TIME:
             return HeadraceError(
-                "query_failed",
+                "query_timed_out",
                 f"The query was stopped after {self._limits.seconds:g} s.",
                 remedy="Narrow it, preferably by the columns that the table is partitioned by.",
             )
@@ -169,6 +176,7 @@ class Run:
             )
         self.ask_again = bool(content["again"])
         self.widen = frozenset(content["widen"])
+        self.plainly = bool(content["plainly"])
         self.is_outdated = bool(content["outdated"])
         return HeadraceError(content["error"], content["message"], remedy=content["remedy"])
 

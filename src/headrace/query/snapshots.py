@@ -19,7 +19,15 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from headrace.query.table_snapshot import Column, TableSnapshot, quoted
 
-__all__ = ["Column", "FollowedTable", "LakeTables", "TableSnapshot", "duckdb_type", "quoted"]
+__all__ = [
+    "Column",
+    "FollowedTable",
+    "LakeTables",
+    "TableSnapshot",
+    "duckdb_type",
+    "quoted",
+    "snapshot_at",
+]
 
 LOG_FOLDER: Final = "_delta_log"
 # A table's property: which of its columns is the time of its rows.
@@ -147,6 +155,12 @@ def duckdb_type(delta_type: Any) -> str:
     elif delta_type["type"] == "map":
         return f"MAP({duckdb_type(delta_type['keyType'])}, {duckdb_type(delta_type['valueType'])})"
     raise ValueError(f"the Delta type {delta_type!r} has no counterpart in DuckDB")
+
+
+def snapshot_at(newest: TableSnapshot, version: int) -> TableSnapshot:
+    """The table at another version. Raises DeltaError if its log does not have that version."""
+    delta = DeltaTable(newest.folder, version=version)
+    return _read_snapshot(newest.name, newest.folder, str(delta.metadata().id), delta)
 
 
 def _read_snapshot(name: str, folder: Path, table_id: str, delta: DeltaTable) -> TableSnapshot:

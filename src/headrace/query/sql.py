@@ -8,6 +8,7 @@ only files of those versions, changes nothing (`permitted.py`), and ends within 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 
 from headrace.query.buckets.serving import Buckets
 from headrace.query.desk import Desk
+from headrace.query.log_sources import LogSources
 from headrace.query.planning import Tails
 from headrace.query.questions import Question, QuestionLimits
 from headrace.query.result_formats import ROWS, unpickled
@@ -48,12 +50,9 @@ class SqlRunner:
 
         Blocks: never call it from the desk's event loop.
         """
-        question = Question(
-            sql=sql,
-            parameters=tuple(parameters),
-            answer_format=ROWS,
-            **({"question_id": question_id} if question_id else {}),
-        )
+        question = Question(sql=sql, parameters=tuple(parameters), answer_format=ROWS)
+        if question_id:
+            question = dataclasses.replace(question, question_id=question_id)
         columns, types, content = asyncio.run_coroutine_threadsafe(
             whole_answer(self._desk, question), self._loop
         ).result()
@@ -72,17 +71,21 @@ class LakeQuery:
         threads: int | None = None,
         most_rows: int = 100_000,
         tails: Tails | None = None,
+        sources: LogSources | None = None,
         buckets: Buckets | None = None,
+        topic_megabytes: int = 1024,
     ) -> None:
         self._lake_dir = lake_dir.resolve()
-        self._buckets = buckets
         self._limits = QuestionLimits(
             seconds=time_limit_seconds,
             memory_megabytes=memory_megabytes,
             rows=most_rows,
             threads=threads or os.cpu_count() or 1,
+            topic_megabytes=topic_megabytes,
         )
         self._tails = tails
+        self._sources = sources
+        self._buckets = buckets
         self._lock = threading.Lock()
         self._own: _OwnDesk | None = None
 
@@ -90,7 +93,7 @@ class LakeQuery:
         """As `SqlRunner.run`."""
         with self._lock:
             if self._own is None:
-                self._own = _OwnDesk(self._lake_dir, self._limits, self._tails, self._buckets)
+                self._own = _OwnDesk(self._lake_dir, self._limits, self._tails, self._sources, self._buckets)
             runner = self._own.runner
         return runner.run(sql, parameters)
 
@@ -106,7 +109,12 @@ class _OwnDesk:
     """A desk with an event loop in a thread of its own: workers live as long as the thread."""
 
     def __init__(
-        self, lake_dir: Path, limits: QuestionLimits, tails: Tails | None, buckets: Buckets | None
+        self,
+        lake_dir: Path,
+        limits: QuestionLimits,
+        tails: Tails | None,
+        sources: LogSources | None,
+        buckets: Buckets | None,
     ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sql", daemon=True)
@@ -114,7 +122,9 @@ class _OwnDesk:
         folder = Path(tempfile.mkdtemp(prefix="headrace-query-"))
         # For those who do not close it; workers end with this process in any case.
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self._desk = self._do(self._made(lake_dir, limits, folder, tails, buckets))
+        self._desk = self._do(
+            self._made(lake_dir, limits, folder, tails=tails, sources=sources, buckets=buckets)
+        )
         self.runner = SqlRunner(self._desk, self._loop)
 
     def close(self) -> None:
@@ -128,7 +138,9 @@ class _OwnDesk:
         lake_dir: Path,
         limits: QuestionLimits,
         folder: Path,
+        *,
         tails: Tails | None,
+        sources: LogSources | None,
         buckets: Buckets | None,
     ) -> Desk:
         desk = Desk(
@@ -138,6 +150,7 @@ class _OwnDesk:
             most_waiting=1000,
             folder=folder,
             tails=tails,
+            sources=sources,
             buckets=buckets,
         )
         await desk.start()

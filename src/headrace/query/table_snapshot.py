@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.lake.location import Location
+from headrace.lake.location import Location, located
 
 # Before the names of files that are in buckets, as DuckDB sees them.
 STORED: Final = "stored://"
@@ -68,6 +68,11 @@ class BucketSnapshot(TableSnapshot):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _plain, tuple(getattr(self, each.name) for each in fields(TableSnapshot))
+
+
+def location_of(snapshot: TableSnapshot) -> Location:
+    """Where the table is."""
+    return snapshot.location if isinstance(snapshot, BucketSnapshot) else located(snapshot.folder)
 
 
 def _plain(*values: Any) -> TableSnapshot:

@@ -1,4 +1,4 @@
-"""A desk behind `/sql` on a real server and port, in a thread with its event loop."""
+"""A desk behind the HTTP doors of the query process, on a real server and port, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ import httpx
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
+from headrace.http.by_path import ByPath
+from headrace.http.druid.app import create_druid_app
 from headrace.http.query.app import create_query_app
 from headrace.query.desk import Desk
+from headrace.query.druid.desk_engine import DruidDesk
+from headrace.query.log_sources import LogSources
 from headrace.query.planning import Tails
 from headrace.query.questions import QuestionLimits
+from headrace.query.receipts.after import AfterReceipts
+from headrace.query.receipts.watching import Receipts
 from tests.ports import free_port
 from tests.query.records import wait_until
 
@@ -45,6 +51,8 @@ def sql_server(
     slots: int = 2,
     most_waiting: int = 64,
     tails: Tails | None = None,
+    receipts: Receipts | None = None,
+    sources: LogSources | None = None,
 ) -> Iterator[SqlServer]:
     port = free_port()
     stop = threading.Event()
@@ -56,7 +64,9 @@ def sql_server(
         most_waiting=most_waiting,
         folder=folder / "workers",
         tails=tails,
+        sources=sources,
     )
+    desk.receipts = None if receipts is None else AfterReceipts(receipts)
 
     async def run() -> None:
         await desk.start()
@@ -68,7 +78,12 @@ def sql_server(
             while not stop.is_set():
                 await asyncio.sleep(0.05)
 
-        await serve(create_query_app(desk), config, shutdown_trigger=stopped)  # type: ignore[arg-type]
+        application = ByPath(
+            create_druid_app(DruidDesk(desk)),
+            paths=("/sql", "/receipts", "/health"),
+            chosen=create_query_app(desk, receipts=receipts),
+        )
+        await serve(application, config, shutdown_trigger=stopped)  # type: ignore[arg-type]
         await desk.stop()
 
     def in_thread() -> None:

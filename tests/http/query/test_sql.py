@@ -209,7 +209,7 @@ def test_a_bad_request_is_told_why(
 def test_a_question_ends_soon_after_its_limit(hasty_server: SqlServer, query: str) -> None:
     assert hasty_server.ask("SELECT 1").json()["rows"] == [[1]]
     began = time.monotonic()
-    content = check_error(hasty_server.ask(query), 400, "query_failed")
+    content = check_error(hasty_server.ask(query), 504, "query_timed_out")
     assert SECONDS <= time.monotonic() - began < SECONDS + SOON
     assert "stopped after 2 s" in content["message"]
     assert hasty_server.ask("SELECT 1").json()["rows"] == [[1]]
@@ -233,7 +233,7 @@ def test_memory_stays_within_its_limit_whatever_a_question_does(server: SqlServe
         while not asked.done():
             most = max(most, *(_memory(pid) for pid in server.desk.pool.pids))
             time.sleep(0.005)
-    content = check_error(asked.result(), 400, "query_failed")
+    content = check_error(asked.result(), 400, "query_out_of_memory")
     assert "more than the 128 MB of memory" in content["message"]
     # Libraries that are loaded are not counted by the limit.
     assert most < idle + (MEGABYTES + 32) * 2**20
@@ -255,7 +255,7 @@ def test_a_deeply_nested_statement_is_told_why_it_fails(server: SqlServer) -> No
 
 def test_an_answer_that_is_too_large_never_looks_complete(server: SqlServer) -> None:
     content = check_error(server.ask("SELECT * FROM range(100001)", headers={"Accept": "text/csv"}), 400,
-                          "query_failed")  # fmt: skip
+                          "answer_too_large")  # fmt: skip
     assert "100000 rows" in content["message"]
     # Larger than what is held before it is passed on.
     with pytest.raises(httpx.RemoteProtocolError):

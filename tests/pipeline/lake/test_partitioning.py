@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from headrace.core.errors import HeadraceError
 from headrace.lake.sink import Partitioning, TimePartitions
 from headrace.lake.types import Decimal, Simple, Struct
-from headrace.pipeline.spark.lake.keys_and_headers import HEADERS, KEY, stored_columns
+from headrace.pipeline.sink_records.stored_columns import HEADERS, KEY, stored_columns
 from headrace.pipeline.spark.lake.partitioning import partitions
 from tests.pipeline.lake.generated_values import ALL, rows
 from tests.pipeline.lake.plain_values import from_spark, struct

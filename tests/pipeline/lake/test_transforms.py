@@ -15,10 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from headrace.core.errors import HeadraceError
 from headrace.lake.sink import Partitioning, Predicate, TimePartitions, Transformation
 from headrace.lake.types import Simple, Struct, Type
+from headrace.pipeline.sink_records.columns import CAST_TYPES
+from headrace.pipeline.sink_records.records import Record, typed
+from headrace.pipeline.sink_records.transforms import KINDS, needs_key, transformed
 from headrace.pipeline.spark.lake.partitioning import partitions
-from headrace.pipeline.spark.lake.records import Record, Typed
-from headrace.pipeline.spark.lake.transforms import KINDS, needs_key, transformed
-from headrace.pipeline.spark.lake.transforms.casting import TYPES
+from headrace.pipeline.spark.lake.transforming import SPARK
 from tests.pipeline.lake.generated_values import ALL, rows
 from tests.pipeline.lake.plain_values import struct
 from tests.pipeline.lake.transforming import OFFSET, PARTITION, TIMESTAMP, TOPIC, outcomes, step
@@ -329,14 +330,14 @@ def test_no_extreme_ends_the_query(spark: SparkSession) -> None:
         record = Record(
             topic=TOPIC,
             key=None,
-            value=Typed.of(struct(it=kind), F.struct(F.col("it"))),
+            value=typed(SPARK, struct(it=kind), F.struct(F.col("it"))),
             headers=F.lit(None),
             timestamp=F.col("it") if kind is Simple.TIMESTAMP else F.current_timestamp(),
             partition=F.lit(0),
             offset=F.lit(0),
             reason=F.lit(None).cast("string"),
         )
-        steps = [step("Cast", {"spec": f"it:{each}"}) for each in TYPES]
+        steps = [step("Cast", {"spec": f"it:{each}"}) for each in CAST_TYPES]
         if kind not in (Simple.DOUBLE, Simple.FLOAT):
             settings = {"field": "it", "format": "yyyy-MM-dd HH:mm:ss.SSS"}
             targets = ("string", "unix", "Date", "Time", "Timestamp")
@@ -382,7 +383,7 @@ def test_a_chain_does_not_grow_with_its_length() -> None:
     record = Record(
         topic=TOPIC,
         key=None,
-        value=Typed.of(kind, F.col("value")),
+        value=typed(SPARK, kind, F.col("value")),
         headers=F.col("headers"),
         timestamp=F.col("timestamp"),
         partition=F.col("partition"),

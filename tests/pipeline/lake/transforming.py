@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.lake.sink import Predicate, Transformation
 from headrace.lake.types import Type, ddl
-from headrace.pipeline.spark.lake.records import Record, Typed
-from headrace.pipeline.spark.lake.transforms import transformed
+from headrace.pipeline.sink_records.records import Record, typed
+from headrace.pipeline.sink_records.transforms import transformed
+from headrace.pipeline.spark.lake.transforming import SPARK
 from tests.pipeline.lake.plain_values import from_spark, spark_value
 
 TOPIC = "shop.orders"
@@ -72,7 +73,7 @@ def records(
     key_kind: Type | None = None,
     headers: Sequence[str] = (),
     has_schema: bool = True,
-) -> tuple[Any, Record]:
+) -> tuple[Any, Record[Column]]:
     """A frame of records, and the record that its columns are. The first record alone has the headers."""
     schema = f"value {ddl(kind)}, number INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
     rows: list[tuple[Any, ...]] = [
@@ -86,8 +87,8 @@ def records(
     frame = spark.createDataFrame(spark.sparkContext.parallelize(rows, 1), schema)
     record = Record(
         topic=TOPIC,
-        key=None if key_kind is None else Typed.of(key_kind, F.col("key"), has_schema=has_schema),
-        value=Typed.of(kind, F.col("value"), has_schema=has_schema),
+        key=None if key_kind is None else typed(SPARK, key_kind, F.col("key"), has_schema=has_schema),
+        value=typed(SPARK, kind, F.col("value"), has_schema=has_schema),
         headers=F.col("headers"),
         timestamp=F.timestamp_millis(F.lit(TIMESTAMP).cast("bigint") + F.col("number")),
         partition=F.lit(PARTITION),

@@ -10,6 +10,7 @@ from pathlib import Path
 from headrace.query.desk import Desk
 from headrace.query.postgres.desk_engine import DeskEngine
 from headrace.query.questions import QuestionLimits
+from headrace.query.receipts.receipt import NOTHING, After
 from headrace.query.sql import QueryResult
 from headrace.query.table_snapshot import Column
 
@@ -32,11 +33,16 @@ class LakeEngine:
     async def tables(self) -> Mapping[str, Sequence[Column]]:
         return await self._engine.tables()
 
-    async def run(self, sql: str, parameters: Sequence[object] = ()) -> QueryResult:
+    async def tables_at(self, moments: Sequence[str]) -> Mapping[str, Sequence[Column]]:
+        return await self._engine.tables_at(moments)
+
+    async def run(
+        self, sql: str, parameters: Sequence[object] = (), *, after: After = NOTHING
+    ) -> QueryResult:
         assert not parameters, "the door writes parameters into the statement"
         self.running += 1
         try:
-            return await self._engine.run(sql, parameters)
+            return await self._engine.run(sql, parameters, after=after)
         except asyncio.CancelledError:
             self.interrupted += 1
             raise

@@ -16,26 +16,31 @@ from confluent_kafka import Producer
 
 from headrace.client.cluster import Cluster
 from headrace.lake.columns.folders import FolderColumn
+from headrace.lake.read_columns import ReadColumns
 from headrace.lake.sink import (
     Converter,
     ConverterKind,
     ErrorPolicy,
     NullValues,
     Partitioning,
+    Predicate,
     TimePartitions,
     Transformation,
 )
 from headrace.lake.types import Field, Simple, Struct
 from headrace.query.snapshots import TableSnapshot
 from headrace.query.sources import TailView
+from headrace.query.tail.chunk_files import Worthwhile
 from headrace.query.tail.decoding import BatchDecoder
 from headrace.query.tail.tails import Tails
 from headrace.testing import EmbeddedBroker
 from tests.lake.columns.records import framed
 from tests.query.records import delete_topic, wait_until
 from tests.query.tail.written_table import (
+    COLUMNS,
     COORDINATES,
     FIRST,
+    SECOND,
     FeedsOfTests,
     WrittenTable,
     numbers_in,
@@ -298,25 +303,99 @@ def test_texts_and_bytes_by_the_partition_of_the_topic(
     assert [(row["value"], row["partition"]) for row in rows_in(seen(tails, table))] == [(expected, 1)]
 
 
+def test_folders_by_the_clock_are_unknown_and_the_rows_are_not(make_table: MakeTable, tails: Tails) -> None:
+    by_clock = TimePartitions(columns=(("KIND", "yyyy"),), duration_ms=1, timezone="UTC")
+    table = make_table(partitioning=Partitioning(time=by_clock), columns=COLUMNS)
+    table.produce(3, kind="a")
+    view = seen(tails, table)
+    assert (view.unknown, view.behind, view.reason) == (("KIND",), 0, "")
+    assert [(row["KIND"], row["NUMBER"]) for row in rows_in(view)] == [(None, 0), (None, 1), (None, 2)]
+
+
+READ = Struct(
+    fields=(Field(name="KIND", type=Simple.STRING), Field(name="NUMBER", type=Simple.BIGINT)),
+)
+
+
+def test_transformed_records_are_rows_as_soon_as_a_commit_says_how_they_are_read(
+    make_table: MakeTable, tails: Tails
+) -> None:
+    steps = (
+        Transformation(
+            name="mark",
+            kind="InsertField",
+            side="value",
+            settings={"static.field": "MARK", "static.value": "m", "topic.field": "TOPIC"},
+        ),
+        Transformation(
+            name="drop",
+            kind="Filter",
+            side="",
+            predicate=Predicate(kind="HasHeaderKey", settings={"name": "x"}),
+        ),
+        Transformation(name="cast", kind="Cast", side="value", settings={"spec": "NUMBER:string"}),
+    )
+    columns = Struct(
+        fields=(
+            Field(name="KIND", type=Simple.STRING),
+            *(Field(name=name, type=Simple.STRING) for name in ("NUMBER", "MARK", "TOPIC")),
+            *COORDINATES,
+        )
+    )
+    table = make_table(columns=columns, transformations=steps)
+    table.send([value(1), value(2)], headers=[[("x", b"")], []])
+    before = seen(tails, table)
+    assert (before.chunks, before.behind) == ((), 2)
+    assert before.reason == "its connector has not said yet as what it reads records, to transform them"
+    table.say_reads(ReadColumns(value=READ))
+    view = seen(tails, table)
+    found = [(row["KIND"], row["NUMBER"], row["MARK"], row["TOPIC"]) for row in rows_in(view)]
+    assert (found, view.behind) == ([("a", "2", "m", table.name)], 0)
+    # The run has not read a field NOTE yet.
+    table.send([framed(2, SECOND, {"KIND": "a", "NUMBER": 3, "NOTE": "n"})])
+    view = seen(tails, table)
+    assert (len(rows_in(view)), view.behind) == (1, 1)
+    assert view.reason == "1 records are left to the lake: the lake has not read a field NOTE yet"
+    # It reads NUMBER as another type from now on.
+    wider = Struct(fields=(READ.fields[0], Field(name="NUMBER", type=Simple.DOUBLE)))
+    table.say_reads(ReadColumns(value=wider))
+    assert (seen(tails, table).chunks, seen(tails, table).behind) == ((), 3)
+    # Nothing transforms them any more, says a run.
+    table.say_reads(None)
+    assert seen(tails, table).behind == 3
+
+
+def test_texts_need_no_commit_to_be_transformed(make_table: MakeTable, tails: Tails) -> None:
+    table = make_table(
+        columns=Struct(fields=(Field(name="LINE", type=Simple.STRING), *COORDINATES)),
+        folders=(),
+        partitioning=Partitioning(),
+        value=Converter(kind=ConverterKind.STRING),
+        transformations=(
+            Transformation(name="h", kind="HoistField", side="value", settings={"field": "LINE"}),
+        ),
+    )
+    table.send([b"one", b"t\xc3w\xc3\xb6"])
+    assert [row["LINE"] for row in rows_in(seen(tails, table))] == ["one", "t\ufffdw\xf6"]
+
+
 @pytest.mark.parametrize(
     ("of_sink", "why"),
     [
         (
             {"transformations": (Transformation(name="f", kind="Filter", side=""),)},
-            "its records are transformed, which only the pipeline can do",
+            "its connector has not said yet as what it reads records, to transform them",
         ),
-        ({"stores_keys": True}, "it stores keys or headers"),
-        (
-            {"value": Converter(kind=ConverterKind.JSON, has_schemas=True)},
-            "its records have their schemas beside them",
-        ),
+        ({"stores_keys": True}, "it has no column _KEY as the lake writes it"),
         (
             {
                 "partitioning": Partitioning(
-                    time=TimePartitions(columns=(("day", "dd"),), duration_ms=1, timezone="UTC")
+                    time=TimePartitions(
+                        columns=(("KIND", "w"),), duration_ms=1, timezone="UTC", extractor="Record"
+                    )
                 )
             },
-            "its folders are times, which only the pipeline can tell",
+            "The table cannot be partitioned by the pattern 'w', which is not supported.",
         ),
         ({"partitioning": Partitioning()}, "its folders are not those that its connector asks for"),
     ],
@@ -429,6 +508,36 @@ def test_small_chunks_become_few(table: WrittenTable, tails: Tails) -> None:
     # Whoever was about to open the small ones still can.
     for count, view in earlier[-20:]:
         assert numbers_in(view) == numbers[:count]
+
+
+def test_chunks_become_data_files_and_these_become_few(
+    broker: EmbeddedBroker, make_table: MakeTable, feeds: FeedsOfTests, tmp_path: Path
+) -> None:
+    worthwhile = Worthwhile(bytes=4_000, rows_of_file=8)
+    tails = Tails(broker.bootstrap, feeds, tmp_path / "t", most_bytes=2**24, worthwhile=worthwhile)
+    try:
+        table = make_table(partitions=1)
+        for at in range(40):
+            table.produce(6, kind=["a", "", None, "a=b/c"][at % 4])
+            seen(tails, table)
+
+        def is_settled() -> bool:
+            chunks = seen(tails, table).chunks
+            return len(chunks) <= 8 and any(chunk.files for chunk in chunks)
+
+        wait_until(is_settled, "chunks are merged to data files")
+        view = seen(tails, table)
+        assert rows_in(view) == table.rows_of(table.records)
+        of_files = next(chunk for chunk in view.chunks if chunk.files)
+        assert {name.partition("/")[0] for name in of_files.files} == {
+            "KIND=a",
+            "KIND=__HIVE_DEFAULT_PARTITION__",
+            "KIND=a%3Db%2Fc",
+        }
+        table.write({0: 100})
+        assert rows_in(seen(tails, table)) == table.rows_of(table.records[100:])
+    finally:
+        tails.close()
 
 
 def test_a_chunk_that_is_mapped_can_be_read_after_its_file_is_gone(table: WrittenTable, tails: Tails) -> None:

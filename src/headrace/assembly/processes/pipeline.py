@@ -17,6 +17,7 @@ from headrace.assembly.announcements import announce
 from headrace.assembly.lake_connectors import LakeConnectors
 from headrace.assembly.lake_orders import LakeOrders
 from headrace.assembly.processes.pipeline_pulse import Pulse
+from headrace.assembly.rollup_keeping import RollupKeeping
 from headrace.assembly.sinks import worker_id
 from headrace.client.cluster import Cluster
 from headrace.connect.connectors.lake_sink.parsing import folders_of, lake_sink_of
@@ -34,6 +35,7 @@ from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.catalogue.lake_orders import OrderLog
 from headrace.pipeline.catalogue.push_wishes import PushWishes
 from headrace.pipeline.catalogue.repairs import RepairLog
+from headrace.pipeline.catalogue.rollups import RollupLog
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.catalogue.status import StatusLog
 from headrace.pipeline.runs.commit_log import CommitLog
@@ -166,6 +168,12 @@ def run(settings: Settings) -> int:
                 carry_out=TableOrders(spark, settings, cluster=cluster).carry_out,
                 alone=maintenance.alone,
             ) as orders,
+            RollupKeeping(
+                RollupLog(settings.bootstrap),
+                settings.lake_dir,
+                seconds=settings.lake_rollup_seconds,
+                wait_for_calm=turns.wait_for_calm,
+            ),
         ):
             _keep(
                 settings,

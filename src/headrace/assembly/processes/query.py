@@ -22,6 +22,8 @@ from headrace.assembly.announcements import announce, run_dir
 from headrace.assembly.process_logging import configure_logging
 from headrace.assembly.processes.probing import reachable
 from headrace.assembly.processes.serving import Door, serve_all
+from headrace.assembly.query_standings import QueryStandings
+from headrace.assembly.receipt_ways import ReceiptWays
 from headrace.assembly.signs_of_life import SignOfLife
 from headrace.assembly.table_feeds import TableFeeds
 from headrace.client.cluster import Cluster
@@ -31,20 +33,27 @@ from headrace.http.admission import Admission
 from headrace.http.by_path import ByPath
 from headrace.http.druid.app import create_druid_app
 from headrace.http.query.app import QUERY_RULES, create_query_app
+from headrace.pipeline.spark.registry_client import RegistryClient
 from headrace.query.buckets.reading import BucketReader
 from headrace.query.buckets.serving import Buckets
 from headrace.query.buckets.tables import BucketTables, TablePlaces
 from headrace.query.desk import Desk
 from headrace.query.druid.desk_engine import DruidDesk
+from headrace.query.log_sources import LogSources
 from headrace.query.planning import Tails as AnyTails
 from headrace.query.postgres.desk_engine import DeskEngine
 from headrace.query.postgres.server import PostgresServer
 from headrace.query.questions import QuestionLimits
+from headrace.query.receipts.after import AfterReceipts
+from headrace.query.receipts.watching import Receipts
+from headrace.query.statement_tables.planning import StatementTables
 from headrace.query.tail.tails import Tails
+from headrace.query.topic_tables.planning import TopicPlanner
+from headrace.query.upstream import Upstream
 
 PROCESS: Final = "query"
 # Paths of ours on the port that Druid's clients use.
-_OUR_PATHS: Final = ("/sql", "/health")
+_OUR_PATHS: Final = ("/sql", "/receipts", "/health")
 # SQL changes nothing, so it may also come as text.
 _RULES: Final = dataclasses.replace(
     QUERY_RULES, checked_by_route=frozenset({"/sql", "/druid/v2/sql", "/druid/v2/sql/"})
@@ -60,9 +69,14 @@ def run(settings: Settings) -> int:
     return 0
 
 
-def desk_of(settings: Settings, tails: AnyTails | None = None, places: TablePlaces | None = None) -> Desk:
-    """The desk with the limits of these settings. Without `tails`, only the lake is read; without `places`,
-    only the lake's folder.
+def desk_of(
+    settings: Settings,
+    tails: AnyTails | None = None,
+    sources: LogSources | None = None,
+    places: TablePlaces | None = None,
+) -> Desk:
+    """The desk with the limits of these settings. Without `tails` and `sources`, only the lake is read, and
+    without `places`, only the lake's folder.
     """
     cores = os.cpu_count() or 1
     return Desk(
@@ -72,12 +86,14 @@ def desk_of(settings: Settings, tails: AnyTails | None = None, places: TablePlac
             memory_megabytes=settings.query_memory_megabytes,
             rows=settings.query_rows,
             answer_megabytes=settings.query_answer_megabytes,
+            topic_megabytes=settings.query_topic_megabytes,
             threads=cores,
         ),
         slots=settings.query_slots or cores,
         most_waiting=settings.query_waiting,
         folder=run_dir(settings).resolve() / "query",
         tails=tails,
+        sources=sources,
         buckets=_buckets(settings, places) if places is not None else None,
     )
 
@@ -89,17 +105,38 @@ def _buckets(settings: Settings, places: TablePlaces) -> Buckets:
 
 
 @contextlib.asynccontextmanager
-async def _tails(settings: Settings) -> AsyncIterator[tuple[Tails, TableFeeds]]:
-    """Those of the platform's log, and what feeds them. Nothing is asked there before the first question."""
+async def _desk(settings: Settings, sources: LogSources) -> AsyncIterator[tuple[Desk, Receipts]]:
+    """With the tails and receipts of the platform's log, which nothing asks before the first question."""
     cluster = Cluster(settings.bootstrap, timeout_seconds=_LOG_SECONDS)
     feeds = TableFeeds(settings, cluster)
     folder = run_dir(settings).resolve() / "tails"
     tails = Tails(settings.bootstrap, feeds, folder, most_bytes=settings.query_tail_megabytes * _MEGABYTE)
+    ways = ReceiptWays(settings, cluster, feeds)
+    desk = desk_of(settings, tails, sources, feeds)
+    receipts = Receipts(cluster, ways, desk.snapshots, tails, patience_seconds=_LOG_SECONDS)
+    desk.receipts = AfterReceipts(receipts)
+    standings = QueryStandings(settings, cluster)
+    desk.tell_waiting(Upstream(cluster, feeds, ways, standings.of).of)
     try:
-        yield tails, feeds
+        yield desk, receipts
     finally:
-        await asyncio.to_thread(tails.close)
-        await asyncio.to_thread(feeds.close)
+        await desk.stop()
+        for part in (receipts, standings, ways, tails, feeds, cluster):
+            await asyncio.to_thread(part.close)
+
+
+@contextlib.asynccontextmanager
+async def _log_sources(settings: Settings) -> AsyncIterator[LogSources]:
+    """Those of the platform's log and registry. Nothing is asked there before the first question."""
+    cluster = Cluster(settings.bootstrap, timeout_seconds=_LOG_SECONDS)
+    url = f"http://{bracketed(reachable(settings.host))}:{settings.registry_port}"
+    registry = RegistryClient(url, timeout_seconds=_LOG_SECONDS)
+    tables = StatementTables(cluster, timeout_seconds=_LOG_SECONDS)
+    try:
+        yield LogSources(TopicPlanner(cluster, registry, url), tables)
+    finally:
+        await asyncio.to_thread(tables.close)
+        registry.close()
         await asyncio.to_thread(cluster.close)
 
 
@@ -121,14 +158,16 @@ async def _run(settings: Settings) -> None:
     sign = asyncio.create_task(SignOfLife(settings, PROCESS).keep_giving(), name="sign-of-life")
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(sign.cancel)
-        desk = desk_of(settings, *await stack.enter_async_context(_tails(settings)))
-        stack.push_async_callback(desk.stop)
+        sources = await stack.enter_async_context(_log_sources(settings))
+        desk, receipts = await stack.enter_async_context(_desk(settings, sources))
         await desk.start()
         await stack.enter_async_context(_postgres(settings, desk))
         door = Door(
             name="SQL",
             application=ByPath(
-                create_druid_app(DruidDesk(desk)), paths=_OUR_PATHS, chosen=create_query_app(desk)
+                create_druid_app(DruidDesk(desk)),
+                paths=_OUR_PATHS,
+                chosen=create_query_app(desk, receipts=receipts),
             ),
             rules=_RULES,
             host=settings.host,

@@ -5,6 +5,7 @@
 | a statement that cannot be translated or run | INVALID_INPUT | 400 |
 | something of Druid's that is missing here | UNSUPPORTED | 501 |
 | cancelled, timeout, no capacity | CANCELED, TIMEOUT, CAPACITY_EXCEEDED | 500, 504, 429 |
+| beyond the limit of memory or of an answer's size | INVALID_INPUT, "Resource limit exceeded" | 400 |
 
 Never shows more than the text of a HeadraceError.
 """
@@ -43,7 +44,13 @@ TIMEOUT: Final = Failure(
     category="TIMEOUT", status=504, persona="OPERATOR", code="legacyQueryException",
     legacy=("Query timeout", "org.apache.druid.query.QueryTimeoutException"),
 )  # fmt: skip
+_LIMIT: Final = Failure(
+    category="INVALID_INPUT", status=400, code="legacyQueryException",
+    legacy=("Resource limit exceeded", "org.apache.druid.query.ResourceLimitExceededException"),
+)  # fmt: skip
 _BY_CODE: Final[dict[str, Failure]] = {
+    "after_timed_out": TIMEOUT,
+    "answer_too_large": _LIMIT,
     "query_cancelled": Failure(
         category="CANCELED", status=500, persona="OPERATOR", code="legacyQueryException",
         legacy=("Query cancelled", "org.apache.druid.query.QueryInterruptedException"),
@@ -53,6 +60,8 @@ _BY_CODE: Final[dict[str, Failure]] = {
         legacy=("Query capacity exceeded", "org.apache.druid.query.QueryCapacityExceededException"),
     ),
     "query_failed": _INVALID,
+    "query_out_of_memory": _LIMIT,
+    "query_timed_out": TIMEOUT,
     "no_such_table": _INVALID,
 }  # fmt: skip
 _BY_STATUS: Final[dict[int, Failure]] = {

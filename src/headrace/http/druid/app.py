@@ -35,6 +35,7 @@ from headrace.query.druid.asking import DruidEngine
 from headrace.query.druid.results import MEDIA_TYPES, Wanted, written
 from headrace.query.druid.schema import Catalogue
 from headrace.query.druid.translating import Translation, translate
+from headrace.query.references.spelling import moments_in, with_freshness
 
 MOST_BODY_BYTES: Final = 4 * 1024 * 1024
 SQL_QUERY_ID: Final = "X-Druid-SQL-Query-Id"
@@ -87,6 +88,8 @@ def _sql(engine: DruidEngine) -> Sequence[HTTPRouteHandler]:
 
 async def _parts(engine: DruidEngine, asked: Asked, question_id: str) -> AsyncIterator[bytes]:
     tables = await engine.tables()
+    if moments := moments_in(asked.statement.text, [table.name for table in tables]):
+        tables = [*tables, *await engine.tables_at(moments)]
     translation = await asyncio.to_thread(
         translate,
         asked.statement,
@@ -96,7 +99,8 @@ async def _parts(engine: DruidEngine, asked: Asked, question_id: str) -> AsyncIt
         catalogue=Catalogue(tables),
     )
     if not translation.explained:
-        return await engine.ask(translation.sql, asked.wanted, question_id=question_id)
+        sql = with_freshness(translation.sql, asked.freshness)
+        return await engine.ask(sql, asked.wanted, question_id=question_id, after=asked.after)
     plan = await engine.ask(f"EXPLAIN {translation.sql}", Wanted(format="array"), question_id=question_id)
     text = b"".join([part async for part in plan])
     return _explanation(translation, json.loads(text), asked.wanted)

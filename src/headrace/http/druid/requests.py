@@ -19,6 +19,8 @@ from headrace.query.druid.parameters import Parameter
 from headrace.query.druid.results import MEDIA_TYPES, Wanted
 from headrace.query.druid.translating import Statement, read
 from headrace.query.druid.zones import UTC_ZONE, zone_of
+from headrace.query.receipts.receipt import NOTHING, After, receipts_of, seconds_of
+from headrace.query.references.spelling import respelled
 
 # It comes back in a header.
 _ID: Final = re.compile(r"[!-~]{1,200}")
@@ -95,18 +97,21 @@ def query_id_of(settings: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request with its statement read and its context understood."""
+    """A request with its statement read and its context understood. `freshness` is empty if it says none."""
 
     statement: Statement
     parameters: tuple[Parameter, ...]
     context: Context
     wanted: Wanted
     timeout_seconds: float | None
+    freshness: str = ""
+    after: After = NOTHING
 
 
 def asked_of(request: DruidRequest) -> Asked:
     """Raises HeadraceError. Takes its time with a long statement."""
-    statement = read(request.query)
+    found = respelled(request.query)
+    statement = read(found.sql)
     settings = {**request.settings, **statement.settings}
     zone = settings.get("sqlTimeZone")
     context = Context(
@@ -128,6 +133,11 @@ def asked_of(request: DruidRequest) -> Asked:
         context=context,
         wanted=wanted,
         timeout_seconds=timeout_of(settings),
+        after=After(
+            receipts=receipts_of(settings.get("after")),
+            seconds=seconds_of(settings.get("afterSeconds"), "afterSeconds"),
+        ),
+        freshness=found.freshness or str(settings.get("freshness", "")),
     )
 
 

@@ -3,6 +3,7 @@
 | route | answer |
 |---|---|
 | `POST /sql`, `DELETE /sql/{id}` | see `sql.py`; in the gateway, `forwarding.py` passes them on |
+| `GET /receipts/{topic}/{partition}/{offset}` | see `receipts.py`; passed on like `/sql` |
 | `GET /flow` | counts, latencies and the state of the queries |
 | `GET /flow/stream` | the same as server-sent events, whenever it changes |
 | `GET /latency` | only the latencies |
@@ -40,9 +41,11 @@ from headrace.http.query.answers import (
 )
 from headrace.http.query.forwarding import QueryProcess, forwarding_handlers
 from headrace.http.query.health import PlatformReport, health_content, judged
+from headrace.http.query.receipts import receipt_handlers
 from headrace.http.query.sql import sql_handlers
 from headrace.query.desk import Desk
 from headrace.query.flow import FlowWatcher
+from headrace.query.receipts.watching import Receipts
 from headrace.query.result_formats import JSON
 from headrace.query.result_values import encoded
 from headrace.query.topics import TopicBrowser
@@ -85,10 +88,15 @@ def query_handlers(services: QueryServices) -> list[ControllerRouterHandler]:
     return [_router([*forwarding_handlers(services.sql), *_flow_routes(services), *_topic_routes(services)])]
 
 
-def create_query_app(desk: Desk, *, more_handlers: Sequence[ControllerRouterHandler] = ()) -> Litestar:
-    """The application of the query process."""
+def create_query_app(
+    desk: Desk,
+    *,
+    receipts: Receipts | None = None,
+    more_handlers: Sequence[ControllerRouterHandler] = (),
+) -> Litestar:
+    """The application of the query process. `receipts` is None where there is no log."""
     return Litestar(
-        route_handlers=[_router([*sql_handlers(desk), _live()]), *more_handlers],
+        route_handlers=[_router([*sql_handlers(desk), *receipt_handlers(receipts), _live()]), *more_handlers],
         openapi_config=None,
         # Logging is up to the process that serves this.
         logging_config=None,

@@ -1,8 +1,10 @@
-"""`/sql` on the console's port: requests go on to the query process, and its answers come back as they are.
+"""`/sql` and `/receipts` on the console's port: requests go on to the query process, and its answers come
+back as they are.
 
 Invariants: what the query process says is passed on part by part, as fast as the client takes it, and an
 answer that breaks off there breaks off here; a client that goes away closes the connection to the query
-process, which ends the question; while the query process does not answer, so does the error. Never reads SQL.
+process, which ends the question; while the query process does not answer, so does the error. Never reads SQL
+or receipts.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import httpx
-from litestar import Request, delete, post
+from litestar import Request, delete, get, post
 from litestar.params import FromPath, RawBody
 from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
 
@@ -56,7 +58,7 @@ class QueryProcess:
 
 
 def forwarding_handlers(process: QueryProcess) -> list[ControllerRouterHandler]:
-    """The same routes as `sql_handlers`, answered by the query process."""
+    """The same routes as `sql_handlers` and `receipt_handlers`, answered by the query process."""
 
     @post("/sql", status_code=200, request_max_body_size=MOST_BODY_BYTES)
     async def sql(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
@@ -66,12 +68,23 @@ def forwarding_handlers(process: QueryProcess) -> list[ControllerRouterHandler]:
     async def cancel(request: Request[Any, Any, Any], question_id: FromPath[str]) -> ASGIApp:  # noqa: ARG001
         return _Forwarded(process, _request(process, request, b""))
 
-    return [sql, cancel]
+    @get("/receipts/{topic:str}/{partition:str}/{offset:str}")
+    async def receipt(
+        request: Request[Any, Any, Any],
+        topic: FromPath[str],  # noqa: ARG001
+        partition: FromPath[str],  # noqa: ARG001
+        offset: FromPath[str],  # noqa: ARG001
+    ) -> ASGIApp:
+        return _Forwarded(process, _request(process, request, b""))
+
+    return [sql, cancel, receipt]
 
 
 def _request(process: QueryProcess, request: Request[Any, Any, Any], body: bytes) -> httpx.Request:
     headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
-    return process.request(request.method, request.url.path, headers, body)
+    query = request.scope.get("query_string", b"")
+    path = f"{request.url.path}?{query.decode('latin-1')}" if query else request.url.path
+    return process.request(request.method, path, headers, body)
 
 
 class _Forwarded:

@@ -1,7 +1,8 @@
 """`POST /sql` and `DELETE /sql/{id}` in front of a desk: the answer is streamed as the worker gives it.
 
-The body is `{"query": "SELECT …"}` as JSON, with `parameters`, `freshness` and `id` if wanted, or the SQL
-itself as text. Invariants: an error before the first byte has the common JSON error format; after it, the
+The body is `{"query": "SELECT …"}` as JSON, with `parameters`, `freshness`, `rollups`, `after`,
+`after_seconds` and `id` if wanted, or the SQL itself as text; `after` and `after_seconds` may be in the
+address, too. Invariants: an error before the first byte has the common JSON error format; after it, the
 connection is closed before the answer is complete, so that no client takes a part for the whole; a client
 that goes away ends its question. Nothing here takes long: the worker has encoded what passes through.
 """
@@ -19,7 +20,8 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 from headrace.core.errors import HeadraceError
 from headrace.http.disconnection import while_client_waits
 from headrace.query.desk import Answer, Desk
-from headrace.query.questions import LIVE, Question
+from headrace.query.questions import LIVE, ON, Question
+from headrace.query.receipts.receipt import After, receipts_of, seconds_of
 from headrace.query.result_formats import CSV, JSON, MEDIA_TYPES, NDJSON
 from headrace.query.result_values import encoded
 
@@ -42,6 +44,9 @@ class _SqlRequest(msgspec.Struct, forbid_unknown_fields=True):
     query: str
     parameters: list[Any] = []
     freshness: str = LIVE
+    rollups: str = ON
+    after: Any = None
+    after_seconds: float | None = None
     id: str = ""
 
 
@@ -90,7 +95,18 @@ def asked_question(request: Request[Any, Any, Any], body: bytes, answer_format: 
         parameters=tuple(asked.parameters),
         answer_format=answer_format,
         freshness=asked.freshness,
+        rollups=asked.rollups,
+        after=_after(request, asked),
         **({"question_id": chosen} if chosen else {}),
+    )
+
+
+def _after(request: Request[Any, Any, Any], asked: _SqlRequest) -> After:
+    given = request.query_params
+    seconds = given.get("after_seconds") if asked.after_seconds is None else asked.after_seconds
+    return After(
+        receipts=receipts_of([asked.after, *given.getall("after", [])]),
+        seconds=seconds_of(seconds, "after_seconds"),
     )
 
 
@@ -140,7 +156,7 @@ class SqlAnswer:
     async def _refuse(self, error: HeadraceError, send: Send) -> None:
         body = encoded(error.as_json())
         headers = [(b"content-length", b"%d" % len(body))]
-        if error.code == "too_many_questions":
+        if error.code in ("too_many_questions", "too_many_waiting"):
             headers.append((b"retry-after", _RETRY_SECONDS))
         await send(self._start(error.http_status, JSON, headers))
         await send({"type": "http.response.body", "body": body, "more_body": False})

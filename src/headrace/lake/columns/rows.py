@@ -34,14 +34,15 @@ def rows_of(
     """The columns of values, which are `columns`, and then `COORDINATE_COLUMNS`; some of these are encoded as
     dictionaries. `partition` and `topic_id` are where the records were read.
     """
-    found = _values(records, columns, schema_by_id) | coordinates_of(
+    found = values_of(records, columns, schema_by_id) | coordinates_of(
         records, partition=partition, topic_id=topic_id
     )
     names = [*(each.name for each in columns.fields), *(each.name for each in COORDINATE_COLUMNS)]
     return pa.table([found[name] for name in names], names=names)
 
 
-def _values(records: RecordColumns, columns: Struct, schema_by_id: SchemaById) -> dict[str, pa.Array]:
+def values_of(records: RecordColumns, columns: Struct, schema_by_id: SchemaById) -> dict[str, pa.Array]:
+    """The columns of values alone."""
     start, length = records.value.start, records.value.length
     if (length < _FRAME).any() or records.buffer[start].any():
         raise UnusualRecordsError("a value is not in Confluent's wire format")

@@ -16,9 +16,11 @@ _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 class RegistryClient:
     """A small client; every failure is a HeadraceError that names the registry's address."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, timeout_seconds: float = 10.0) -> None:
         self._url = url.rstrip("/")
-        self._client = httpx.Client(timeout=10.0, headers={"Content-Type": _CONTENT_TYPE}, trust_env=False)
+        self._client = httpx.Client(
+            timeout=timeout_seconds, headers={"Content-Type": _CONTENT_TYPE}, trust_env=False
+        )
 
     def register(self, subject: str, schema: str) -> int:
         """Id of `schema` under `subject`; registering the same schema again gives the same id.
@@ -39,6 +41,18 @@ class RegistryClient:
         versions = self._request("GET", path, None) or []
         found = [self._request("GET", f"{path}/{version}", None) for version in versions]
         return {int(entry["id"]): str(entry["schema"]) for entry in found if entry}
+
+    def versions(self, subject: str) -> list[int]:
+        """The versions of a subject that are there, in order; empty if there is no such subject."""
+        found = self._request("GET", f"/subjects/{quote(subject, safe='')}/versions", None) or []
+        return sorted(int(version) for version in found)
+
+    def version(self, subject: str, version: int) -> tuple[int, str] | None:
+        """Id and text of a schema in Avro; None if it is another kind, or not there."""
+        found = self._request("GET", f"/subjects/{quote(subject, safe='')}/versions/{version}", None)
+        if not found or found.get("schemaType", "AVRO") != "AVRO":
+            return None
+        return int(found["id"]), str(found["schema"])
 
     def close(self) -> None:
         self._client.close()

@@ -17,11 +17,9 @@ from typing import Final
 from headrace.core.errors import HeadraceError
 from headrace.lake.delta_log import DeltaLog, VersionChangedError
 from headrace.lake.location import Location
-from headrace.lake.sink import S3Storage
-from headrace.lake.storage.s3 import S3Files
-from headrace.lake.storage.table_files import StorageError, TableFiles
+from headrace.lake.storage.table_files import StorageError
 from headrace.lake.table_state import TableState
-from headrace.query.buckets.log_snapshot import FileBounds, bucket_snapshot, missing_snapshot
+from headrace.query.buckets.log_snapshot import FileBounds, bucket_snapshot, hasty_files, missing_snapshot
 from headrace.query.table_snapshot import BucketSnapshot
 
 # What a question may take for new without asking the bucket.
@@ -139,7 +137,7 @@ class FollowedBucketTable:
         if state is None:
             self._state = None
             self._bounds = FileBounds()
-            state = TableState(DeltaLog(self.location, opens=_hasty))
+            state = TableState(DeltaLog(self.location, opens=hasty_files))
         self._state = state
         known = self._snapshot
         if state is not before or known is None or known.version != state.version.number:
@@ -151,8 +149,3 @@ class FollowedBucketTable:
         with self._lock:
             self._state = None
             self._snapshot, self._exists = None, False
-
-
-def _hasty(location: Location) -> TableFiles:
-    assert isinstance(location.storage, S3Storage)
-    return S3Files(location.storage, location.key, is_hasty=True)

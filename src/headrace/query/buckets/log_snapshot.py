@@ -3,7 +3,7 @@
 Owns the statistics of files as Arrow: for each column that a condition can be compared with, the smallest
 and the largest value of each file, as text; the value itself for columns of partitions. Null means unknown.
 A value is a bound, not always a value of a row: long text may be cut, and the times in a log are in whole
-milliseconds, rounded down (`workers/file_pruning.py` allows for that). Pure: reads nothing.
+milliseconds, rounded down (`workers/file_pruning.py` allows for that). Reads a log only for an old version.
 """
 
 from __future__ import annotations
@@ -17,8 +17,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.ipc
+from deltalake.exceptions import DeltaError
 
+from headrace.core.errors import HeadraceError
+from headrace.lake.delta_log import DeltaLog
 from headrace.lake.location import Location
+from headrace.lake.sink import S3Storage
+from headrace.lake.storage.s3 import S3Files
+from headrace.lake.storage.table_files import TableFiles
 from headrace.lake.table_state import DataFile, TableState
 from headrace.query.buckets.statistics import LARGEST, SMALLEST
 from headrace.query.snapshots import TIME_COLUMN, duckdb_type
@@ -79,6 +85,32 @@ def bucket_snapshot(name: str, location: Location, state: TableState, bounds: Fi
         stored=StoredFiles(sizes=tuple(size for _, size in objects.values()), statistics=statistics),
         location=location,
         objects=objects,
+    )
+
+
+def bucket_snapshot_at(newest: BucketSnapshot, version: int) -> BucketSnapshot:
+    """The table at another version. Raises DeltaError if its log does not have it, and bucket_unavailable."""
+    try:
+        state = TableState(DeltaLog(newest.location, opens=hasty_files), at=version)
+    except (FileNotFoundError, ValueError) as error:
+        raise DeltaError(str(error)) from error
+    except OSError as error:
+        raise unavailable(newest.name, str(error)) from error
+    return bucket_snapshot(newest.name, newest.location, state, FileBounds())
+
+
+def hasty_files(location: Location) -> TableFiles:
+    """Of a bucket, whose server has some seconds to answer."""
+    assert isinstance(location.storage, S3Storage)
+    return S3Files(location.storage, location.key, is_hasty=True)
+
+
+def unavailable(table: str, reason: str) -> HeadraceError:
+    return HeadraceError(
+        "bucket_unavailable",
+        f"The table {table} cannot be read now: {reason.rstrip('.')}.",
+        remedy="Check that the bucket and its server can be reached from here, and the credentials of the "
+        "connector that writes the table; then ask again.",
     )
 
 

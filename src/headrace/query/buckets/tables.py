@@ -20,6 +20,7 @@ from typing import Final, Protocol
 from headrace.core.errors import HeadraceError
 from headrace.lake.location import Location
 from headrace.query.buckets.followed import FRESH_SECONDS, FollowedBucketTable
+from headrace.query.buckets.log_snapshot import unavailable
 from headrace.query.table_snapshot import TableSnapshot
 
 # What a list of tables may be behind, if nobody asks for their rows.
@@ -134,15 +135,6 @@ class BucketTables:
                 self._asked = False
                 self._asks_again = time.monotonic() + pause
             self._answered.set()
-
-
-def unavailable(table: str, reason: str) -> HeadraceError:
-    return HeadraceError(
-        "bucket_unavailable",
-        f"The table {table} cannot be read now: {reason.rstrip('.')}.",
-        remedy="Check that the bucket and its server can be reached from here, and the credentials of the "
-        "connector that writes the table; then ask again.",
-    )
 
 
 def _names(places: Iterable[Location], local: Collection[str]) -> Mapping[Location, str]:

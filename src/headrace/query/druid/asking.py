@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from headrace.core.errors import HeadraceError
 from headrace.query.druid.results import Wanted, written
 from headrace.query.druid.tables import DruidTable
+from headrace.query.receipts.receipt import NOTHING, After
 from headrace.query.sql import QueryResult
 
 MOST_AT_ONCE: Final = 16
@@ -25,8 +26,13 @@ class DruidEngine(Protocol):
     async def tables(self) -> Sequence[DruidTable]:
         """What can be read now."""
 
-    async def ask(self, sql: str, wanted: Wanted, *, question_id: str) -> AsyncIterator[bytes]:
-        """The answer in the wanted format. Raises HeadraceError."""
+    async def tables_at(self, moments: Sequence[str]) -> Sequence[DruidTable]:
+        """Tables at versions, by their names in statements. Raises HeadraceError."""
+
+    async def ask(
+        self, sql: str, wanted: Wanted, *, question_id: str, after: After = NOTHING
+    ) -> AsyncIterator[bytes]:
+        """The answer in the wanted format, once the events of `after` can be seen. Raises HeadraceError."""
 
     def cancel(self, question_id: str) -> bool:
         """False if there is no such question."""
@@ -58,7 +64,14 @@ class ThreadedEngine:
     async def tables(self) -> Sequence[DruidTable]:
         return await asyncio.to_thread(self._tables)
 
-    async def ask(self, sql: str, wanted: Wanted, *, question_id: str) -> AsyncIterator[bytes]:
+    async def tables_at(self, moments: Sequence[str]) -> Sequence[DruidTable]:
+        raise HeadraceError("bad_request", f"There are no versions of tables here: {', '.join(moments)}.")
+
+    async def ask(
+        self, sql: str, wanted: Wanted, *, question_id: str, after: After = NOTHING
+    ) -> AsyncIterator[bytes]:
+        if after.receipts:
+            raise HeadraceError("bad_request", "There is no log here whose events could be waited for.")
         if self._busy >= self._most_at_once:
             raise HeadraceError(
                 "too_many_questions",

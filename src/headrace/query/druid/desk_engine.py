@@ -15,6 +15,7 @@ from headrace.query.druid.answer_encoding import DruidEncoder
 from headrace.query.druid.results import Wanted
 from headrace.query.druid.tables import DruidTable, druid_tables
 from headrace.query.questions import Question
+from headrace.query.receipts.receipt import NOTHING, After
 
 
 class DruidDesk:
@@ -26,9 +27,14 @@ class DruidDesk:
     async def tables(self) -> Sequence[DruidTable]:
         return druid_tables(list((await self._desk.tables()).values()))
 
-    async def ask(self, sql: str, wanted: Wanted, *, question_id: str) -> AsyncIterator[bytes]:
+    async def tables_at(self, moments: Sequence[str]) -> Sequence[DruidTable]:
+        return druid_tables(list((await self._desk.tables_at(moments)).values()))
+
+    async def ask(
+        self, sql: str, wanted: Wanted, *, question_id: str, after: After = NOTHING
+    ) -> AsyncIterator[bytes]:
         encoder = functools.partial(DruidEncoder, wanted)
-        question = Question(sql=sql, answer_format=encoder, question_id=question_id)
+        question = Question(sql=sql, answer_format=encoder, question_id=question_id, after=after)
         return _parts(await self._desk.ask(question))
 
     def cancel(self, question_id: str) -> bool:

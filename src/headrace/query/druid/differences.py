@@ -46,7 +46,8 @@ DIFFERENCES: Final[tuple[tuple[str, str, str], ...]] = (
         "context",
         "many parameters",
         "`sqlQueryId`, `sqlTimeZone`, `timeout`, `useApproximateCountDistinct` and "
-        "`sqlStringifyArrays`, all but the first also by SET; others have no effect",
+        "`sqlStringifyArrays`, all but the first also by SET; `after` and `afterSeconds` are our own "
+        "([receipts](http.md)); others have no effect",
     ),
     (
         "recursion",

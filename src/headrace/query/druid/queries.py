@@ -22,6 +22,8 @@ from headrace.query.druid.schema import SYSTEM_SCHEMAS, Catalogue
 from headrace.query.druid.scopes import Scope, Source, no_such_table, place_of
 from headrace.query.druid.tables import TIME, DruidTable
 from headrace.query.snapshots import quoted
+from headrace.query.statement_tables.plan import TABLE_SCHEMA
+from headrace.query.topic_tables.plan import TOPIC_SCHEMA
 
 DATASOURCES: Final = "druid"
 
@@ -240,6 +242,9 @@ class Queries:
                 raise no_such_table(f"{schema}.{name}", place, self._catalogue.names(schema))
             _replace(node, system.sql(), alias)
             return Source(alias=alias, columns=system.kinds())
+        if schema.casefold() in (TOPIC_SCHEMA, TABLE_SCHEMA) and not node.catalog:
+            # The worker finds out what their columns are.
+            return Source(alias=alias, columns=None)
         table = self._tables.get(name.casefold())
         if table is None or schema.casefold() not in ("", DATASOURCES):
             raise no_such_table(f"{schema}.{name}" if schema else name, place, self._names())

@@ -9,6 +9,7 @@ messages.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,8 @@ from headrace.query.postgres.protocol.errors import (
 )
 from headrace.query.postgres.settings import Settings
 from headrace.query.postgres.translation import Session, Translation, translate, with_parameters
+from headrace.query.receipts.receipt import NOTHING, After
+from headrace.query.references.spelling import moments_in, respelled, with_freshness
 from headrace.query.sql import QueryResult
 
 _log = logging.getLogger(__name__)
@@ -74,22 +77,30 @@ class Questions:
             self._running.cancel()
 
     async def translated(self, question: Question, declared: Sequence[int] = ()) -> Translation:
-        statement = _only(question.text)
         try:
+            found = respelled(question.text)
             tables = await self._engine.tables()
+            if moments := moments_in(found.sql, tables):
+                tables = {**tables, **await self._engine.tables_at(moments)}
         except HeadraceError as error:
             raise from_headrace(error) from error
+        statement = _only(found.sql)
         catalogue = Catalogue(tables=tables, settings=self._settings.by_lower_name)
         pool = self._translators.for_length(len(question.text))
         call: Callable[[], Translation] = lambda: translate(statement, catalogue, self._session, declared)  # noqa: E731
         try:
-            return await asyncio.get_running_loop().run_in_executor(pool, call)
+            translation = await asyncio.get_running_loop().run_in_executor(pool, call)
         except PostgresError:
             raise
         except Exception as error:
             # The parser raises whatever it runs into. Only this statement fails.
             _log.exception("A statement could not be translated.")
             raise PostgresError(INTERNAL, f"the statement could not be translated: {error}") from error
+        if found.sql == question.text:
+            return translation
+        # Positions in the engine's errors are not those of what the client has sent.
+        sql = with_freshness(translation.sql, found.freshness)
+        return dataclasses.replace(translation, sql=sql, unchanged=False)
 
     async def answer(
         self, question: Question, translation: Translation, literals: Sequence[str] = ()
@@ -97,7 +108,7 @@ class Questions:
         """The whole answer, which the engine keeps within its bounds."""
         sql = with_parameters(translation.sql, literals)
         if not question.explain:
-            result = await self._run(sql, translation, question.text)
+            result = await self._run(sql, translation, question.text, self._settings.after)
             return Answer.of_result(result, translation.names)
         result = await self._run(f"{question.explain} {sql}", translation, question.text)
         lines = [line for row in result.rows for line in str(row[-1]).splitlines()]
@@ -113,9 +124,11 @@ class Questions:
         columns = [str(row[0]) for row in result.rows]
         return shapes(columns, [str(row[1]) for row in result.rows], translation.names)
 
-    async def _run(self, sql: str, translation: Translation, asked: str) -> QueryResult:
+    async def _run(
+        self, sql: str, translation: Translation, asked: str, after: After = NOTHING
+    ) -> QueryResult:
         self._stopped = False
-        self._running = asyncio.ensure_future(self._engine.run(sql, ()))
+        self._running = asyncio.ensure_future(self._engine.run(sql, (), after=after))
         limit = self._settings.statement_timeout_seconds
         try:
             async with asyncio.timeout(limit):

@@ -10,16 +10,22 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from headrace.core.errors import HeadraceError
 from headrace.query.postgres.protocol.errors import (
     INVALID_PARAMETER_VALUE,
     UNDEFINED_OBJECT,
     PostgresError,
 )
+from headrace.query.receipts.receipt import After, receipts_of, seconds_of
 
 SERVER_VERSION: Final = "16.9"
 VERSION_NUMBER: Final = "160009"
 MOST_SETTINGS: Final = 200
 LONGEST_VALUE: Final = 4096
+
+# Our own: the events that each question is to see, as receipts with commas between, and how long it waits.
+AFTER: Final = "headrace.after"
+AFTER_SECONDS: Final = "headrace.after_seconds"
 
 _DEFAULTS: Final = {
     "DateStyle": "ISO, MDY",
@@ -33,6 +39,8 @@ _DEFAULTS: Final = {
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "on",
     "extra_float_digits": "1",
+    AFTER: "",
+    AFTER_SECONDS: f"{After().seconds:g}",
     "idle_in_transaction_session_timeout": "0",
     "in_hot_standby": "off",
     "integer_datetimes": "on",
@@ -98,6 +106,14 @@ class Settings:
         milliseconds = _milliseconds(self._values["statement_timeout"])
         return milliseconds / 1000 if milliseconds else None
 
+    @property
+    def after(self) -> After:
+        """The events that questions are to see."""
+        return After(
+            receipts=receipts_of(self._values[AFTER]),
+            seconds=seconds_of(self._values[AFTER_SECONDS], AFTER_SECONDS),
+        )
+
     def keep_as_initial(self) -> None:
         """What RESET goes back to: the values of the startup message."""
         self._initial = dict(self._values)
@@ -124,6 +140,13 @@ class Settings:
             return "the lake is read-only here whatever this setting says"
         if spelled == "statement_timeout":
             _milliseconds(value)
+        try:
+            if spelled == AFTER:
+                receipts_of(value)
+            elif spelled == AFTER_SECONDS:
+                seconds_of(value, spelled)
+        except HeadraceError as error:
+            raise PostgresError(INVALID_PARAMETER_VALUE, error.message, hint=error.remedy) from error
         if spelled not in self._values and len(self._values) >= MOST_SETTINGS:
             raise PostgresError("53400", f"a session has at most {MOST_SETTINGS} settings")
         self._values[spelled] = value

@@ -14,8 +14,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from headrace.core.errors import HeadraceError
-from headrace.lake.avro_columns import shape_of
+from headrace.lake.avro_columns import VALUE, record_in, shape_of
 from headrace.lake.shapes import (
     MOST_DIGITS,
     Entries,
@@ -49,23 +48,35 @@ class DamagedError(Exception):
     """The body ends too early, or has a number that its schema does not allow."""
 
 
-def row_reader(schema: str, columns: Struct) -> Callable[[bytes], Mapping[str, Any]]:
-    """What reads a body. Raises lake_unsupported if the schema cannot become columns; the reader raises
-    RefusedError and UnsureError.
+def row_reader(schema: str, columns: Struct) -> Callable[[bytes], Mapping[str, Any] | None]:
+    """What reads a body; None for null. Raises lake_unsupported if the schema cannot become columns; the
+    reader raises RefusedError and UnsureError.
+
+    A value that is no record is in the column `value`.
     """
     shape = shape_of(schema)
-    if not isinstance(shape, Record):
-        raise HeadraceError("lake_unsupported", "Values that are no records are left to the lake.")
-    read = _record(shape, columns, "")
+    has_columns = type_of(shape) is not None
+    only = record_in(shape)
+    name = ""
+    if isinstance(only, Record):
+        read = _reader(shape, columns, "")
+    else:
+        column = columns.find(VALUE)
+        name = "" if column is None else column.name
+        read = _reader(shape, None if column is None else column.type, VALUE)
 
-    def row(body: bytes) -> Mapping[str, Any]:
+    def row(body: bytes) -> Mapping[str, Any] | None:
         try:
             found, position = read(body, 0)
         except (DamagedError, IndexError, struct.error) as error:
             raise RefusedError("The value cannot be read with the schema of its id.") from error
         if position != len(body):
             raise UnsureError("a value has bytes behind what its schema describes")
-        values: Mapping[str, Any] = found
+        if not has_columns:
+            raise UnsureError("a value has a schema without columns")
+        if not isinstance(only, Record):
+            return {name: found} if name else {}
+        values: Mapping[str, Any] | None = found
         return values
 
     return row

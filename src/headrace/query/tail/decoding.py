@@ -29,13 +29,14 @@ import pyarrow.compute as pc
 
 from headrace.client.batches import RecordSet
 from headrace.lake.columns.arrow_types import arrow_type
-from headrace.lake.columns.folders import Folder, folders_of
+from headrace.lake.columns.folders import Folder, FolderColumn, folders_of
 from headrace.lake.columns.rows import rows_of
 from headrace.lake.columns.unusual import UnusualRecordsError
 from headrace.lake.layout import TOPIC_OFFSET
 from headrace.lake.new_partitions import Partition
 from headrace.lake.sink import ConverterKind, NullValues
 from headrace.lake.types import Simple
+from headrace.query.tail.derived_columns import DerivedColumns
 from headrace.query.tail.outcomes import Refused, Row, Unsure
 from headrace.query.tail.record_rows import RecordRows
 from headrace.query.tail.row_shape import RowShape
@@ -99,13 +100,11 @@ class BatchDecoder:
         self._schema_by_id = schema_by_id
         self._without_known = without_known
         self._refused_folders = refused_folders
-        self._single = RecordRows(
-            shape.sink,
-            shape.values,
-            shape.folders,
-            topic_id=topic_id,
-            schema_by_id=schema_by_id,
-            partition_column=shape.partition_column,
+        self._derived = DerivedColumns(shape.derived, shape.values)
+        self._single = RecordRows(shape, topic_id=topic_id, schema_by_id=schema_by_id)
+        # Records whose rows are more than the fields of Avro are read one by one.
+        self._has_columns = shape.sink.value.kind is ConverterKind.AVRO and not (
+            shape.sink.stores_keys or shape.sink.stores_headers or shape.sink.changes_records
         )
         self._schema = pa.schema(
             [pa.field(each.name, arrow_type(each.type)) for each in shape.columns.fields]
@@ -114,6 +113,11 @@ class BatchDecoder:
     @property
     def schema(self) -> pa.Schema:
         return self._schema
+
+    @property
+    def folders(self) -> Sequence[FolderColumn] | None:
+        """The partition columns of the table; None if only the lake will know the values of some."""
+        return None if self._shape.derived.unknown else self._shape.folders
 
     def decode(self, records: RecordSet, *, partition: int, first: int) -> Decoded:
         """The records from offset `first` on.
@@ -135,8 +139,8 @@ class BatchDecoder:
 
     def _in_columns(self, records: RecordSet, partition: int, first: int) -> pa.Table:
         shape = self._shape
-        if shape.sink.value.kind is not ConverterKind.AVRO:
-            raise UnusualRecordsError("its values are not Avro")
+        if not self._has_columns:
+            raise UnusualRecordsError("its rows are more than the fields of Avro")
         tables: list[pa.Table] = [self._schema.empty_table()]
         for found in record_columns(
             records.content, records.batches, most_headers=_MOST_HEADERS, about_bytes=_DECODED_BYTES
@@ -156,10 +160,10 @@ class BatchDecoder:
                 columns=shape.values,
                 schema_by_id=self._schema_by_id,
             )
-            if shape.partition_column:
-                number = rows.schema.get_field_index(shape.partition_column)
-                numbers = pa.array(np.full(len(rows), partition, np.int32))
-                rows = rows.set_column(number, shape.partition_column, numbers)
+            if shape.derived.names:
+                derived = self._derived.arrays(rows, wanted.timestamp, partition=partition)
+                for name, column in derived.items():
+                    rows = rows.append_column(name, column)
             tables.append(rows.select(self._schema.names).cast(self._schema))
         rows = pa.concat_tables(tables)
         # Raises if a value cannot name a folder, or if there are very many of them.

@@ -26,7 +26,8 @@ _WHOLE: Final = {Simple.INT: 2**31, Simple.BIGINT: 2**63}
 # Whole numbers below these are exact in floating point.
 _EXACT: Final = {Simple.FLOAT: 2**24, Simple.DOUBLE: 2**53}
 _MOST_DIGITS: Final = 38
-_CONTEXT: Final = decimal.Context(prec=2 * _MOST_DIGITS)
+# With room for two numbers of a column.
+WIDE: Final = decimal.Context(prec=2 * _MOST_DIGITS)
 
 Conversion = Callable[[Any], Any]
 
@@ -132,7 +133,7 @@ def _rescaled(unscaled: int, source: Decimal, target: Decimal, path: str) -> dec
         number, rest = divmod(unscaled, 10 ** (source.scale - target.scale))
     if rest or abs(number) >= 10**target.precision:
         raise RefusedError(f"Field {path} has a number that its column {ddl(target)} cannot hold.")
-    return decimal.Decimal(number).scaleb(-target.scale, _CONTEXT)
+    return decimal.Decimal(number).scaleb(-target.scale, WIDE)
 
 
 def _simple(kind: Type) -> Simple:

@@ -1,26 +1,27 @@
-"""Single records as rows of a table: values, coordinates and folders, for whatever columns cannot decide.
+"""Single records as rows of a table: values, keys, headers, coordinates and folders, for whatever columns
+cannot decide.
 
-The rules are those of `pipeline/spark/lake/`: `shape.py` (null values), `rows.py` (coordinates) and
-`partitioning.py` (values that cannot name a folder). Pure but for the schemas, which are looked up.
+The rules are those of `pipeline/spark/lake/`: `shape.py` (null values), `rows.py` (coordinates),
+`keys_and_headers.py`, and `partitioning.py` (values that cannot name a folder). Pure but for the schemas,
+which are looked up.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from headrace.core.errors import HeadraceError
 from headrace.lake import layout
-from headrace.lake.avro_columns import VALUE
-from headrace.lake.columns.folders import FolderColumn, folder_text
+from headrace.lake.columns.folders import folder_text
 from headrace.lake.columns.unusual import UnusualRecordsError
 from headrace.lake.coordinates import POSTED_AT_HEADER, SOURCE_HEADER, parse_source
 from headrace.lake.new_partitions import NO_VALUE
-from headrace.lake.sink import ConverterKind, LakeSink, NullValues
-from headrace.lake.types import Simple, Struct
-from headrace.query.tail.avro_rows import row_reader
-from headrace.query.tail.json_rows import json_row
+from headrace.lake.sink import NullValues
+from headrace.lake.types import Simple
+from headrace.pipeline.sink_records.stored_columns import HEADERS, KEY
+from headrace.query.tail.derived_columns import NO_TIME, DerivedColumns
+from headrace.query.tail.feeds import SchemaById
 from headrace.query.tail.outcomes import (
     Dropped,
     Outcome,
@@ -30,104 +31,88 @@ from headrace.query.tail.outcomes import (
     Unsure,
     UnsureError,
 )
+from headrace.query.tail.row_shape import RowShape
+from headrace.query.tail.side_values import SideValues, keys_of, read_as, values_of
+from headrace.query.tail.single_columns import Seen
+from headrace.query.tail.transformed_rows import Transformed, TransformedRows
 from headrace.wire.records import Record
 
 # The years 1 to 9999, in milliseconds.
 _FIRST_MS: Final = -62_135_596_800_000
 _LAST_MS: Final = 253_402_300_799_999
 _POSTED_DIGITS: Final = 18
-# Before the body of an Avro value: a zero byte and the id of the schema in four bytes.
-_FRAME: Final = 5
 _EPOCH: Final = datetime.date(1970, 1, 1)
-
-_Body = Callable[[bytes], Mapping[str, Any]]
 
 
 class RecordRows:
-    """Of one table. `columns` are those of values, also those that folders add. Belongs to one thread."""
+    """Of one table. Belongs to one thread."""
 
-    def __init__(
-        self,
-        sink: LakeSink,
-        columns: Struct,
-        folders: tuple[FolderColumn, ...],
-        *,
-        topic_id: str,
-        schema_by_id: Callable[[int], str | None],
-        partition_column: str = "",
-    ) -> None:
-        """`partition_column` gets the number of the topic's partition; empty if none does.
-
-        `schema_by_id` may raise HeadraceError, which ends the decoding.
-        """
-        self._sink = sink
-        self._columns = columns
-        self._folders = folders
+    def __init__(self, shape: RowShape, *, topic_id: str, schema_by_id: SchemaById) -> None:
+        """`schema_by_id` may raise HeadraceError, which ends the decoding."""
+        self._sink = shape.sink
+        self._folders = shape.folders
+        self._is_stored = shape.sink.stores_keys or shape.sink.stores_headers
         self._topic_id = topic_id
-        self._schema_by_id = schema_by_id
-        self._partition_column = partition_column
-        self._readers: dict[int, _Body | str] = {}
+        self._derived = DerivedColumns(shape.derived, shape.values)
+        self._keys: SideValues | None = None
+        self._transformed: TransformedRows | None = None
+        sink, reads = shape.sink, shape.reads
+        if reads is not None:
+            self._transformed = TransformedRows(sink, shape.topic, reads, shape.columns)
+            self._values = read_as(sink.value, reads.value, side="value", schema_by_id=schema_by_id)
+            if reads.key is not None:
+                self._keys = read_as(sink.key, reads.key, side="key", schema_by_id=schema_by_id)
+            return
+        self._values = values_of(sink.value, shape.values, schema_by_id=schema_by_id)
+        if sink.stores_keys:
+            column = shape.columns.find(KEY)
+            assert column is not None
+            self._keys = keys_of(shape.sink.key, column.type, schema_by_id=schema_by_id)
 
     def outcome(self, record: Record, *, partition: int, offset: int, timestamp: int) -> Outcome:
         """What becomes of the record; `timestamp` is its own, in milliseconds."""
         try:
-            values: Mapping[str, Any] = {}
-            if record.value is None:
-                match self._sink.null_values:
-                    case NullValues.IGNORE:
-                        return Dropped()
-                    case NullValues.FAIL:
-                        return Refused(reason="The value is null.")
-            else:
-                values = self._values(record.value)
-            if self._partition_column:
-                values = {**values, self._partition_column: partition}
-            self._check_folders(values)
-            return Row(values={**values, **self._coordinates(record, partition, offset, timestamp)})
+            made = self._made(record, partition=partition, offset=offset, timestamp=timestamp)
+            is_null = made.is_null
+            if made.reason:
+                return Refused(reason=made.reason)
+            if made.is_dropped or (is_null and self._sink.null_values is NullValues.IGNORE):
+                return Dropped()
+            if is_null and self._sink.null_values is NullValues.FAIL:
+                return Refused(reason="The value is null.")
+            derived = self._derived.of_row(
+                made.fields, timestamp=timestamp, partition=partition, is_null=is_null
+            )
+            values = {**made.columns, **derived}
+            if not is_null:
+                self._check_folders(values)
+            return Row(values=values | self._coordinates(record, partition, offset, timestamp))
         except RefusedError as error:
             return Refused(reason=str(error))
         except UnsureError as error:
             return Unsure(reason=str(error))
 
-    def _values(self, value: bytes) -> Mapping[str, Any]:
-        match self._sink.value.kind:
-            case ConverterKind.AVRO:
-                return self._avro(value)
-            case ConverterKind.JSON:
-                return json_row(value, self._columns)
-            case ConverterKind.STRING:
-                return self._only(_text(value), Simple.STRING)
-            case ConverterKind.BYTES:
-                return self._only(value, Simple.BINARY)
-
-    def _only(self, value: object, kind: Simple) -> Mapping[str, Any]:
-        column = self._columns.find(VALUE)
-        if column is None or column.type is not kind:
-            raise UnsureError(f"the table has no column {VALUE} of the type {kind.value}")
-        return {column.name: value}
-
-    def _avro(self, value: bytes) -> Mapping[str, Any]:
-        if len(value) < _FRAME or value[0]:
-            raise RefusedError(
-                "The value is not in Confluent's wire format: it has no zero byte and schema id in front."
+    def _made(self, record: Record, *, partition: int, offset: int, timestamp: int) -> Transformed:
+        value = None if record.value is None else self._values.read(record.value)
+        key = None if self._keys is None or record.key is None else self._keys.read(record.key)
+        headers = None
+        if record.headers and (self._transformed is not None or self._sink.stores_headers):
+            # Without headers, Spark has null.
+            headers = [{"key": _text(name), "value": content} for name, content in record.headers]
+        if self._transformed is None:
+            fields = {} if value is None else value
+            stored = {KEY: key, HEADERS: headers} if self._is_stored else {}
+            return Transformed(is_null=value is None, fields=fields, columns={**fields, **stored})
+        return self._transformed.of(
+            Seen(
+                key=key,
+                value=value,
+                headers=headers,
+                timestamp=None if timestamp == NO_TIME else timestamp * 1_000,
+                partition=partition,
+                offset=offset,
             )
-        schema_id = int.from_bytes(value[1:_FRAME])
-        reader = self._readers.get(schema_id)
-        if reader is None:
-            reader = self._readers[schema_id] = self._reader(schema_id)
-        if isinstance(reader, str):
-            raise UnsureError(reader)
-        return reader(value[_FRAME:])
-
-    def _reader(self, schema_id: int) -> _Body | str:
-        text = self._schema_by_id(schema_id)
-        if text is None:
-            # It may have it later: not remembered.
-            raise RefusedError(f"The registry has no schema with id {schema_id}.")
-        try:
-            return row_reader(text, self._columns)
-        except HeadraceError as error:
-            return f"schema {schema_id}: {error.message}"
+        )
 
     def _check_folders(self, values: Mapping[str, Any]) -> None:
         for column in self._folders:

@@ -9,6 +9,7 @@ the topic still has what the line has read. Safe for several threads.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,7 +22,8 @@ from headrace.client.topics import TopicIdentity
 from headrace.core.errors import HeadraceError
 from headrace.lake.location import Location
 from headrace.lake.positions import Position, Source
-from headrace.lake.resuming import shorter_partitions
+from headrace.lake.read_columns import ReadColumns
+from headrace.lake.resuming import history, shorter_partitions
 from headrace.query.sources import TailView
 from headrace.query.tail.beginnings import Beginning, Beginnings
 from headrace.query.tail.chunk_files import ChunkFiles
@@ -31,7 +33,7 @@ from headrace.query.tail.feeds import Feeds, TableFeed
 from headrace.query.tail.folder_policy import FolderPolicy
 from headrace.query.tail.line import TailLine
 from headrace.query.tail.row_shape import RowShape, row_shape
-from headrace.query.tail.versions import TableChangedError, TableVersions
+from headrace.query.tail.versions import CommitsUpTo, TableChangedError, TableVersions
 
 # A line can become useless between being chosen and being read.
 _MOST_ATTEMPTS: Final = 3
@@ -163,7 +165,13 @@ class TableTail:
         self, version: int, feed: TableFeed, beginning: Beginning, now: _LogNow, deadline: float
     ) -> TailView | None:
         at = self._versions.at(version)
-        shape = row_shape(feed.sink, at.columns, at.partition_columns)
+        shape = row_shape(
+            feed.sink,
+            at.columns,
+            at.partition_columns,
+            topic=feed.topic,
+            reads=self._reads(version) if feed.sink.changes_records else None,
+        )
         why = feed.problem or (shape if isinstance(shape, str) else "")
         if why or isinstance(shape, str):
             return _without_rows(beginning, now, why)
@@ -186,15 +194,15 @@ class TableTail:
             is_newest = version >= self._newest
             self._newest = max(self._newest, version)
         found = line.view(beginning.starts, now.ends, deadline=deadline, newest=is_newest)
-        if found is None or not now.away:
-            return found
-        return TailView(
-            chunks=found.chunks,
-            starts=found.starts,
-            reached=found.reached,
-            behind=found.behind,
-            reason="; ".join(filter(None, [now.away, found.reason])),
-        )
+        if found is None:
+            return None
+        reason = "; ".join(filter(None, [now.away, found.reason]))
+        return dataclasses.replace(found, reason=reason, unknown=shape.derived.unknown)
+
+    def _reads(self, version: int) -> ReadColumns | None:
+        """As what records are read, by the newest commit of ours at that version."""
+        said = next(history(CommitsUpTo(self._versions, version)), None)
+        return None if said is None else said.progress.reads
 
     def _check_lines(self, topic: TopicIdentity) -> None:
         """After the log was disturbed, break the lines that have read what it has lost."""

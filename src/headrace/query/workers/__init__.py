@@ -1,4 +1,4 @@
 """Processes that run questions: each has its own DuckDB and hard limits, and can be killed at any moment.
 
-Never: HTTP, the log, deciding whose turn it is.
+Never: HTTP, deciding whose turn it is or what may be read.
 """

@@ -7,36 +7,60 @@ free again whatever happened. Knows nothing of processes or time: whoever calls 
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import duckdb
+import pyarrow as pa
 import pyarrow.ipc
 
 from headrace.core.errors import HeadraceError
 from headrace.query.lake_database import LakeDatabase, same_shape
 from headrace.query.permitted import Permitted, check_permitted
-from headrace.query.questions import AnswerSummary, NamedTables, Question, QuestionLimits, TablePlan
+from headrace.query.questions import (
+    CLOSE,
+    AnswerSummary,
+    NamedTables,
+    Question,
+    QuestionLimits,
+    TablePlan,
+    check_freshness,
+)
+from headrace.query.references.spelling import respelled
 from headrace.query.result_formats import ARROW, ENCODERS, Encoder
-from headrace.query.sources import TailView
+from headrace.query.rollups.using import RollupTail, RollupUse
+from headrace.query.statement_tables.views import StatementTableViews
 from headrace.query.table_snapshot import TableSnapshot, quoted
+from headrace.query.topic_tables.views import TopicViews
 from headrace.query.workers.bucket_files import BucketFiles, BucketFileSystem, FileGoneError
 from headrace.query.workers.bucket_views import BucketView, BucketViews
 from headrace.query.workers.limits import DUCKDB_SHARE
 from headrace.query.workers.parts import (
-    MOST_ROWS,
     PART_BYTES,
     Counter,
     Explained,
     FrameSink,
     Output,
     Rows,
-    bound,
+    Shape,
+    arrow_reader,
+    shape_of,
 )
-from headrace.query.workers.tail_rows import ChunkGoneError, TailRows
+from headrace.query.workers.tail_rows import ChunkGoneError, Tail, TailRows
+from headrace.query.workers.unknown_columns import (
+    marked_names,
+    rows_behind,
+    uses_unknown,
+    without_rows,
+)
+
+# Of the time of a question: then reading a topic says how far it got, which its interruption could not.
+_READING_SHARE: Final = 0.9
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,17 +70,27 @@ class _Shown:
     number: int
     snapshot: TableSnapshot
     widened: bool
-    tail: TailView | None = None
+    tail: Tail | None
+    # Of the relation with the tail's Arrow; empty if the view has none.
+    name: str
+    has_begun: bool
 
 
 class AskAgainError(Exception):
-    """The plan does not fit the files. Those in `widen` must be read with all columns of all files. If it
-    `is_outdated`, what is known of tables in buckets is too old.
-    """
+    """The plan does not fit the files. Those in `widen` must be read with all columns of all files."""
 
-    def __init__(self, reason: str, *, widen: tuple[str, ...] = (), is_outdated: bool = False) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        widen: tuple[str, ...] = (),
+        plainly: bool = False,
+        is_outdated: bool = False,
+    ) -> None:
+        """`plainly`: without rollups. `is_outdated`: what is known of tables in buckets is too old."""
         super().__init__(reason)
         self.widen = widen
+        self.plainly = plainly
         self.is_outdated = is_outdated
 
 
@@ -79,7 +113,16 @@ class Answering:
         self._shown: dict[str, _Shown] = {}
         self._views = 0
         self._snapshots: dict[str, TableSnapshot] = {}
-        self._tail_rows = TailRows()
+        self._tail_rows = TailRows(temporary / "tails")
+        self._topics = TopicViews(
+            self.connection, megabytes=limits.topic_megabytes, seconds=limits.seconds * _READING_SHARE
+        )
+        self._statement_tables = StatementTableViews(self.connection, self._topics.schema_at)
+        # What is to be forgotten before the next question.
+        self._once: list[str] = []
+        self._rollups = RollupUse(self._database, self.connection)
+        # Of the question at hand: what of each table is read by the rollups that answer it.
+        self._used: Mapping[str, Sequence[Mapping[str, object]]] = {}
 
     def warm_up(self) -> None:
         """Start DuckDB's threads, and load what the first question would load."""
@@ -99,29 +142,60 @@ class Answering:
 
         `known` are the names of all tables.
         """
+        self._used = {}
+        self._rollups.forget()
+        # Not at the end of the question before: that may have been interrupted.
+        self._forget(self._once)
+        self._topics.forget()
+        self._statement_tables.forget()
+        statement = respelled(question.sql)
+        if statement.freshness:
+            check_freshness(statement.freshness)
+        question = dataclasses.replace(question, sql=statement.sql)
         permitted = check_permitted(self.connection, question.sql, {name.casefold() for name in known})
-        plans = tables_of(NamedTables(names=tuple(sorted(permitted.tables)), catalogue=permitted.catalogue))
+        plans = tables_of(
+            NamedTables(
+                names=tuple(sorted(permitted.tables)),
+                catalogue=permitted.catalogue,
+                moments=tuple(sorted(permitted.moments)),
+                topics=tuple(sorted(permitted.topics)),
+                statement_tables=tuple(sorted(permitted.statement_tables)),
+                unknown=tuple(sorted(permitted.unknown)),
+                freshness=statement.freshness,
+            )
+        )
+        topics = [plan.topic for plan in plans if plan.topic is not None]
+        statement_tables = [plan.statement_table for plan in plans if plan.statement_table is not None]
+        plans = [plan for plan in plans if plan.topic is None and plan.statement_table is None]
         self._take(plans, forget_others=permitted.catalogue)
-        named = [plan for plan in plans if plan.name.casefold() in permitted.tables]
+        self._once = [plan.name for plan in plans if plan.once]
+        named = [plan for plan in plans if plan.once or plan.name.casefold() in permitted.tables]
         for plan in named:
             _check_readable(self._snapshots[plan.name])
+        self._topics.show(topics)
+        self._statement_tables.show(statement_tables, self._topics.allowance)
         try:
             return self._run(question, permitted, plans, named, output)
         except ChunkGoneError as error:
             raise AskAgainError(f"The tail was read anew meanwhile: {error} is gone.") from error
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException) as error:
+            if self._topics.failure is not None:
+                raise self._topics.failure from error
             if (failure := self.bucket_files.failure) is not None:
                 raise _bucket_failure(failure) from error
             narrow = tuple(plan.name for plan in named if not plan.widened)
             if "union_by_name" in str(error) and narrow:
                 raise AskAgainError("Older files lack columns.", widen=narrow) from error
+            if self._used and not isinstance(error, (duckdb.InterruptException, duckdb.OutOfMemoryException)):
+                # Files of a rollup that are gone or damaged: the table has all rows.
+                raise AskAgainError(f"A rollup cannot be read: {error}", plainly=True) from error
             raise
 
     def failed(self, error: Exception) -> HeadraceError:
         """The error for whoever asked. That a question was interrupted, and why, its interrupter says."""
         if isinstance(error, (duckdb.OutOfMemoryException, MemoryError)) or _is_memory(error):
             return HeadraceError(
-                "query_failed",
+                "query_out_of_memory",
                 f"The query needs more than the {self._limits.memory_megabytes} MB of memory allowed.",
                 remedy="Narrow it, or aggregate in steps.",
             )
@@ -133,34 +207,39 @@ class Answering:
             )
         return HeadraceError("query_failed", str(error).strip(), remedy=_described(self._snapshots))
 
+    def free(self) -> None:
+        """Let go of an unfinished result."""
+        self.connection.abort()
+        self._rollups.end()
+        self._bucket_views.end()
+
     def close(self) -> None:
         """For whoever does not end with its process."""
         self.connection.close()
         self._database.close()
-
-    def free(self) -> None:
-        """Let go of an unfinished result."""
-        self.connection.abort()
-        self._bucket_views.end()
 
     def _take(self, plans: Sequence[TablePlan], *, forget_others: bool) -> None:
         for plan in plans:
             if plan.snapshot is not None:
                 self._snapshots[plan.name] = plan.snapshot
         if forget_others:
-            gone = self._snapshots.keys() - {plan.name for plan in plans}
-            for name in gone:
-                del self._snapshots[name]
-                self._tail_rows.forget(name)
-                if self._shown.pop(name, None) is not None:
-                    self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+            self._forget(self._snapshots.keys() - {plan.name for plan in plans})
+
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._snapshots.pop(name, None)
+            self._tail_rows.forget(name)
+            self._database.forget(name)
+            if (shown := self._shown.pop(name, None)) is not None:
+                self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+                self._database.forget_lists(self.connection, shown.number)
 
     def _show(self, plan: TablePlan) -> None:
         """Make the view of the table read what the plan says."""
         snapshot = self._snapshots[plan.name]
         if snapshot.unreadable:
             return
-        rows = self._tail_rows.rows(snapshot, plan.tail) if plan.tail is not None else None
+        tail = self._tail_rows.tail(snapshot, plan.tail) if plan.tail is not None else None
         shown = self._shown.get(plan.name)
         if shown is None:
             self._views += 1
@@ -170,38 +249,35 @@ class Answering:
             self._database.list_files(self.connection, snapshot, number, kept=())
         elif shown is None or shown.snapshot != snapshot:
             self._database.list_files(self.connection, snapshot, number)
-        name = f"tail of table {number}"
-        if rows is not None:
-            self.connection.register(name, rows)
-        tail = plan.tail if rows is not None else None
+        is_other = shown is None or not same_shape(shown.snapshot, snapshot)
+        if shown is None or is_other or tail is not shown.tail:
+            self._show_tail(snapshot, number, tail)
+        name = _tail_name(number) if tail is not None and tail.rows is not None else ""
+        has_begun = tail is not None and bool(tail.begun)
+        new = _Shown(
+            number=number, snapshot=snapshot, widened=plan.widened, tail=tail, name=name, has_begun=has_begun
+        )
         if (
             shown is None
-            or not same_shape(shown.snapshot, snapshot)
-            or (shown.widened, shown.tail is None) != (plan.widened, tail is None)
+            or is_other
+            or (shown.widened, shown.name, shown.has_begun, _unknown(shown.tail))
+            != (plan.widened, name, has_begun, _unknown(tail))
         ):
-            self._database.create_view(
-                self.connection, snapshot, number, widened=plan.widened, tail=name if rows is not None else ""
-            )
-        if rows is None and shown is not None and shown.tail is not None:
-            self.connection.unregister(name)
-        self._shown[plan.name] = _Shown(number=number, snapshot=snapshot, widened=plan.widened, tail=tail)
+            self._create_view(snapshot, new)
+        if not name and shown is not None and shown.name:
+            self.connection.unregister(shown.name)
+        self._shown[plan.name] = new
 
-    def _list_bucket_files(
-        self, question: Question, permitted: Permitted, named: Sequence[TablePlan]
-    ) -> None:
-        shown = [self._shown[plan.name] for plan in named if plan.name in self._shown]
-        views = [
-            BucketView(number=each.number, snapshot=each.snapshot, restore=partial(self._restore, each))
-            for each in shown
-            if each.snapshot.stored is not None
-        ]
-        self._bucket_views.list_files(views, permitted.text, question.parameters)
-
-    def _restore(self, shown: _Shown) -> None:
-        tail = f"tail of table {shown.number}" if shown.tail is not None else ""
-        self._database.create_view(
-            self.connection, shown.snapshot, shown.number, widened=shown.widened, tail=tail
+    def _show_tail(self, snapshot: TableSnapshot, number: int, tail: Tail | None) -> None:
+        """What is behind the names that the view uses."""
+        if tail is None:
+            self._database.list_tail(self.connection, snapshot, number)
+            return
+        self._database.list_tail(
+            self.connection, snapshot, number, files=tail.files, begun=tail.begun, starts=tail.starts
         )
+        if tail.rows is not None:
+            self.connection.register(_tail_name(number), tail.rows)
 
     def _run(
         self,
@@ -214,15 +290,18 @@ class Answering:
         self._bucket_views.begin()
         for plan in plans:
             self._show(plan)
-        self._list_bucket_files(question, permitted, named)
+        named = self._without_unknown(question, permitted, named)
+        has_buckets = self._list_bucket_files(question, permitted, named)
+        # Rollups are of tables in the lake's folder, and may need a transaction of their own.
+        if not permitted.catalogue and not has_buckets:
+            question = self._with_rollups(question, permitted, named)
         if question.answer_format == ARROW:
             return self._run_for_arrow(question, named, output)
         answer: Rows | Explained
         if permitted.kind == "EXPLAIN":
-            note = json.dumps([_summary(plan, self._snapshots[plan.name]) for plan in named])
-            answer = Explained(self.connection, question, note)
+            answer = Explained(self.connection, question, lambda: json.dumps(self._what_was_read(named)))
         else:
-            answer = Rows(self.connection, question)
+            answer = Rows(self.connection, question, self._shape(question))
         wanted = question.answer_format
         made = ENCODERS[wanted] if isinstance(wanted, str) else wanted
         encoder: Encoder = made(answer.columns, answer.types)
@@ -243,12 +322,61 @@ class Answering:
         output.data(part)
         return summary
 
+    def _list_bucket_files(
+        self, question: Question, permitted: Permitted, named: Sequence[TablePlan]
+    ) -> bool:
+        """Whether there are any."""
+        shown = [self._shown[plan.name] for plan in named if plan.name in self._shown]
+        views = [
+            BucketView(number=each.number, snapshot=each.snapshot, restore=partial(self._restore, each))
+            for each in shown
+            if each.snapshot.stored is not None
+        ]
+        if views:
+            self._bucket_views.list_files(views, permitted.text, question.parameters)
+        return bool(views)
+
+    def _restore(self, shown: _Shown) -> None:
+        # A view over files with different columns opens all that it lists.
+        with self._database.described(self.connection):
+            self._create_view(shown.snapshot, shown)
+
+    def _create_view(self, snapshot: TableSnapshot, shown: _Shown) -> None:
+        self._database.create_view(
+            self.connection,
+            snapshot,
+            shown.number,
+            widened=shown.widened,
+            tail=shown.name,
+            names_in_tail=marked_names(_unknown(shown.tail)),
+            has_begun=shown.has_begun,
+        )
+
+    def _shape(self, question: Question) -> Shape:
+        with self._database.described(self.connection):
+            return shape_of(self.connection, question)
+
+    def _without_unknown(
+        self, question: Question, permitted: Permitted, named: Sequence[TablePlan]
+    ) -> Sequence[TablePlan]:
+        """Without the tails that have columns which the question uses and only the lake knows."""
+        if not any(plan.tail is not None and plan.tail.unknown and plan.tail.chunks for plan in named):
+            return named
+        if not uses_unknown(self.connection, permitted.text, list(question.parameters) or None):
+            return named
+        changed = [
+            without_rows(plan) if plan.tail is not None and plan.tail.unknown else plan for plan in named
+        ]
+        for plan in changed:
+            self._show(plan)
+        return changed
+
     def _run_for_arrow(self, question: Question, named: Sequence[TablePlan], output: Output) -> AnswerSummary:
-        relation = bound(self.connection, question)
-        output.columns(relation.columns, [str(kind) for kind in relation.types])
+        shape = self._shape(question)
+        output.columns(shape.columns, shape.types)
         counter = Counter(self._limits)
         sink = FrameSink(output, counter)
-        reader = relation.to_arrow_reader(MOST_ROWS)
+        reader = arrow_reader(self.connection, question)
         try:
             with pyarrow.ipc.new_stream(sink, reader.schema) as writer:
                 for batch in reader:
@@ -260,9 +388,57 @@ class Answering:
         return self._summary(counter.rows, named)
 
     def _summary(self, rows: int, named: Sequence[TablePlan]) -> AnswerSummary:
-        return AnswerSummary(
-            rows=rows, tables=tuple(_summary(plan, self._snapshots[plan.name]) for plan in named)
+        return AnswerSummary(rows=rows, tables=tuple(self._what_was_read(named)))
+
+    def _what_was_read(self, named: Sequence[TablePlan]) -> list[Mapping[str, object]]:
+        tables = [
+            _summary(plan, self._snapshots[plan.name])
+            | ({"rollups": self._used[plan.name.casefold()]} if plan.name.casefold() in self._used else {})
+            for plan in named
+        ]
+        return [*tables, *self._topics.summaries(), *self._statement_tables.summaries]
+
+    def _with_rollups(self, question: Question, permitted: Permitted, named: Sequence[TablePlan]) -> Question:
+        """The question as rollups answer it, if they do."""
+        tails = {
+            name: RollupTail(tail=shown.tail, relation=shown.name)
+            for name, shown in self._shown.items()
+            if shown.tail is not None
+        }
+        found = self._rollups.rewritten(
+            permitted.text,
+            question.parameters,
+            named,
+            self._snapshots,
+            tails,
+            is_close=question.rollups == CLOSE,
         )
+        if found is None:
+            return question
+        self._used = {
+            table: [
+                {
+                    "rollup": offer.definition.name,
+                    "version": offer.stands_for,
+                    "groups": offer.rows,
+                    "files": len(offer.files),
+                    "recent_files": len(offer.recent),
+                }
+                for offer in offers
+            ]
+            for table, offers in found.used.items()
+        }
+        statement = self.connection.extract_statements(question.sql)[0].query
+        explain = statement.removesuffix(permitted.text) if permitted.kind == "EXPLAIN" else ""
+        return dataclasses.replace(question, sql=explain + found.sql)
+
+
+def _unknown(tail: Tail | None) -> tuple[str, ...]:
+    return () if tail is None else tail.unknown
+
+
+def _tail_name(number: int) -> str:
+    return f"tail of table {number}"
 
 
 def _bucket_failure(failure: Exception) -> Exception:
@@ -287,22 +463,21 @@ def _check_readable(table: TableSnapshot) -> None:
 def _summary(plan: TablePlan, snapshot: TableSnapshot) -> dict[str, object]:
     """What was read of a table: for whoever asked."""
     found: dict[str, object] = {
-        "table": plan.name,
+        "table": plan.name.rpartition("@")[0] if plan.as_of else plan.name,
         "version": snapshot.version,
         "files": len(snapshot.files),
     }
+    if plan.as_of:
+        found["as_of"] = plan.as_of
     if plan.tail is not None:
         starts = plan.tail.starts
         found |= {
-            # Rows of chunks; one that begins before the start counts from there, by its offsets.
-            "tail_rows": sum(
-                min(chunk.rows, max(0, chunk.end - starts.get(chunk.partition, 0)))
-                for chunk in plan.tail.chunks
-            ),
+            "tail_rows": rows_behind(plan.tail),
             "positions": {str(partition): offset for partition, offset in starts.items()},
             "reached": {str(partition): offset for partition, offset in plan.tail.reached.items()},
             "behind": plan.tail.behind,
             "reason": plan.tail.reason,
+            "upstream": [dataclasses.asdict(each) for each in plan.upstream],
         }
     return found
 

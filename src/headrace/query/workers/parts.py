@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import duckdb
+import pyarrow as pa
 
 from headrace.core.errors import HeadraceError
 from headrace.query.questions import Question, QuestionLimits
@@ -32,8 +33,16 @@ class Output:
     data: Callable[[bytes | bytearray], None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a query returns."""
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+
+
 class Counter:
-    """How much of an answer there is. Raises query_failed beyond the limits."""
+    """How much of an answer there is. Raises answer_too_large beyond the limits."""
 
     def __init__(self, limits: QuestionLimits) -> None:
         self._limits = limits
@@ -54,12 +63,10 @@ class Counter:
 class Rows:
     """The rows of a query as Python values, in parts of about the same size in bytes."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, question: Question) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, question: Question, shape: Shape) -> None:
         self._connection = connection
         self._question = question
-        relation = bound(connection, question)
-        self.columns: tuple[str, ...] = tuple(relation.columns)
-        self.types: tuple[str, ...] = tuple(str(kind) for kind in relation.types)
+        self.columns, self.types = shape.columns, shape.types
         # The caller sets it after each part, and so steers how many rows the next one has.
         self.last_part_bytes = 0
 
@@ -81,13 +88,15 @@ class Rows:
 
 
 class Explained:
-    """What EXPLAIN says, and a row with what we know of the tables."""
+    """What EXPLAIN says, and a row with what we know of the tables: `note` is asked for at the end."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, question: Question, note: str) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, question: Question, note: Callable[[], str]
+    ) -> None:
         connection.execute(question.sql, _parameters(question))
         self.columns = tuple(str(column[0]) for column in connection.description or ())
         self.types = tuple(str(column[1]) for column in connection.description or ())
-        self._rows = [*connection.fetchall(), ("tables", note)]
+        self._rows = [*connection.fetchall(), ("tables", note())]
         self.last_part_bytes = 0
 
     def parts(self) -> Iterator[Sequence[tuple[object, ...]]]:
@@ -131,14 +140,20 @@ class FrameSink:
         """Nothing: the frames go on."""
 
 
-def bound(connection: duckdb.DuckDBPyConnection, question: Question) -> duckdb.DuckDBPyRelation:
-    """The query, not run: what it returns must be known before, see `_without_zones`."""
+def shape_of(connection: duckdb.DuckDBPyConnection, question: Question) -> Shape:
+    """What the query returns. It is not run: this must be known before, see `_without_zones`."""
     try:
-        return connection.sql(question.sql, params=_parameters(question))
+        relation = connection.sql(question.sql, params=_parameters(question))
     except duckdb.Error:
         # The same error, with the line that it is in.
         connection.execute(question.sql, _parameters(question))
         raise
+    return Shape(columns=tuple(relation.columns), types=tuple(str(kind) for kind in relation.types))
+
+
+def arrow_reader(connection: duckdb.DuckDBPyConnection, question: Question) -> pa.RecordBatchReader:
+    """The rows of a query as Arrow."""
+    return connection.execute(question.sql, _parameters(question)).to_arrow_reader(MOST_ROWS)
 
 
 def _parameters(question: Question) -> list[object] | None:
@@ -147,7 +162,7 @@ def _parameters(question: Question) -> list[object] | None:
 
 def _too_much(limit: str) -> HeadraceError:
     return HeadraceError(
-        "query_failed",
+        "answer_too_large",
         f"The answer has more than {limit}.",
         remedy="Add a LIMIT, narrow the WHERE, or aggregate.",
     )

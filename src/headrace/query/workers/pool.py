@@ -67,7 +67,8 @@ class WorkerPool:
     async def take(self) -> WorkerProcess:
         """A ready worker; give it back. Raises process_failed if no worker can be started."""
         while self._idle:
-            worker = self._idle.popleft()
+            # The one that answered last has the tables, and the footers of their files, at hand.
+            worker = self._idle.pop()
             if worker.has_ended:
                 self._end(worker)
                 continue
@@ -86,6 +87,9 @@ class WorkerPool:
 
     def give_back(self, worker: WorkerProcess, *, is_usable: bool, memory: int = 0) -> None:
         """`memory` is what it keeps of its questions, in bytes. One that is not usable is killed."""
+        if worker not in self._busy:
+            # Closing has ended it already.
+            return
         self._busy.discard(worker)
         kept = self._limits.memory_megabytes * _KEPT_SHARE * MEGABYTE
         worker.answered += 1

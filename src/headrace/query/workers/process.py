@@ -119,11 +119,13 @@ class WorkerProcess:
             self._reads.admit(plan.snapshot for plan in plans if plan.snapshot is not None)
         sent = [
             dataclasses.replace(plan, snapshot=None)
-            if plan.snapshot is not None and self._known.get(plan.name) is plan.snapshot
+            if plan.snapshot is not None and not plan.once and self._known.get(plan.name) is plan.snapshot
             else plan
             for plan in plans
         ]
-        self._known |= {plan.name: plan.snapshot for plan in plans if plan.snapshot is not None}
+        self._known |= {
+            plan.name: plan.snapshot for plan in plans if plan.snapshot is not None and not plan.once
+        }
         self._write(Kind.PLAN, pickle.dumps(sent))
 
     def interrupt(self) -> None:

@@ -97,7 +97,7 @@ class Worker:
             return self._error(error)
         except AskAgainError as error:
             changed = HeadraceError("query_failed", f"The table has changed. {error}", remedy="Ask again.")
-            return self._error(changed, again=True, widen=error.widen, is_outdated=error.is_outdated)
+            return self._error(changed, again=error)
         except _InterruptedError:
             return self._error(HeadraceError("query_failed", "The query was stopped."))
         except _REPORTED as error:
@@ -107,17 +107,15 @@ class Worker:
         content = {**dataclasses.asdict(summary), "memory": self._kept_memory()}
         return Kind.END, json.dumps(content).encode()
 
-    def _error(
-        self,
-        error: HeadraceError,
-        *,
-        again: bool = False,
-        widen: tuple[str, ...] = (),
-        is_outdated: bool = False,
-    ) -> tuple[Kind, bytes]:
-        content = {**error.as_json(), "again": again, "widen": widen, "outdated": is_outdated}
-        content["memory"] = self._kept_memory()
-        return Kind.ERROR, json.dumps(content).encode()
+    def _error(self, error: HeadraceError, *, again: AskAgainError | None = None) -> tuple[Kind, bytes]:
+        content = {
+            **error.as_json(),
+            "again": again is not None,
+            "widen": again.widen if again is not None else (),
+            "plainly": again is not None and again.plainly,
+            "outdated": again is not None and again.is_outdated,
+        }
+        return Kind.ERROR, json.dumps({**content, "memory": self._kept_memory()}).encode()
 
     def _kept_memory(self) -> int:
         return limited_memory() - self._fresh_memory

@@ -2,51 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.core.errors import HeadraceError
 from headrace.lake.sink import TimePartitions
 from headrace.lake.types import Field, Simple, Struct, ddl
-from headrace.pipeline.expressions.functions.time_formats import (
-    NOTHING,
-    ZONE_LETTERS,
-    Kind,
-    Run,
-    joined,
-    read,
-    supported,
+from headrace.pipeline.sink_records.nested_fields import nested_field
+from headrace.pipeline.sink_records.records import NamedColumn, Record
+from headrace.pipeline.sink_records.time_folders import (
+    FIRST,
+    ISO_TEXT,
+    LAST,
+    NUMBER_TEXT,
+    refused_folders,
+    spark_pattern,
+    zone_of,
 )
-from headrace.pipeline.expressions.functions.zones import zone
-from headrace.pipeline.expressions.moments import FIRST_MS, LAST_MS
-from headrace.pipeline.spark.lake.nested_fields import nested_field
-from headrace.pipeline.spark.lake.records import NamedColumn, Record, midnight, nothing, shown
-from headrace.pipeline.spark.lake.transforms.casting import java_long
-from headrace.pipeline.statements.errors import UnsupportedError
-
-# A day from the ends of the calendar, so that it stays inside in every zone.
-_FIRST: Final = FIRST_MS + 86_400_000
-_LAST: Final = LAST_MS - 86_400_000
-# What Joda-Time's ISODateTimeFormat.dateTimeParser reads, but for weeks and days of the year.
-_ISO: Final = (
-    r"\A[0-9]{4}(?:-[0-9]{1,2}(?:-[0-9]{1,2}(?:T(?:[0-9]{1,2}:[0-9]{1,2}(?::[0-9]{1,2}(?:[.,][0-9]+)?)?"
-    r"(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?)?)?)?\z"
-)
-_NUMBER: Final = r"\A-?[0-9]{1,19}\z"
-# Letters of Joda-Time that mean something else in Java, or nothing.
-_JODA_ONLY: Final = frozenset("xewC")
+from headrace.pipeline.spark.lake.casting import java_long
+from headrace.pipeline.spark.lake.spark_columns import midnight, nothing, shown
 
 
-def time_columns(times: TimePartitions, record: Record) -> tuple[list[NamedColumn], Column]:
+def time_columns(times: TimePartitions, record: Record[Column]) -> tuple[list[NamedColumn[Column]], Column]:
     """The columns in the order of the folders, and why a record has no time."""
-    try:
-        zone(times.timezone)
-    except ValueError as error:
-        raise _refused(f"in the zone {times.timezone!r}, which does not exist") from error
+    zone_of(times)
     moment, fails = _moment(times, record)
-    inside = F.when(moment.between(F.lit(_FIRST), F.lit(_LAST)), moment)
+    inside = F.when(moment.between(F.lit(FIRST), F.lit(LAST)), moment)
     local = F.from_utc_timestamp(F.timestamp_millis(inside), times.timezone)
     if times.duration_ms > 0:
         # Towards 1970, as Confluent's. The clock's own time is rounded, so that days begin at midnight.
@@ -54,7 +34,7 @@ def time_columns(times: TimePartitions, record: Record) -> tuple[list[NamedColum
         local = F.timestamp_millis(whole * F.lit(times.duration_ms).cast("bigint"))
     columns = [
         NamedColumn(
-            field=Field(name=name, type=Simple.STRING), column=F.date_format(local, _spark_pattern(pattern))
+            field=Field(name=name, type=Simple.STRING), column=F.date_format(local, spark_pattern(pattern))
         )
         for name, pattern in times.columns
     ]
@@ -67,7 +47,7 @@ def time_columns(times: TimePartitions, record: Record) -> tuple[list[NamedColum
     return columns, F.coalesce(fails, outside)
 
 
-def _moment(times: TimePartitions, record: Record) -> tuple[Column, Column]:
+def _moment(times: TimePartitions, record: Record[Column]) -> tuple[Column, Column]:
     """Milliseconds since 1970, and the reason where there are none."""
     match times.extractor:
         case "Wallclock":
@@ -79,14 +59,14 @@ def _moment(times: TimePartitions, record: Record) -> tuple[Column, Column]:
         case "RecordField":
             return _field_moment(times.field, record)
         case other:
-            raise _refused(f"by the time of the extractor {other}, which is not supported")
+            raise refused_folders(f"by the time of the extractor {other}, which is not supported")
 
 
-def _field_moment(path: str, record: Record) -> tuple[Column, Column]:
+def _field_moment(path: str, record: Record[Column]) -> tuple[Column, Column]:
     value = record.value
     found = nested_field(path, value) if isinstance(value.type, Struct) else None
     if found is None:
-        raise _refused(f"by the time in the field {path}, which does not exist")
+        raise refused_folders(f"by the time in the field {path}, which does not exist")
     match found.field.type:
         case Simple.INT | Simple.BIGINT:
             moment = found.column.cast("bigint")
@@ -97,33 +77,10 @@ def _field_moment(path: str, record: Record) -> tuple[Column, Column]:
         case Simple.TIMESTAMP | Simple.TIMESTAMP_NTZ:
             moment = F.unix_millis(found.column.cast("timestamp"))
         case Simple.STRING:
-            number = F.when(found.column.rlike(_NUMBER), found.column.try_cast("bigint"))
-            text = F.when(found.column.rlike(_ISO), F.translate(found.column, ",", "."))
+            number = F.when(found.column.rlike(NUMBER_TEXT), found.column.try_cast("bigint"))
+            text = F.when(found.column.rlike(ISO_TEXT), F.translate(found.column, ",", "."))
             moment = F.coalesce(number, F.unix_millis(text.try_cast("timestamp")))
         case kind:
-            raise _refused(f"by the time in the field {path}, which is {ddl(kind)}")
+            raise refused_folders(f"by the time in the field {path}, which is {ddl(kind)}")
     start = F.lit(f"The field {path} has no time for the folder: ")
     return moment, F.when(moment.isNull(), F.concat(start, shown(found.column), F.lit(".")))
-
-
-def _spark_pattern(pattern: str) -> str:
-    """Joda-Time's Y is the year of the date, which is y in Java, where Y is that of the week."""
-    runs = read(_with_years(pattern))
-    try:
-        if runs is None or any(run.letter in _JODA_ONLY | ZONE_LETTERS for run in runs if run.letter):
-            raise _refused(f"by the pattern {pattern!r}, which is not supported")
-        supported(runs, pattern)
-    except UnsupportedError as error:
-        raise _refused(f"by the pattern {pattern!r}: {error.message}") from error
-    plain: list[Run] = [run for run in runs if run.kind in (Kind.LETTERS, Kind.LITERAL)]
-    return joined(tuple(each for run in plain for each in (*NOTHING, run))[len(NOTHING) :])
-
-
-def _with_years(pattern: str) -> str:
-    """Outside of quotes."""
-    parts = pattern.split("'")
-    return "'".join(part if number % 2 else part.replace("Y", "y") for number, part in enumerate(parts))
-
-
-def _refused(problem: str) -> HeadraceError:
-    return HeadraceError("lake_unsupported", f"The table cannot be partitioned {problem}.")

@@ -17,13 +17,14 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.core.errors import HeadraceError
 from headrace.lake.new_partitions import LONGEST_NAME
 from headrace.lake.sink import Partitioning
 from headrace.lake.types import Decimal, Field, Simple, Struct, ddl
-from headrace.pipeline.spark.lake.nested_fields import nested_field
+from headrace.pipeline.sink_records.nested_fields import nested_field
+from headrace.pipeline.sink_records.records import NamedColumn, Record, Typed
+from headrace.pipeline.sink_records.time_folders import refused_folders
 from headrace.pipeline.spark.lake.partition_times import time_columns
-from headrace.pipeline.spark.lake.records import NamedColumn, Record, Typed, nothing, shown
+from headrace.pipeline.spark.lake.spark_columns import nothing, shown
 
 _PARTITION: Final = "partition"
 _FOLDER_TYPES: Final = frozenset(
@@ -44,14 +45,14 @@ class Partitions:
     """
 
     names: tuple[str, ...]
-    derived: tuple[NamedColumn, ...]
+    derived: tuple[NamedColumn[Column], ...]
     reason: Column = field(repr=False)
 
 
-def partitions(partitioning: Partitioning, record: Record) -> Partitions:
+def partitions(partitioning: Partitioning, record: Record[Column]) -> Partitions:
     """Of records that have been transformed. Raises lake_unsupported."""
-    columns: list[NamedColumn] = []
-    derived: list[NamedColumn] = []
+    columns: list[NamedColumn[Column]] = []
+    derived: list[NamedColumn[Column]] = []
     reasons: list[Column] = []
     for path in partitioning.fields:
         found, is_derived = _field(path, record)
@@ -78,7 +79,7 @@ def partitions(partitioning: Partitioning, record: Record) -> Partitions:
     )
 
 
-def _field(path: str, record: Record) -> tuple[NamedColumn, bool]:
+def _field(path: str, record: Record[Column]) -> tuple[NamedColumn[Column], bool]:
     """The field, and whether it is a column of its own: a nested one becomes text, named by its path."""
     value = _struct(path, record)
     for each in value.fields:
@@ -86,38 +87,38 @@ def _field(path: str, record: Record) -> tuple[NamedColumn, bool]:
             return _nameable(path, each), False
     found = nested_field(path, value)
     if found is None:
-        raise _refused(f"by the field {path}, which does not exist", _names(value))
+        raise refused_folders(f"by the field {path}, which does not exist", _names(value))
     text = _nameable(path, found).column.cast("string")
     return NamedColumn(field=Field(name=path, type=Simple.STRING), column=text), True
 
 
-def _struct(path: str, record: Record) -> Typed:
+def _struct(path: str, record: Record[Column]) -> Typed[Column]:
     if not isinstance(record.value.type, Struct):
-        raise _refused(f"by the field {path}: the value is {ddl(record.value.type)}, without fields")
+        raise refused_folders(f"by the field {path}: the value is {ddl(record.value.type)}, without fields")
     return record.value
 
 
-def _nameable(path: str, found: NamedColumn) -> NamedColumn:
+def _nameable(path: str, found: NamedColumn[Column]) -> NamedColumn[Column]:
     if found.field.type not in _FOLDER_TYPES and not isinstance(found.field.type, Decimal):
-        raise _refused(
+        raise refused_folders(
             f"by the field {path}, which is {ddl(found.field.type)}: its values do not make names of folders"
         )
     return found
 
 
-def _names(value: Typed) -> str:
+def _names(value: Typed[Column]) -> str:
     return f"The fields are {', '.join(each.name for each in value.fields)}."
 
 
-def _unless_date(found: NamedColumn) -> Iterator[Column]:
+def _unless_date(found: NamedColumn[Column]) -> Iterator[Column]:
     if found.field.type is Simple.STRING:
         is_date = found.column.rlike(_DATE_PATTERN) & found.column.try_cast("date").isNotNull()
         yield _unfit(found, found.column.isNotNull() & ~is_date, "is not a date (yyyy-MM-dd)")
     elif found.field.type is not Simple.DATE:
-        raise _refused(f"by the dates of {found.name}, which is {ddl(found.field.type)}")
+        raise refused_folders(f"by the dates of {found.name}, which is {ddl(found.field.type)}")
 
 
-def _if_long(found: NamedColumn) -> Column:
+def _if_long(found: NamedColumn[Column]) -> Column:
     escaped = F.regexp_replace(found.column, _ESCAPED_PATTERN, "%XX")
     longest = LONGEST_NAME - len(f"{found.name}=".encode())
     # The first test is quick, and enough for almost every row.
@@ -125,25 +126,23 @@ def _if_long(found: NamedColumn) -> Column:
     return _unfit(found, is_long, "is too long for the name of a folder")
 
 
-def _unfit(found: NamedColumn, condition: Column, problem: str) -> Column:
+def _unfit(found: NamedColumn[Column], condition: Column, problem: str) -> Column:
     return F.when(condition, F.concat(F.lit(f"{found.name} {problem}: "), shown(found.column), F.lit(".")))
 
 
-def _check_names(columns: list[NamedColumn], derived: list[NamedColumn], record: Record) -> None:
+def _check_names(
+    columns: list[NamedColumn[Column]], derived: list[NamedColumn[Column]], record: Record[Column]
+) -> None:
     """Delta does not distinguish upper and lower case."""
     taken: set[str] = set()
     for each in columns:
         if each.name.casefold() in taken:
-            raise _refused(f"by {each.name} twice")
+            raise refused_folders(f"by {each.name} twice")
         taken.add(each.name.casefold())
     kind = record.value.type
     for each in derived:
         if isinstance(kind, Struct) and kind.find(each.name) is not None:
-            raise _refused(
+            raise refused_folders(
                 f"by a column {each.name}: the value has a field of that name",
                 "Rename the field with the transformation ReplaceField.",
             )
-
-
-def _refused(problem: str, remedy: str = "") -> HeadraceError:
-    return HeadraceError("lake_unsupported", f"The table cannot be partitioned {problem}.", remedy=remedy)

@@ -1,8 +1,8 @@
 """The shape of a table's rows: how records of a topic become them, known before the first record is read.
 
-A record is read (`values.py`), transformed (`transforms/`) and put into a folder (`partitioning.py`); the
-columns of the table follow from that. Columns are expressions over Spark's Kafka source; nothing here reads a
-record.
+A record is read (`values.py`), transformed (`pipeline/sink_records/transforms/`) and put into a folder
+(`partitioning.py`); the columns of the table follow from that. Columns are expressions over Spark's Kafka
+source; nothing here reads a record.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.lake.avro_columns import VALUE
 from headrace.lake.sink import Converter, ConverterKind, LakeSink, NullValues
-from headrace.lake.types import Field, Struct
-from headrace.pipeline.spark.lake.keys_and_headers import stored_columns
+from headrace.lake.types import Struct
+from headrace.pipeline.sink_records.records import Record, Typed, typed
+from headrace.pipeline.sink_records.stored_columns import stored_columns, value_columns
+from headrace.pipeline.sink_records.transforms import transformed
 from headrace.pipeline.spark.lake.partitioning import partitions
-from headrace.pipeline.spark.lake.records import NamedColumn, Record, Typed, nothing
 from headrace.pipeline.spark.lake.retyping import fitted
 from headrace.pipeline.spark.lake.rows import COLUMN, DROPPED
-from headrace.pipeline.spark.lake.transforms import needs_key, transformed
+from headrace.pipeline.spark.lake.spark_columns import nothing
+from headrace.pipeline.spark.lake.transforming import SPARK
 from headrace.pipeline.spark.lake.values import ValueReader
 from headrace.pipeline.spark.steps.rows import REASON
 
@@ -34,10 +35,6 @@ _KEPT: Final = "__KEPT"
 _IS_NULL: Final = "__IS_NULL"
 _RECORD_REASON: Final = "__RECORD_REASON"
 _FOLDER_REASON: Final = "__FOLDER_REASON"
-
-
-def reads_keys(sink: LakeSink) -> bool:
-    return sink.stores_keys or needs_key(sink.transformations)
 
 
 class TableShape:
@@ -73,7 +70,7 @@ class TableShape:
         stored = stored_columns(record, stores_keys=sink.stores_keys, stores_headers=sink.stores_headers)
         self._record = record
         self._folder_reason = folders.reason
-        self._columns = (*_columns_of(record.value), *folders.derived, *stored)
+        self._columns = (*value_columns(record.value), *folders.derived, *stored)
         self.partition_columns = folders.names
         # Those among them that are no fields of the value.
         self.derived_columns = tuple(each.name for each in folders.derived)
@@ -138,16 +135,10 @@ class TableShape:
         return fields, misfits
 
 
-def _typed(reader: ValueReader, converter: Converter, name: str) -> Typed:
+def _typed(reader: ValueReader, converter: Converter, name: str) -> Typed[Column]:
     """What a reader gives. Texts and bytes are not records: the reader gives them as its only column."""
     has_schema = converter.kind is not ConverterKind.JSON or converter.has_schemas
     if converter.kind in (ConverterKind.STRING, ConverterKind.BYTES):
         (only,) = reader.struct.fields
-        return Typed.of(only.type, F.col(name).getField(only.name), has_schema=has_schema)
-    return Typed.of(reader.struct, F.col(name), has_schema=has_schema)
-
-
-def _columns_of(value: Typed) -> tuple[NamedColumn, ...]:
-    if isinstance(value.type, Struct):
-        return value.fields
-    return (NamedColumn(field=Field(name=VALUE, type=value.type), column=value.columns[0]),)
+        return typed(SPARK, only.type, F.col(name).getField(only.name), has_schema=has_schema)
+    return typed(SPARK, reader.struct, F.col(name), has_schema=has_schema)

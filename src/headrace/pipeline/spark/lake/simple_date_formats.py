@@ -1,19 +1,12 @@
-r"""Times read and written by a pattern of Java's SimpleDateFormat, in UTC, as TimestampConverter has them.
+"""Times read and written by a pattern of Java's SimpleDateFormat, in UTC, as TimestampConverter has them.
 
-SimpleDateFormat is lenient: it ignores what follows the time, takes any number of digits, and carries over
-(32 January is 1 February). `S` is a number of milliseconds, not a fraction: `.5` is 5 ms. Texts of the exact
-width are read by Spark's own parser, which is fast; others by a regular expression.
-
-Differences from Java: dates before 15 October 1582 are in today's calendar, not in the Julian one; years are
-1 to 9999; numbers have no sign; zones are offsets, UTC and GMT; names are English. Letters for weeks are not
-supported.
+What patterns mean is in `pipeline/sink_records/simple_date_patterns.py`. Texts of the exact width are read by
+Spark's own parser, which is fast; others by a regular expression.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import reduce
 from operator import add
@@ -22,93 +15,34 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from headrace.pipeline.expressions.functions.time_formats import NOTHING, Kind, Run, joined
-from headrace.pipeline.expressions.functions.time_printing import MONTHS, WEEKDAYS
+from headrace.pipeline.expressions.functions.time_formats import NOTHING, Kind, joined
+from headrace.pipeline.expressions.functions.time_printing import MONTHS
+from headrace.pipeline.sink_records.simple_date_patterns import (
+    TimeReader,
+    read_pattern,
+    time_reader,
+    written_run,
+)
 
 DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000
-_TOKEN: Final = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|[^A-Za-z']+", re.DOTALL)
-_NAMED_MONTH: Final = 3
 _EXACT: Final = frozenset(("yyyy", "MM", "dd", "HH", "mm", "ss", "SSS"))
-_NUMBERS: Final = frozenset("yMLdHkKhmsS")
 _TWO_DIGITS: Final = 2
-_HOURS: Final = "(?:[01][0-9]|2[0-3])"
-_ISO_ZONES: Final = {
-    "X": f"Z|[+-]{_HOURS}",
-    "XX": f"Z|[+-]{_HOURS}[0-5][0-9]",
-    "XXX": f"Z|[+-]{_HOURS}:[0-5][0-9]",
-}
-_ZONES: Final = f"GMT[+-](?:{_HOURS}|[0-9]):[0-5][0-9]|(?i:UTC|GMT)|[+-]{_HOURS}[0-5][0-9]"
-
 
 # The text, or the number, of the group of a letter.
 _Group = Callable[[str], Column]
 
 
-def read_pattern(pattern: str) -> tuple[Run, ...]:
-    """Raises ValueError if it is not a pattern, or has letters that are not supported."""
-    runs: list[Run] = []
-    place = 0
-    while place < len(pattern):
-        found = _TOKEN.match(pattern, place)
-        if found is None:
-            raise ValueError("has a quote that is not closed")
-        text, place = found[0], found.end()
-        if found[1]:
-            if text[0] not in "yMLdHkKhmsSaEGDzZX" or (text[0] == "X" and text not in _ISO_ZONES):
-                raise ValueError(f"has {text!r}, which is not supported")
-            runs.append(Run(text, Kind.LETTERS))
-            continue
-        if text.startswith("'"):
-            text = text[1:-1].replace("''", "'") or "'"
-        if runs and runs[-1].kind is Kind.LITERAL:
-            text = runs.pop().text + text
-        runs.append(Run(text, Kind.LITERAL))
-    return tuple(runs)
-
-
-# Writing.
-
-
 def written(moment: Column, pattern: str) -> Column:
     """A TIMESTAMP as text. Raises ValueError if the pattern is not supported."""
-    parts = [_spark_run(run) for run in read_pattern(pattern)]
+    parts = [written_run(run) for run in read_pattern(pattern)]
     # Empty optional parts keep letters and quotes apart.
     runs = [each for part in parts for each in (*NOTHING, part)]
     return F.date_format(moment, joined(tuple(runs[len(NOTHING) :])))
 
 
-def _spark_run(run: Run) -> Run:
-    letter, count = run.letter, len(run.text)
-    literal = {"z": "UTC" if count < 4 else "Coordinated Universal Time", "Z": "+0000", "X": "Z", "G": "AD"}
-    if letter in literal:
-        return Run(literal[letter], Kind.LITERAL)
-    most = {"y": 6, "M": 4, "L": 4, "D": 3, "S": 3}.get(letter, 2)
-    match letter:
-        case "":
-            return run
-        case "a":
-            return Run("a", Kind.LETTERS)
-        case "E":
-            return Run("EEEE" if count > _NAMED_MONTH else "E", Kind.LETTERS)
-        case _ if count > most or (letter == "S" and count < most):
-            raise ValueError(f"has {run.text!r}, which is not supported")
-        case _:
-            return run
-
-
 # Reading.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reader:
-    """A regular expression and the number of the group of each letter; `two_digits` if years may be short."""
-
-    expression: str
-    groups: dict[str, int]
-    has_names: bool
-    two_digits: bool
 
 
 def milliseconds(text: Column, pattern: str) -> Column:
@@ -117,7 +51,7 @@ def milliseconds(text: Column, pattern: str) -> Column:
     Raises ValueError if the pattern is not supported.
     """
     runs = read_pattern(pattern)
-    lenient = _lenient(text, _reader(runs))
+    lenient = _lenient(text, time_reader(runs))
     letters = [run.text for run in runs if run.kind is Kind.LETTERS]
     is_exact = "yyyy" in letters and len(set(letters)) == len(letters) and set(letters) <= _EXACT
     if not is_exact:
@@ -128,56 +62,7 @@ def milliseconds(text: Column, pattern: str) -> Column:
     return F.coalesce(exact, lenient)
 
 
-def _reader(runs: tuple[Run, ...]) -> _Reader:
-    groups: dict[str, int] = {}
-    parts = [r"\A"]
-    for run, after in zip(runs, (*runs[1:], None), strict=True):
-        if run.kind is Kind.LITERAL:
-            parts.append(re.escape(run.text))
-            continue
-        if run.letter in "GD":
-            raise ValueError(f"has {run.text!r}, which is not supported for reading")
-        groups[run.letter.replace("L", "M")] = len(groups) + 1
-        parts.append(f"[ \\t]*({_expression(run, after)})")
-    if len(parts) - 1 - sum(run.kind is Kind.LITERAL for run in runs) != len(groups):
-        raise ValueError("has a letter twice")
-    return _Reader(
-        expression="".join(parts),
-        groups=groups,
-        has_names=any(_is_month_name(run) for run in runs),
-        two_digits=any(run.letter == "y" and len(run.text) <= _TWO_DIGITS for run in runs),
-    )
-
-
-def _is_month_name(run: Run) -> bool:
-    return run.letter in ("M", "L") and len(run.text) >= _NAMED_MONTH
-
-
-def _is_number(run: Run | None) -> bool:
-    return run is not None and run.letter in _NUMBERS and not _is_month_name(run) and run.letter != ""
-
-
-def _expression(run: Run, after: Run | None) -> str:
-    if _is_month_name(run):
-        return _names(MONTHS)
-    if run.letter == "E":
-        return _names(WEEKDAYS)
-    if run.letter == "a":
-        return "(?i:AM|PM)"
-    if run.letter in ("z", "Z"):
-        return _ZONES
-    if run.letter == "X":
-        return _ISO_ZONES[run.text]
-    # A number right before another has as many digits as letters.
-    return f"[0-9]{{1,{len(run.text)}}}+" if _is_number(after) else "[0-9]{1,9}+(?![0-9])"
-
-
-def _names(names: Iterable[str]) -> str:
-    found = list(names)
-    return "(?i:" + "|".join([*found, *(each[:3] for each in found)]) + ")"
-
-
-def _lenient(text: Column, reader: _Reader) -> Column:
+def _lenient(text: Column, reader: TimeReader) -> Column:
     def group(letter: str) -> Column:
         return F.regexp_extract(text, reader.expression, reader.groups[letter])
 
@@ -203,7 +88,7 @@ def _lenient(text: Column, reader: _Reader) -> Column:
     return F.when(text.rlike(reader.expression), reduce(add, parts))
 
 
-def _year(group: _Group, number: _Group, reader: _Reader) -> Column:
+def _year(group: _Group, number: _Group, reader: TimeReader) -> Column:
     if "y" not in reader.groups:
         return F.lit(1970).cast("bigint")
     if not reader.two_digits:

@@ -11,6 +11,7 @@ import dataclasses
 import logging
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ from headrace.lake.evolution import rules_of
 from headrace.lake.layout import TableLayout
 from headrace.lake.plain_columns import evolve_plain
 from headrace.lake.plain_log import PlainLog, refuse_plain
+from headrace.lake.read_columns import ReadColumns
 from headrace.lake.sink import LakeSink, S3Storage, TableFormat
 from headrace.lake.storage.opening import files_at
 from headrace.lake.types import Struct
@@ -67,6 +69,20 @@ _REPAIR: Final = "-repair"
 # Plain files wait for as many records as `flush.size` says, if no interval says how long, at most so long.
 _LONGEST_WAIT_MS: Final = 300_000
 _MOST_CAUSES: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """The table, with the columns that it lacked, how records become its rows, what it is as plain files
+    (None for a Delta table), and how it is written in columns (None if it cannot be). `reads` is None if
+    nothing transforms records.
+    """
+
+    table: TableLayout
+    rows: Callable[[DataFrame], DataFrame]
+    plain: PlainTable | None
+    columns: ColumnPlan | None
+    reads: ReadColumns | None
 
 
 class TableQuery:
@@ -153,7 +169,8 @@ class TableQuery:
             raise HeadraceError("query_failed", f"Query {self.name} cannot read its topic: {unready}.")
         session, topic = self._spark.newSession(), topics[self._topic]
         self._open(session)
-        table, rows, _, _ = self._rows(session, topic)
+        made = self._made(session, topic)
+        table, rows = made.table, made.rows
         return PartitionRebuild(
             session,
             table,
@@ -198,7 +215,8 @@ class TableQuery:
         if silence(session, self.name):
             self._commits.cut_off(self.name)
         self._open(session)
-        table, rows, plain, columns = self._rows(session, topic)
+        made = self._made(session, topic)
+        plain = made.plain
         context = RunContext(
             query=self.name,
             cluster=self._commits.cluster,
@@ -215,8 +233,8 @@ class TableQuery:
             context=context,
             topic=topic,
             letters=topics[self.written_topics[0]],
-            table=table,
-            rows=rows,
+            table=made.table,
+            rows=made.rows,
             folder=self._folder,
             client_id=new_client_id(self.name, part),
             interval_ms=interval if within is None else min(interval, within),
@@ -225,7 +243,8 @@ class TableQuery:
             measures=self._values.measures,
             check=self._values.check,
             connector=sink.name if sink.errors.has_context_headers else "",
-            columns=columns,
+            columns=made.columns,
+            reads=made.reads,
             plain=plain,
             smallest_batch=sink.flush_size * topic.partitions if plain is not None else 0,
             longest_wait_ms=_LONGEST_WAIT_MS if within is None else within,
@@ -242,12 +261,7 @@ class TableQuery:
             session.conf.set("spark.sql.files.maxRecordsPerFile", str(sink.flush_size))
             session.conf.set("spark.sql.parquet.compression.codec", sink.codec)
 
-    def _rows(
-        self, session: SparkSession, topic: TopicIdentity
-    ) -> tuple[TableLayout, Callable[[DataFrame], DataFrame], PlainTable | None, ColumnPlan | None]:
-        """The table, with the columns that it lacked, how records become its rows, what it is as plain files
-        (None for a Delta table), and how it is written in columns (None if it cannot be).
-        """
+    def _made(self, session: SparkSession, topic: TopicIdentity) -> _Made:
         sink = self.sink
         present = self._present(session)
         values, keys = self._values.readers(session, topic, present)
@@ -273,7 +287,15 @@ class TableQuery:
         def rows(records: DataFrame) -> DataFrame:
             return with_coordinates(shape.rows(records, columns), table, topic=topic)
 
-        return table, rows, plain, self._column_plan(topic, table, columns, values, shape.derived_columns)
+        return _Made(
+            table=table,
+            rows=rows,
+            plain=plain,
+            columns=self._column_plan(topic, table, columns, values, shape.derived_columns),
+            reads=ReadColumns(value=values.struct, key=None if keys is None else keys.struct)
+            if sink.changes_records and plain is None
+            else None,
+        )
 
     def _column_plan(
         self,

@@ -206,7 +206,7 @@ def prepare(work: TableWork, *, looks_up_everything: bool = False) -> Prepared:
         table,
         topic=topic,
         version=start.version,
-        progress=start.progress,
+        progress=start.progress.reading(work.reads),
         dead_letters=LakeDeadLetters(
             work.settings,
             query=work.query,

@@ -20,6 +20,7 @@ from headrace.core.errors import HeadraceError
 from headrace.lake.evolution import NEW_JSON_TABLE, NEW_TABLE, evolved
 from headrace.lake.sink import ConverterKind, LakeSink
 from headrace.lake.types import Field, Struct
+from headrace.pipeline.sink_records.stored_columns import reads_keys
 from headrace.pipeline.spark.kafka_source import newest_records
 from headrace.pipeline.spark.lake.avro_values import AvroValues, columns_of_schemas
 from headrace.pipeline.spark.lake.envelope_values import (
@@ -29,7 +30,6 @@ from headrace.pipeline.spark.lake.envelope_values import (
 )
 from headrace.pipeline.spark.lake.json_columns import columns_in, infer
 from headrace.pipeline.spark.lake.json_values import JsonValues
-from headrace.pipeline.spark.lake.shape import reads_keys
 from headrace.pipeline.spark.lake.values import BytesValues, TextValues, ValueReader
 from headrace.pipeline.spark.query_schemas import QuerySchemas, SchemaRegistry
 from headrace.pipeline.spark.restarts import new_columns, new_columns_error, new_json_schema

@@ -13,6 +13,7 @@ from headrace.client.topics import TopicIdentity
 from headrace.core.settings import Settings
 from headrace.lake.columns.plan import ColumnPlan
 from headrace.lake.layout import TableLayout
+from headrace.lake.read_columns import ReadColumns
 from headrace.pipeline.spark.lake.plain_files import PlainTable
 from headrace.pipeline.spark.stateless_run import RunContext
 
@@ -27,7 +28,8 @@ class TableWork:
     name of the connector for Kafka Connect's headers of dead letters; without, they have only ours. Each
     batch observes `measures`, and `check` may end the run for what it sees.
 
-    `columns` is None for a table that is written in rows; `plain` is None for a Delta table. A batch waits
+    `columns` is None for a table that is written in rows, `reads` if nothing transforms records, `plain`
+    for a Delta table. A batch waits
     until the topic has `smallest_batch` new records, but not longer than `longest_wait_ms`.
     """
 
@@ -48,6 +50,7 @@ class TableWork:
     check: Callable[[Mapping[str, Any]], None] = lambda _: None
     connector: str = ""
     columns: ColumnPlan | None = None
+    reads: ReadColumns | None = None
     plain: PlainTable | None = None
     smallest_batch: int = 0
     longest_wait_ms: int = 0

@@ -26,6 +26,8 @@ from headrace.query.postgres.catalogue.relations import DATABASE, PUBLIC, SYSTEM
 from headrace.query.postgres.protocol import types
 from headrace.query.postgres.protocol.decoding import quoted
 from headrace.query.postgres.protocol.errors import UNDEFINED_OBJECT, UNDEFINED_TABLE, PostgresError
+from headrace.query.statement_tables.plan import TABLE_SCHEMA
+from headrace.query.topic_tables.plan import TOPIC_SCHEMA
 
 _USERS: Final = frozenset({"user", "current_role"})
 _EXPANSION: Final = "_pg_expandarray"
@@ -94,6 +96,8 @@ class CatalogueRewriting:
                 return found
             if schema:
                 raise _no_table(f"{schema}.{name}")
+        if schema in (TOPIC_SCHEMA, TABLE_SCHEMA) and not database:
+            return table
         if schema and (schema != PUBLIC or database not in ("", DATABASE)):
             raise _no_table(".".join(filter(None, (database, schema, name))))
         if schema:

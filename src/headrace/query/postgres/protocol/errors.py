@@ -26,7 +26,9 @@ INVALID_PARAMETER_VALUE: Final = "22023"
 INVALID_TEXT: Final = "22P02"
 INVALID_BINARY: Final = "22P03"
 INVALID_STATEMENT: Final = "26000"
+LIMIT_EXCEEDED: Final = "53400"
 NO_ACTIVE_TRANSACTION: Final = "25P01"
+OUT_OF_MEMORY: Final = "53200"
 PROTOCOL_VIOLATION: Final = "08P01"
 PROGRAM_LIMIT: Final = "54000"
 READ_ONLY: Final = "25006"
@@ -41,14 +43,24 @@ UNDEFINED_TABLE: Final = "42P01"
 WARNING: Final = "01000"
 
 _BY_CODE: Final = {
+    "answer_too_large": LIMIT_EXCEEDED,
     "bad_request": SYNTAX_ERROR,
+    "after_timed_out": CANCELLED,
     "bucket_unavailable": "58030",
     "lake_damaged": "58030",
     "lake_unsupported": FEATURE_NOT_SUPPORTED,
     "log_unavailable": "58000",
     "no_such_table": UNDEFINED_TABLE,
     "no_such_topic": UNDEFINED_TABLE,
+    "query_cancelled": CANCELLED,
+    "query_out_of_memory": OUT_OF_MEMORY,
+    "query_timed_out": CANCELLED,
     "request_too_large": PROGRAM_LIMIT,
+}
+# What PostgreSQL itself says then, which some clients look for; our own text becomes the hint.
+_WORDS: Final = {
+    "query_cancelled": "canceling statement due to user request",
+    "query_timed_out": "canceling statement due to statement timeout",
 }
 # Of DuckDB's errors, and of our own refusals, which say what they refuse. The first that matches counts.
 _BY_MESSAGE: Final = tuple(
@@ -70,9 +82,6 @@ _BY_MESSAGE: Final = tuple(
         (r"Conversion Error", "22P02"),
         (r"Binder Error", "42804"),
         (r"Catalog Error", UNDEFINED_OBJECT),
-        (r"was stopped after|time limit", CANCELLED),
-        (r"memory|Out of Memory", "53200"),
-        (r"answer has more than|answer is larger", PROGRAM_LIMIT),
         (r"longer than", PROGRAM_LIMIT),
         (r"Invalid Input Error", "22023"),
     )
@@ -100,6 +109,8 @@ class FatalError(PostgresError):
 def from_headrace(error: HeadraceError, asked: str = "") -> PostgresError:
     """The error as a client gets it. `asked` is the statement, in which its position is looked up."""
     state = _BY_CODE.get(error.code) or _state_of(error.message)
+    if error.code in _WORDS:
+        return PostgresError(state, _WORDS[error.code], hint=str(error))
     excerpt = _EXCERPT.search(error.message)
     message = error.message[: excerpt.start()] if excerpt else error.message
     position = _position(excerpt, asked) if excerpt else None
