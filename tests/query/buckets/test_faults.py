@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -304,3 +305,22 @@ def test_workers_have_none_of_the_variables_of_the_query_process(
 
 def _is_ours(process: psutil.Process) -> bool:
     return any("headrace.query.workers.forker" in part for part in process.cmdline())
+
+
+def test_a_table_as_it_was(tmp_path: Path, table: Location, s3_server: S3Server) -> None:
+    storage = replace(table.storage, endpoint=s3_server.endpoint)
+    write(table_in(storage), pa.table({"KIND": ["a"], "N": [10]}))
+    write(table_in(storage), pa.table({"KIND": ["c"], "N": [100]}), mode="overwrite")
+    with asking(tmp_path, table) as query:
+        assert query.run("SELECT sum(N) FROM events").rows == ((100,),)
+        assert query.run("SELECT sum(N) FROM events AS OF VERSION 1").rows == ((13,),)
+        assert query.run("SELECT sum(N) FROM events AS OF VERSION 1 WHERE KIND = 'a'").rows == ((11,),)
+        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        assert query.run(f"SELECT sum(N) FROM events AS OF TIMESTAMP '{at}'").rows == ((100,),)
+        assert refusal(query, "SELECT sum(N) FROM events AS OF VERSION 9").code == "version_not_found"
+        stored = DeltaTable(f"s3://{storage.bucket}/{table.key}", storage_options=options(storage))
+        stored.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+        # What was asked for before is in the cache, and as good as ever.
+        assert query.run("SELECT sum(N) FROM events AS OF VERSION 1").rows == ((13,),)
+    with asking(tmp_path / "another", table) as query:
+        assert "not in its bucket any more" in refusal(query, "SELECT * FROM events AS OF VERSION 0").message
