@@ -236,6 +236,15 @@ class Settings:
     query_answer_megabytes: int = _setting(
         256, "Largest answer to a SQL question, as it is sent.", minimum=1, maximum=1_048_576
     )
+    query_spark_seconds: int = _setting(
+        600,
+        "How long a SQL question may run in Spark (`engine=spark`), in seconds.",
+        minimum=1,
+        maximum=86_400,
+    )
+    query_spark_waiting: int = _setting(
+        8, "How many SQL questions run or wait in Spark; further ones are refused with 429.", minimum=1
+    )
     query_topic_megabytes: int = _setting(
         1024,
         "Most that a SQL question reads of topics, as their records are stored; one that needs more fails.",

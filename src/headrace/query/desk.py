@@ -20,7 +20,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headrace.core.errors import HeadraceError
 from headrace.query.buckets.log_snapshot import unavailable
@@ -28,7 +28,6 @@ from headrace.query.buckets.serving import Buckets
 from headrace.query.log_sources import LogSources
 from headrace.query.planning import Planner, Tails, needs_bucket
 from headrace.query.questions import OFF, NamedTables, Question, QuestionLimits, TablePlan
-from headrace.query.receipts.after import AfterReceipts
 from headrace.query.running import Run, Stop, cancelled
 from headrace.query.slots import Seat, Slots
 from headrace.query.sources import Waiting
@@ -36,6 +35,10 @@ from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.workers.frames import Kind
 from headrace.query.workers.pool import WorkerPool
 from headrace.query.workers.process import WorkerEndedError
+
+if TYPE_CHECKING:
+    # It reads files of tails, and with it come Arrow and numpy, which the gateway does without.
+    from headrace.query.receipts.after import AfterReceipts
 
 HELD_BYTES: Final = 1024 * 1024
 LONGEST_WAIT_SECONDS: Final = 60.0
@@ -90,6 +93,17 @@ class Answer:
             part = await self._next()
             if part:
                 yield part
+
+    def on_close(self, also: Callable[[], None]) -> None:
+        """Do this as well when the answer is closed."""
+        before = self._on_close
+
+        def both() -> None:
+            before()
+            self._on_close = lambda: None
+            also()
+
+        self._on_close = both
 
     def close(self) -> None:
         """Stops the question if it still runs."""
@@ -212,6 +226,13 @@ class Desk:
             return False
         asked.cancel()
         return True
+
+    def state(self, question_id: str) -> str | None:
+        """In words; None if there is no question with this id."""
+        asked = self._asked.get(question_id)
+        if asked is None:
+            return None
+        return "running" if asked.seat.is_running else "waiting for its turn"
 
     def _forget(self, question: Question, asked: _Asked) -> None:
         if self._asked.get(question.question_id) is asked:

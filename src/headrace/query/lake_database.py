@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 _SPECIAL_IN_PATHS: Final = frozenset("*?[]{}=\\")
 # A variable of the connection; see `described`.
 _DESCRIBED: Final = "headrace_described"
+# No table has such a column.
+_FILE_COLUMN: Final = "\x01headrace file"
 _NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 _SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
@@ -171,11 +173,13 @@ class LakeDatabase:
         tail: str = "",
         names_in_tail: Mapping[str, str] | None = None,
         has_begun: bool = False,
+        marked: bool = False,
     ) -> None:
         """The table as a view over its files and those of `list_tail`.
 
         `tail` is a relation with more rows, if there is one, and `names_in_tail` are those of columns with
-        other names there; `has_begun` says that `list_tail` got `begun`.
+        other names there; `has_begun` says that `list_tail` got `begun`. With `marked`, files and tail are
+        read apart, and each scan of the files in a plan has the path of `definition` among its conditions.
         """
         files = self._unless_described(
             connection,
@@ -185,6 +189,8 @@ class LakeDatabase:
         )
         columns = ", ".join(quoted(column.name) for column in table.columns)
         rows = f"SELECT {columns} FROM {_reader(files, table, union_by_name=widened)}"
+        if marked:
+            rows = self._marked(connection, table, number, widened=widened)
         if has_begun:
             begun = self._unless_described(connection, table, f"getvariable('begun_{number}')")
             reader = _reader(begun, table, union_by_name=widened)
@@ -226,6 +232,19 @@ class LakeDatabase:
             f"CREATE OR REPLACE TEMP VIEW {quoted(table.name)} AS "
             f"SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false)"
         )
+
+    def definition(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> str:
+        """The file without rows that defines the columns of a table."""
+        return self._schema_file(connection, table)
+
+    def _marked(
+        self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot, number: int, *, widened: bool
+    ) -> str:
+        columns = ", ".join(quoted(column.name) for column in table.columns)
+        files = _reader(f"getvariable('files_{number}')", table, union_by_name=widened, with_file=True)
+        tail = _reader(f"getvariable('tail_files_{number}')", table, union_by_name=widened)
+        is_file = f"{quoted(_FILE_COLUMN)} <> {_literal(self.definition(connection, table))}"
+        return f"SELECT {columns} FROM {files} WHERE {is_file} UNION ALL SELECT {columns} FROM {tail}"
 
     def forget(self, name: str) -> None:
         """Let go of what was prepared for a table."""
@@ -293,8 +312,10 @@ class LakeDatabase:
         return _Prepared(like=table, schema_file=schema_file, folder=folder, place=place)
 
 
-def _reader(files: str, table: TableSnapshot, *, union_by_name: bool) -> str:
+def _reader(files: str, table: TableSnapshot, *, union_by_name: bool, with_file: bool = False) -> str:
     options = {"hive_partitioning": "false", "union_by_name": str(union_by_name).lower()}
+    if with_file:
+        options["filename"] = _literal(_FILE_COLUMN)
     if table.partition_columns:
         kinds: Mapping[str, str] = {column.name: column.type for column in table.columns}
         typed = ", ".join(f"{quoted(name)}: {_literal(kinds[name])}" for name in table.partition_columns)

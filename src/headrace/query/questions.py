@@ -37,6 +37,23 @@ class QuestionLimits:
     threads: int = 2
 
 
+def new_question_id() -> str:
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAnswer:
+    """An answer that another engine has left in Parquet files: its rows in their order, columns c0, c1 …
+
+    `columns`, `types` and `tables` are those that the answer has for whoever asked.
+    """
+
+    files: tuple[str, ...]
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    tables: tuple[Mapping[str, object], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """One statement, with values for its parameters.
@@ -45,7 +62,8 @@ class Question:
     types, and can be pickled. With `freshness` LAKE the tails of topics are left out. With `rollups` OFF the
     answer comes from the rows of tables alone; with CLOSE the last digit of averages may differ from theirs.
     It is answered once the
-    events of `after` can be seen in the tables that it reads, or never will be.
+    events of `after` can be seen in the tables that it reads, or never will be. With `stored`, only that
+    answer is read.
     """
 
     sql: str
@@ -54,7 +72,8 @@ class Question:
     freshness: str = LIVE
     rollups: str = ON
     after: After = NOTHING
-    question_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    question_id: str = field(default_factory=new_question_id)
+    stored: StoredAnswer | None = None
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.question_id):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -108,3 +109,18 @@ def test_the_cache_has_a_bound(tmp_path: Path, s3_server: S3Server) -> None:
             assert 0 < buckets.reader.cached_bytes <= most
             assert kept <= 2 * most
     assert not (tmp_path / "bucket-cache").exists()
+
+
+def test_explain_says_what_is_left_out(tmp_path: Path, table: Location) -> None:
+    with asking(tmp_path, table) as query:
+        question = "SELECT count(*) FROM events WHERE EVENT_TYPE = 'Click' AND N >= 1150"
+        for explain in ("EXPLAIN", "EXPLAIN ANALYZE"):
+            explained = dict(query.run(f"{explain} {question}").rows)
+            (read,) = json.loads(str(explained["tables"]))
+            assert (read["files"], read["files_skipped_by_log"]) == (12, 11)
+            (scan,) = read["scans"]
+            assert scan["files"] == 1
+            assert "11 files skipped by what the log says of them" in str(explained["read"])
+        # The views are as before.
+        assert query.run(question).rows == ((50,),)
+        assert query.run("SELECT count(*) FROM events").rows == ((1200,),)

@@ -8,7 +8,7 @@ free again whatever happened. Knows nothing of processes or time: whoever calls 
 from __future__ import annotations
 
 import dataclasses
-import json
+import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,22 +28,23 @@ from headrace.query.questions import (
     NamedTables,
     Question,
     QuestionLimits,
+    StoredAnswer,
     TablePlan,
     check_freshness,
 )
 from headrace.query.references.spelling import respelled
-from headrace.query.result_formats import ARROW, ENCODERS, Encoder
+from headrace.query.result_formats import ARROW, ENCODERS, SPARK_STATEMENT, Encoder
 from headrace.query.rollups.using import RollupTail, RollupUse
 from headrace.query.statement_tables.views import StatementTableViews
 from headrace.query.table_snapshot import TableSnapshot, quoted
 from headrace.query.topic_tables.views import TopicViews
 from headrace.query.workers.bucket_files import BucketFiles, BucketFileSystem, FileGoneError
 from headrace.query.workers.bucket_views import BucketView, BucketViews
+from headrace.query.workers.explaining import Explained, Explaining, Tables
 from headrace.query.workers.limits import DUCKDB_SHARE
 from headrace.query.workers.parts import (
     PART_BYTES,
     Counter,
-    Explained,
     FrameSink,
     Output,
     Rows,
@@ -51,6 +52,7 @@ from headrace.query.workers.parts import (
     arrow_reader,
     shape_of,
 )
+from headrace.query.workers.spark_steps import reading, translated
 from headrace.query.workers.tail_rows import ChunkGoneError, Tail, TailRows
 from headrace.query.workers.unknown_columns import (
     marked_names,
@@ -74,6 +76,7 @@ class _Shown:
     # Of the relation with the tail's Arrow; empty if the view has none.
     name: str
     has_begun: bool
+    marked: bool = False
 
 
 class AskAgainError(Exception):
@@ -114,6 +117,7 @@ class Answering:
         self._views = 0
         self._snapshots: dict[str, TableSnapshot] = {}
         self._tail_rows = TailRows(temporary / "tails")
+        self._temporary = temporary
         self._topics = TopicViews(
             self.connection, megabytes=limits.topic_megabytes, seconds=limits.seconds * _READING_SHARE
         )
@@ -144,6 +148,8 @@ class Answering:
         """
         self._used = {}
         self._rollups.forget()
+        if question.stored is not None:
+            return self._answer_stored(question, question.stored, tables_of, output)
         # Not at the end of the question before: that may have been interrupted.
         self._forget(self._once)
         self._topics.forget()
@@ -234,8 +240,8 @@ class Answering:
                 self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
                 self._database.forget_lists(self.connection, shown.number)
 
-    def _show(self, plan: TablePlan) -> None:
-        """Make the view of the table read what the plan says."""
+    def _show(self, plan: TablePlan, *, marked: bool = False) -> None:
+        """Make the view of the table read what the plan says. `marked` is for a plan that is looked at."""
         snapshot = self._snapshots[plan.name]
         if snapshot.unreadable:
             return
@@ -245,8 +251,9 @@ class Answering:
             self._views += 1
         number = shown.number if shown is not None else self._views
         if snapshot.stored is not None:
-            # `_list_bucket_files` lists them; for the columns it takes none.
-            self._database.list_files(self.connection, snapshot, number, kept=())
+            if not marked:
+                # `_list_bucket_files` lists them; for the columns it takes none.
+                self._database.list_files(self.connection, snapshot, number, kept=())
         elif shown is None or shown.snapshot != snapshot:
             self._database.list_files(self.connection, snapshot, number)
         is_other = shown is None or not same_shape(shown.snapshot, snapshot)
@@ -255,15 +262,21 @@ class Answering:
         name = _tail_name(number) if tail is not None and tail.rows is not None else ""
         has_begun = tail is not None and bool(tail.begun)
         new = _Shown(
-            number=number, snapshot=snapshot, widened=plan.widened, tail=tail, name=name, has_begun=has_begun
+            number=number,
+            snapshot=snapshot,
+            widened=plan.widened,
+            tail=tail,
+            name=name,
+            has_begun=has_begun,
+            marked=marked,
         )
         if (
             shown is None
             or is_other
-            or (shown.widened, shown.name, shown.has_begun, _unknown(shown.tail))
-            != (plan.widened, name, has_begun, _unknown(tail))
+            or (shown.widened, shown.name, shown.has_begun, shown.marked, _unknown(shown.tail))
+            != (plan.widened, name, has_begun, marked, _unknown(tail))
         ):
-            self._create_view(snapshot, new)
+            self._create_view(new)
         if not name and shown is not None and shown.name:
             self.connection.unregister(shown.name)
         self._shown[plan.name] = new
@@ -290,18 +303,73 @@ class Answering:
         self._bucket_views.begin()
         for plan in plans:
             self._show(plan)
+        if question.answer_format == SPARK_STATEMENT:
+            return self._translated(question, permitted, named, output)
         named = self._without_unknown(question, permitted, named)
         has_buckets = self._list_bucket_files(question, permitted, named)
         # Rollups are of tables in the lake's folder, and may need a transaction of their own.
         if not permitted.catalogue and not has_buckets:
             question = self._with_rollups(question, permitted, named)
-        if question.answer_format == ARROW:
-            return self._run_for_arrow(question, named, output)
-        answer: Rows | Explained
         if permitted.kind == "EXPLAIN":
-            answer = Explained(self.connection, question, lambda: json.dumps(self._what_was_read(named)))
-        else:
-            answer = Rows(self.connection, question, self._shape(question))
+            explaining = Explaining(self.connection, question, permitted)
+            explaining.run_unmarked()
+            for plan in named:
+                self._show(plan, marked=True)
+            # A table may be named at two versions.
+            paths = [self._database.definition(self.connection, self._snapshots[plan.name]) for plan in named]
+            answer, tables = explaining.explained(lambda: self._what_was_read(named), paths)
+            return self._encoded(question, answer, lambda: tables, output)
+        return self._answered(question, lambda: self._what_was_read(named), output)
+
+    def _translated(
+        self, question: Question, permitted: Permitted, named: Sequence[TablePlan], output: Output
+    ) -> AnswerSummary:
+        """The statement for Spark."""
+        if permitted.kind == "EXPLAIN":
+            raise HeadraceError(
+                "query_failed", "EXPLAIN shows what DuckDB does.", remedy="Leave `engine` out."
+            )
+        if any(self._snapshots[plan.name].stored is not None for plan in named):
+            raise HeadraceError(
+                "query_failed",
+                "Spark answers questions on tables in the lake's folder, not in buckets.",
+                remedy="Leave `engine` out.",
+            )
+        # By the names that they have in the statement: a table may be named at two versions.
+        snapshots = {plan.name: self._snapshots[plan.name] for plan in named}
+        tables = self._what_was_read(named)
+        output.data(translated(question, self._shape(question), snapshots, tables))
+        return AnswerSummary(rows=0, tables=tables)
+
+    def _answer_stored(
+        self,
+        question: Question,
+        stored: StoredAnswer,
+        tables_of: Callable[[NamedTables], Sequence[TablePlan]],
+        output: Output,
+    ) -> AnswerSummary:
+        """The answer of another engine, as if it was DuckDB's."""
+        tables_of(NamedTables(names=(), catalogue=False))
+        folder = self._temporary / "stored"
+        try:
+            question = dataclasses.replace(question, sql=reading(stored, folder), stored=None)
+            return self._answered(question, lambda: stored.tables, output)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _answered(self, question: Question, read: Callable[[], Tables], output: Output) -> AnswerSummary:
+        """`read` is asked for the tables at the end."""
+        if question.answer_format == ARROW:
+            return self._run_for_arrow(question, read, output)
+        return self._encoded(question, Rows(self.connection, question, self._shape(question)), read, output)
+
+    def _encoded(
+        self,
+        question: Question,
+        answer: Rows | Explained,
+        read: Callable[[], Tables],
+        output: Output,
+    ) -> AnswerSummary:
         wanted = question.answer_format
         made = ENCODERS[wanted] if isinstance(wanted, str) else wanted
         encoder: Encoder = made(answer.columns, answer.types)
@@ -317,7 +385,7 @@ class Answering:
             if len(part) >= PART_BYTES:
                 output.data(part)
                 part = bytearray()
-        summary = self._summary(counter.rows, named)
+        summary = AnswerSummary(rows=counter.rows, tables=read())
         part += encoder.end(summary)
         output.data(part)
         return summary
@@ -334,22 +402,26 @@ class Answering:
         ]
         if views:
             self._bucket_views.list_files(views, permitted.text, question.parameters)
+        if permitted.kind == "EXPLAIN":
+            # It makes views of its own, which must stay.
+            self._bucket_views.end()
         return bool(views)
 
     def _restore(self, shown: _Shown) -> None:
         # A view over files with different columns opens all that it lists.
         with self._database.described(self.connection):
-            self._create_view(shown.snapshot, shown)
+            self._create_view(shown)
 
-    def _create_view(self, snapshot: TableSnapshot, shown: _Shown) -> None:
+    def _create_view(self, shown: _Shown) -> None:
         self._database.create_view(
             self.connection,
-            snapshot,
+            shown.snapshot,
             shown.number,
             widened=shown.widened,
             tail=shown.name,
             names_in_tail=marked_names(_unknown(shown.tail)),
             has_begun=shown.has_begun,
+            marked=shown.marked,
         )
 
     def _shape(self, question: Question) -> Shape:
@@ -371,7 +443,7 @@ class Answering:
             self._show(plan)
         return changed
 
-    def _run_for_arrow(self, question: Question, named: Sequence[TablePlan], output: Output) -> AnswerSummary:
+    def _run_for_arrow(self, question: Question, read: Callable[[], Tables], output: Output) -> AnswerSummary:
         shape = self._shape(question)
         output.columns(shape.columns, shape.types)
         counter = Counter(self._limits)
@@ -385,18 +457,23 @@ class Answering:
         finally:
             reader.close()
         sink.flush()
-        return self._summary(counter.rows, named)
+        return AnswerSummary(rows=counter.rows, tables=read())
 
-    def _summary(self, rows: int, named: Sequence[TablePlan]) -> AnswerSummary:
-        return AnswerSummary(rows=rows, tables=tuple(self._what_was_read(named)))
-
-    def _what_was_read(self, named: Sequence[TablePlan]) -> list[Mapping[str, object]]:
+    def _what_was_read(self, named: Sequence[TablePlan]) -> Tables:
         tables = [
             _summary(plan, self._snapshots[plan.name])
+            | self._left_out(plan)
             | ({"rollups": self._used[plan.name.casefold()]} if plan.name.casefold() in self._used else {})
             for plan in named
         ]
-        return [*tables, *self._topics.summaries(), *self._statement_tables.summaries]
+        return (*tables, *self._topics.summaries(), *self._statement_tables.summaries)
+
+    def _left_out(self, plan: TablePlan) -> dict[str, object]:
+        """Of a table in a bucket: how many files were ruled out before DuckDB saw them."""
+        shown = self._shown.get(plan.name)
+        if shown is None or shown.snapshot.stored is None:
+            return {}
+        return {"files_skipped_by_log": self._bucket_views.skipped.get(shown.number, 0)}
 
     def _with_rollups(self, question: Question, permitted: Permitted, named: Sequence[TablePlan]) -> Question:
         """The question as rollups answer it, if they do."""

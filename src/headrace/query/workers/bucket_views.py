@@ -38,10 +38,13 @@ class BucketViews:
         self._connection = connection
         self._files = files
         self._in_transaction = False
+        # How many files of each view the question does not need.
+        self.skipped: dict[int, int] = {}
 
     def begin(self) -> None:
         """A new question."""
         self.end()
+        self.skipped.clear()
         self._files.begin()
 
     def list_files(self, views: Sequence[BucketView], text: str, parameters: Sequence[object]) -> None:
@@ -59,6 +62,7 @@ class BucketViews:
         for view in views:
             numbers = kept.get(view.number)
             files = view.snapshot.files
+            self.skipped[view.number] = 0 if numbers is None else len(files) - len(numbers)
             self._files.admit(_sizes(view.snapshot))
             self._files.expect(files if numbers is None else [files[each] for each in numbers])
             self._database.list_files(self._connection, view.snapshot, view.number, kept=numbers)

@@ -75,7 +75,7 @@ class Rows:
         with_zone = [kind == _WITH_ZONE for kind in self.types]
         if any(_WITH_ZONE in kind for kind in self.types):
             sql = _without_zones(_without_end(self._connection, sql), self.types)
-        self._connection.execute(sql, _parameters(self._question))
+        self._connection.execute(sql, parameters_of(self._question))
         size = _FIRST_ROWS
         while rows := self._connection.fetchmany(size):
             if any(with_zone):
@@ -85,22 +85,6 @@ class Rows:
                 size = min(size * 2, MOST_ROWS)
             elif self.last_part_bytes > PART_BYTES:
                 size = max(1, size // 2)
-
-
-class Explained:
-    """What EXPLAIN says, and a row with what we know of the tables: `note` is asked for at the end."""
-
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, question: Question, note: Callable[[], str]
-    ) -> None:
-        connection.execute(question.sql, _parameters(question))
-        self.columns = tuple(str(column[0]) for column in connection.description or ())
-        self.types = tuple(str(column[1]) for column in connection.description or ())
-        self._rows = [*connection.fetchall(), ("tables", note())]
-        self.last_part_bytes = 0
-
-    def parts(self) -> Iterator[Sequence[tuple[object, ...]]]:
-        yield self._rows
 
 
 class FrameSink:
@@ -143,20 +127,20 @@ class FrameSink:
 def shape_of(connection: duckdb.DuckDBPyConnection, question: Question) -> Shape:
     """What the query returns. It is not run: this must be known before, see `_without_zones`."""
     try:
-        relation = connection.sql(question.sql, params=_parameters(question))
+        relation = connection.sql(question.sql, params=parameters_of(question))
     except duckdb.Error:
         # The same error, with the line that it is in.
-        connection.execute(question.sql, _parameters(question))
+        connection.execute(question.sql, parameters_of(question))
         raise
     return Shape(columns=tuple(relation.columns), types=tuple(str(kind) for kind in relation.types))
 
 
 def arrow_reader(connection: duckdb.DuckDBPyConnection, question: Question) -> pa.RecordBatchReader:
     """The rows of a query as Arrow."""
-    return connection.execute(question.sql, _parameters(question)).to_arrow_reader(MOST_ROWS)
+    return connection.execute(question.sql, parameters_of(question)).to_arrow_reader(MOST_ROWS)
 
 
-def _parameters(question: Question) -> list[object] | None:
+def parameters_of(question: Question) -> list[object] | None:
     return list(question.parameters) or None
 
 
