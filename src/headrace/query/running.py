@@ -47,6 +47,7 @@ class Run:
         # What the worker says of a plan that was out of date.
         self.ask_again = False
         self.widen: frozenset[str] = frozenset()
+        self.is_outdated = False
         self.plainly = False
         self._seat = seat
         self._slots = slots
@@ -176,6 +177,7 @@ class Run:
         self.ask_again = bool(content["again"])
         self.widen = frozenset(content["widen"])
         self.plainly = bool(content["plainly"])
+        self.is_outdated = bool(content["outdated"])
         return HeadraceError(content["error"], content["message"], remedy=content["remedy"])
 
 

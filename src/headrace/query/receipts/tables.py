@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from headrace.core.errors import HeadraceError
-from headrace.lake.location import Location, located
+from headrace.lake.location import Location
 from headrace.query.planning import Tails
 from headrace.query.receipts.origins import Lane
 from headrace.query.receipts.table_rows import Identity, TableRows, offsets_in
 from headrace.query.receipts.traces import Seen
 from headrace.query.receipts.ways import place_of
 from headrace.query.sources import TailView
-from headrace.query.table_snapshot import TableSnapshot
+from headrace.query.table_snapshot import TableSnapshot, location_of
 from headrace.query.tail.versions import TableChangedError
 
 # The offset of a record that is not in the topic any more: only its row can be found.
@@ -102,7 +102,7 @@ class Tables:
 
     def names(self) -> dict[str, str]:
         """The names that SQL has for the tables at these places."""
-        return {place_of(located(each.folder)): name for name, each in self._snapshots().items()}
+        return {place_of(location_of(each)): name for name, each in self._snapshots().items()}
 
     def look(self, location: Location, wanted: Wanted) -> Row | None:
         """What was found last; None before the first look. Does not wait."""
@@ -153,7 +153,7 @@ class Tables:
             (
                 each
                 for each in self._snapshots().values()
-                if place_of(located(each.folder)) == place_of(table.location)
+                if place_of(location_of(each)) == place_of(table.location)
             ),
             None,
         )
