@@ -36,7 +36,7 @@ from headrace.query.table_snapshot import STORED, Column, TableSnapshot, quoted
 from headrace.query.workers.file_pruning import stand_in_column
 
 if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
+    from fsspec import AbstractFileSystem
 
 # DuckDB interprets patterns and partitions in paths; those must not come from the folder that the lake
 # happens to be in.
