@@ -75,12 +75,16 @@ RATIO: Final = Ratio()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A target for one figure: for its ratio to the peer's, or for the value of the first engine alone."""
+    """A target for one figure: for its ratio to the peer's, or for the value of the first engine alone.
+
+    `peer` names the other engine of a ratio, where there may be several.
+    """
 
     figure: str
     of: Literal["ratio", "embedded", "subject"]
     bound: Literal["at least", "at most"]
     target: float
+    peer: str = ""
 
     def met(self, value: float) -> bool:
         return value >= self.target if self.bound == "at least" else value <= self.target
@@ -175,8 +179,8 @@ class Comparison:
     def _values(self, figure: str, engine: str) -> list[float]:
         return [results[engine][figure] for results in self._rounds]
 
-    def _ratios(self, figure: str, engine: str) -> list[float]:
-        peer = self._names[-1]
+    def _ratios(self, figure: str, engine: str, peer: str = "") -> list[float]:
+        peer = peer or self._names[-1]
         return [
             results[engine][figure] / results[peer][figure] if results[peer][figure] else math.nan
             for results in self._rounds
@@ -186,15 +190,17 @@ class Comparison:
         figure = self._figures[claim.figure]
         ratio = claim.of == "ratio"
         shown = RATIO.shown if ratio else figure.shown
-        about = f"{figure.name}, {' / '.join(self._names if ratio else self._names[:1])}"
+        compared = [self._names[0], claim.peer] if claim.peer else self._names
+        about = f"{figure.name}, {' / '.join(compared if ratio else self._names[:1])}"
         wanted = f"{claim.bound} {shown(claim.target)}"
-        if self._subject not in self._names or (
-            ratio and (len(self._names) != 2 or self._names[-1] == FORMER)
-        ):
+        is_judged = len(compared) == 2 and compared[-1] in self._names and compared[-1] != FORMER
+        if self._subject not in self._names or (ratio and not is_judged):
             text = f"{about}: target {wanted}, not judged in this run"
             return {**asdict(claim), "wanted": wanted, "met": None, "text": text}
         value = statistics.median(
-            self._ratios(figure.name, self._names[0]) if ratio else self._values(figure.name, self._names[0])
+            self._ratios(figure.name, self._names[0], claim.peer)
+            if ratio
+            else self._values(figure.name, self._names[0])
         )
         met = claim.met(value)
         text = f"{about}: {shown(value)}, target {wanted}: {'met' if met else 'NOT MET'}"

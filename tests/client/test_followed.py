@@ -13,7 +13,7 @@ from headrace.client.errors import NotAcknowledgedError
 from headrace.client.followed import CompactedLog, FollowedTopic
 from headrace.client.reading import TopicReader, records_between
 from headrace.client.topics import COMPACTED
-from headrace.client.writing import Outgoing, RecordWriter, Written
+from headrace.client.writing import Headers, Outgoing, RecordWriter, Written
 from headrace.core.errors import HeadraceError
 from headrace.testing import EmbeddedBroker
 from tests.broker.broker_process import PowerCutBroker
@@ -78,8 +78,8 @@ def test_an_append_returns_once_its_record_was_folded(broker: EmbeddedBroker, to
 
 def test_a_record_without_an_acknowledgement_is_no_success(broker: EmbeddedBroker, topic_name: str) -> None:
     class Losing(CompactedLog):
-        def write(self, key: bytes, value: bytes | None) -> int:
-            super().write(key, value)
+        def write(self, key: bytes, value: bytes | None, headers: Headers = ()) -> int:
+            super().write(key, value, headers)
             raise NotAcknowledgedError(KafkaError(KafkaError._MSG_TIMED_OUT))
 
     log = Losing(broker.bootstrap, topic_name, lambda _: None, holds="things", timeout=120)

@@ -15,7 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headrace.query.questions import QuestionLimits
+from headrace.query.desk import Desk
+from headrace.query.questions import Question, QuestionLimits
+from headrace.query.result_formats import JSON
 from headrace.query.workers.process import WorkerEndedError, WorkerProcess
 
 
@@ -108,7 +110,9 @@ def test_after_the_forking_process_was_killed_another_one_forks(tmp_path: Path) 
 _PARENT = """
 import asyncio, sys
 from pathlib import Path
-from headrace.query.questions import QuestionLimits
+from headrace.query.desk import Desk
+from headrace.query.questions import Question, QuestionLimits
+from headrace.query.result_formats import JSON
 from headrace.query.workers.process import WorkerProcess
 
 async def main():
@@ -131,3 +135,45 @@ def test_workers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
         assert forker is not None
         process.send_signal(signal.SIGKILL)
     wait_until(lambda: not worker.is_running() and not forker.is_running(), "they outlive their parent")
+
+
+def test_a_worker_gives_back_what_a_question_needed_and_answers_the_next_one(tmp_path: Path) -> None:
+    """What an allocator keeps counts against the limit of the next question; a worker that keeps much is
+    replaced, and another one has nothing at hand.
+    """
+    large = "SELECT count(DISTINCT hash(range)) FROM range(4000000)"
+
+    async def look() -> None:
+        desk = Desk(tmp_path, limits=QuestionLimits(), slots=2, most_waiting=8, folder=tmp_path / "workers")
+        await desk.start()
+        try:
+            answered = [await asked(desk, "SELECT 1")]
+            before = private_bytes(answered[0])
+            for _ in range(3):
+                await asked(desk, large)
+                wait_until(lambda: private_bytes(answered[0]) < before + 64 * 2**20, "memory is given back")
+                answered.append(await asked(desk, "SELECT 1"))
+            assert len(set(answered)) == 1
+        finally:
+            await desk.stop()
+
+    asyncio.run(look())
+
+
+async def asked(desk: Desk, sql: str) -> int:
+    """Ask; the worker that answered."""
+    answer = await desk.ask(Question(sql=sql, answer_format=JSON))
+    assert answer._run is not None
+    pid = answer._run.worker.pid
+    async for _ in answer.parts():
+        pass
+    answer.close()
+    return pid
+
+
+def private_bytes(pid: int) -> int:
+    """What RLIMIT_DATA counts."""
+    (line,) = [
+        line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmData:")
+    ]
+    return int(line.split()[1]) * 1024

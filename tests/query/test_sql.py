@@ -154,7 +154,7 @@ def test_explain_says_how_many_files_are_read(lake: Path, query: LakeQuery) -> N
     )
     where = "EVENT_TYPE = 'Search' AND SERVER_DATE = '2026-01-02'"
     plan = str(query.run(f"EXPLAIN ANALYZE SELECT * FROM events WHERE {where}").rows[0][1])
-    assert "Total Files Read: 1 " in plan
+    assert "Total Files Read: 1\n" in plan
     assert "Scanning Files: 1/15" in plan
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 from hypothesis import HealthCheck, given
@@ -17,9 +20,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from headrace.core.errors import HeadraceError
-from headrace.query.snapshots import TableSnapshot
+from headrace.lake.columns.folders import FolderColumn
+from headrace.lake.types import Simple
+from headrace.query.snapshots import LakeTables, TableSnapshot
 from headrace.query.sources import TailChunk, TailView
 from headrace.query.sql import LakeQuery
+from headrace.query.tail.data_files import write_data_files
+from headrace.query.workers.tail_rows import ChunkGoneError, TailRows
 
 SCHEMA = pa.schema(
     {
@@ -31,6 +38,9 @@ SCHEMA = pa.schema(
         "_POSTED_AT": pa.timestamp("us", tz="UTC"),
     }
 )
+
+
+KIND = FolderColumn(name="KIND", type=Simple.STRING)
 
 
 def rows(partition: int, first: int, end: int) -> pa.Table:
@@ -56,14 +66,33 @@ def write_files(lake: Path, partition: int, first: int, end: int) -> None:
 
 
 def write_chunk(
-    folder: Path, partition: int, first: int, end: int, *, content: pa.Table | None = None
+    folder: Path,
+    partition: int,
+    first: int,
+    end: int,
+    *,
+    content: pa.Table | None = None,
+    as_files: bool = False,
 ) -> TailChunk:
     folder.mkdir(exist_ok=True)
-    path = folder / f"{partition}-{first}-{end}.arrow"
     content = rows(partition, first, end) if content is None else content
+    if as_files:
+        path = folder / f"{partition}-{first}-{end}"
+        files = write_data_files(path, content, [KIND], fewest_rows=0)
+        names = tuple(each.name for each in files)
+        return TailChunk(
+            path=str(path), partition=partition, first=first, end=end, rows=content.num_rows, files=names
+        )
+    path = folder / f"{partition}-{first}-{end}.arrow"
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, content.schema) as writer:
         writer.write_table(content)
     return TailChunk(path=str(path), partition=partition, first=first, end=end, rows=content.num_rows)
+
+
+# Chunks as Arrow, as data files, and of both kinds.
+KINDS_OF_CHUNKS = pytest.mark.parametrize(
+    "as_files", [(False, False), (True, True), (True, False), (False, True)]
+)
 
 
 class GivenTails:
@@ -94,10 +123,16 @@ def query(tmp_path: Path, tails: GivenTails) -> Iterator[LakeQuery]:
     query.close()
 
 
-def test_rows_of_files_and_tail_are_one_table(tmp_path: Path, query: LakeQuery, tails: GivenTails) -> None:
+@KINDS_OF_CHUNKS
+def test_rows_of_files_and_tail_are_one_table(
+    tmp_path: Path, query: LakeQuery, tails: GivenTails, as_files: tuple[bool, bool]
+) -> None:
     write_files(tmp_path / "lake", 0, 0, 10)
     without = query.run("SELECT * FROM events")
-    chunks = (write_chunk(tmp_path / "tail", 0, 5, 14), write_chunk(tmp_path / "tail", 0, 14, 20))
+    chunks = (
+        write_chunk(tmp_path / "tail", 0, 5, 14, as_files=as_files[0]),
+        write_chunk(tmp_path / "tail", 0, 14, 20, as_files=as_files[1]),
+    )
     tails.views = [TailView(chunks=chunks, starts={0: 10}, reached={0: 20})]
     both = query.run("SELECT * FROM events")
     assert (both.columns, both.types) == (without.columns, without.types)
@@ -124,9 +159,47 @@ def test_a_tail_does_not_open_files_that_a_condition_leaves_out(
     assert json.loads(str(explained["tables"])) == [
         {
             "table": "events", "version": 0, "files": 3, "tail_rows": 3, "positions": {"0": 9},
-            "reached": {"0": 12}, "behind": 3, "reason": "slow",
+            "reached": {"0": 12}, "behind": 3, "reason": "slow", "upstream": [],
+            "scans": [{"files": 3, "files_skipped_by_partition": 2, "files_to_read": 1}],
         }
     ]  # fmt: skip
+    assert "tail: 3 rows from positions 0:9, 3 records behind: slow" in str(explained["read"])
+
+
+def test_a_condition_leaves_out_data_files_of_the_tail(
+    tmp_path: Path, query: LakeQuery, tails: GivenTails
+) -> None:
+    write_files(tmp_path / "lake", 0, 0, 9)
+    chunk = write_chunk(tmp_path / "tail", 0, 9, 30, as_files=True)
+    tails.views = [TailView(chunks=(chunk,), starts={0: 9}, reached={0: 30})]
+    plan = str(dict(query.run("EXPLAIN SELECT * FROM events WHERE KIND = 'kind-1'").rows)["physical_plan"])
+    # One of the three of the table, one of the three of the tail, in one scan.
+    assert "Scanning Files: 2/7" in plan
+    assert "UNION" not in plan
+
+
+def test_a_question_for_the_newest_rows_begins_with_the_tail(
+    tmp_path: Path, query: LakeQuery, tails: GivenTails
+) -> None:
+    write_files(tmp_path / "lake", 0, 0, 9)
+    chunks = [write_chunk(tmp_path / "tail", 0, at, at + 9, as_files=True) for at in (9, 18)]
+    tails.views = [TailView(chunks=tuple(chunks), starts={0: 9}, reached={0: 27})]
+    found = query.run("SELECT _TOPIC_OFFSET // 9 FROM events WHERE KIND = 'kind-1' LIMIT 9").rows
+    assert [chunk for (chunk,) in found] == [2, 2, 2, 1, 1, 1, 0, 0, 0]
+
+
+def test_types_are_told_without_looking_at_files(tmp_path: Path, query: LakeQuery, tails: GivenTails) -> None:
+    """Before a question runs, it is bound while the table has no rows: also in the answer that comes then."""
+    write_files(tmp_path / "lake", 0, 0, 9)
+    chunk = write_chunk(tmp_path / "tail", 0, 7, 12, as_files=True)
+    tails.views = [TailView(chunks=(chunk,), starts={0: 9}, reached={0: 12})]
+    sql = "SELECT count(*), max(_POSTED_AT), sum(AMOUNT) FROM events WHERE _TOPIC_OFFSET > ?"
+    answer = query.run(sql, parameters=(1,))
+    assert answer.types == ("BIGINT", "TIMESTAMP WITH TIME ZONE", "DECIMAL(38,2)")
+    assert answer.rows == ((10, datetime(2026, 1, 1, tzinfo=UTC), sum(range(2, 12))),)
+    with pytest.raises(HeadraceError, match="LINE 1"):
+        query.run("SELECT missing FROM events")
+    assert query.run("SELECT count(*) FROM events").rows == ((12,),)
 
 
 def test_only_tables_that_are_read_have_their_tail_read(
@@ -140,11 +213,13 @@ def test_only_tables_that_are_read_have_their_tail_read(
     assert tails.asked == [("events", 0)]
 
 
+@pytest.mark.parametrize("is_files", [False, True])
 def test_a_chunk_that_is_gone_makes_the_question_run_again(
-    tmp_path: Path, query: LakeQuery, tails: GivenTails
+    tmp_path: Path, query: LakeQuery, tails: GivenTails, is_files: bool
 ) -> None:
     write_files(tmp_path / "lake", 0, 0, 3)
-    gone = TailChunk(path=str(tmp_path / "gone.arrow"), partition=0, first=3, end=4, rows=1)
+    files = ("KIND=kind-0/rows.parquet",) if is_files else ()
+    gone = TailChunk(path=str(tmp_path / "gone.arrow"), partition=0, first=3, end=4, rows=1, files=files)
     chunk = write_chunk(tmp_path / "tail", 0, 3, 5)
     old = TailView(chunks=(gone,), starts={0: 3}, reached={0: 4})
     tails.views = [old, TailView(chunks=(chunk,), starts={0: 3}, reached={0: 5})]
@@ -161,6 +236,30 @@ def test_a_mapped_chunk_may_be_deleted(tmp_path: Path, query: LakeQuery, tails: 
     assert query.run("SELECT count(*) FROM events").rows == ((5,),)
     Path(chunk.path).unlink()
     assert query.run("SELECT count(*) FROM events").rows == ((5,),)
+
+
+def test_data_files_of_the_tail_may_be_deleted_once_they_are_seen(
+    tmp_path: Path,
+) -> None:
+    write_files(tmp_path / "lake", 0, 0, 3)
+    chunk = write_chunk(tmp_path / "tail", 0, 3, 9, as_files=True)
+    table = LakeTables(tmp_path / "lake").current()["events"]
+    view = TailView(chunks=(chunk,), starts={0: 3}, reached={0: 9})
+    tails = TailRows(tmp_path / "links")
+    seen = tails.tail(table, view)
+    assert seen is not None
+    shutil.rmtree(chunk.path)
+    assert tails.tail(table, view) is seen
+    # The next version has some of the rows, and then all.
+    begun = tails.tail(table, dataclasses.replace(view, starts={0: 5}))
+    assert begun is not None
+    assert (begun.files, begun.begun, begun.starts) == ((), seen.files, (5,))
+    assert sum(len(pq.read_table(file, partitioning=None)) for file in begun.begun) == 6
+    assert tails.tail(table, dataclasses.replace(view, starts={0: 9})) is None
+    assert list((tmp_path / "links").iterdir()) == []
+    with pytest.raises(ChunkGoneError):
+        tails.tail(table, view)
+    assert list((tmp_path / "links").iterdir()) == []
 
 
 USES_KIND = (
@@ -223,9 +322,14 @@ CUTS = st.lists(st.integers(0, 30), min_size=2, max_size=5, unique=True).map(sor
 @hypothesis_settings(
     max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(partitions=st.lists(st.tuples(CUTS, st.integers(0, 30), st.booleans()), min_size=1, max_size=3))
+@given(
+    partitions=st.lists(st.tuples(CUTS, st.integers(0, 30), st.booleans()), min_size=1, max_size=3),
+    are_files=st.lists(st.booleans(), min_size=12, max_size=12),
+)
 def test_each_record_is_there_once_wherever_the_lake_is(
-    tmp_path_factory: pytest.TempPathFactory, partitions: list[tuple[list[int], int, bool]]
+    tmp_path_factory: pytest.TempPathFactory,
+    partitions: list[tuple[list[int], int, bool]],
+    are_files: list[bool],
 ) -> None:
     folder = tmp_path_factory.mktemp("tail")
     chunks: list[TailChunk] = []
@@ -240,7 +344,10 @@ def test_each_record_is_there_once_wherever_the_lake_is(
             content = rows(partition, first, end)
             if shuffled:
                 content = content.take(list(reversed(range(content.num_rows))))
-            chunks.append(write_chunk(folder / "chunks", partition, first, end, content=content))
+            as_files = are_files[len(chunks)]
+            chunks.append(
+                write_chunk(folder / "chunks", partition, first, end, content=content, as_files=as_files)
+            )
         wanted |= {(partition, offset) for offset in range(max(start, cuts[-1]))}
     write_files(folder / "lake", 99, 0, 1)
     view = TailView(chunks=tuple(chunks), starts=starts, reached={})

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import fastavro
 import pytest
+from hypothesis import assume, given
 
 from headrace.core.errors import HeadraceError
-from headrace.registry.avro import read_avro
+from headrace.registry.avro.reading import read_avro
+from headrace.registry.avro.resolution import faults
+from headrace.registry.schema import Reference, Referenced
+from tests.registry.schema_pairs import schemas
 
 RECORD = {
     "type": "record",
@@ -27,22 +33,73 @@ RECORD = {
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "canonical"),
     [
-        '"string"',
-        ' {"type": "int"} ',
-        "[]",
-        '["null", "long"]',
-        '{"type":"record","name":"a.b.C","fields":[]}',
-        json.dumps(RECORD),
-        json.dumps({**RECORD, "doc": "ä😀"}),
+        ('"string"', '"string"'),
+        (' {"type": "int"} ', '"int"'),
+        ("[]", "[]"),
+        ('["null", "long"]', '["null","long"]'),
+        ('{"type": "int", "doc": "lost", "more": [1.50, null]}', '{"type":"int","more":[1.5,null]}'),
+        (
+            '{"fields":[],"name":"a.b.C","type":"record"}',
+            '{"type":"record","name":"C","namespace":"a.b","fields":[]}',
+        ),
+        (
+            '{"type":"record","name":"C","namespace":"a","aliases":["a.D","D","b.E"],"doc":"ä😀","fields":['
+            '{"order":"ascending","type":["null","a.C"],"default":null,"name":"n"},'
+            '{"name":"o","order":"descending","type":{"type":"fixed","name":"b.F","size":2},"aliases":["p"]},'
+            '{"name":"q","type":{"type":"enum","name":"G","symbols":["X"],"namespace":"","default":"X"}},'
+            '{"name":"r","type":"b.F"},{"name":"s","type":"b.F"}]}',
+            '{"type":"record","name":"C","namespace":"a","doc":"ä😀","fields":['
+            '{"name":"n","type":["null","C"],"default":null},'
+            '{"name":"o","type":{"type":"fixed","name":"F","namespace":"b","size":2},"order":"descending","aliases":["p"]},'
+            '{"name":"q","type":{"type":"enum","name":"G","namespace":"","symbols":["X"],"default":"X"}},'
+            '{"name":"r","type":"b.F"},{"name":"s","type":"b.F"}],"aliases":["D","b.E"]}',
+        ),
     ],
 )
-def test_schemas_are_taken_and_compacted(text: str) -> None:
-    schema = read_avro(text)
-    assert json.loads(schema.text) == json.loads(text)
-    assert " :" not in schema.text
-    assert read_avro(schema.text) == schema
+def test_the_canonical_form_is_what_avros_java_library_prints(text: str, canonical: str) -> None:
+    assert read_avro(text).text == canonical
+    assert read_avro(canonical) == read_avro(text)
+
+
+@given(schemas())
+def test_the_canonical_form_of_a_canonical_form_is_itself_and_means_the_same(schema: Any) -> None:
+    try:
+        once = read_avro(json.dumps(schema))
+    except HeadraceError:
+        assume(False)
+    assert read_avro(once.text) == once
+    normalized = read_avro(json.dumps(schema), normalized=True)
+    assert read_avro(normalized.text, normalized=True) == normalized
+    for other in (once, normalized):
+        parsed = fastavro.schema.to_parsing_canonical_form(json.loads(other.text))
+        assert parsed == fastavro.schema.to_parsing_canonical_form(schema)
+        assert faults(once.content, other.content) == faults(other.content, once.content) == []
+
+
+def test_normalising_sorts_what_has_no_order() -> None:
+    one = '{"type":"record","name":"a.R","z":1,"b":2,"aliases":["Y","X"],"doc":"","fields":[]}'
+    other = '{"type":"record","name":"R","namespace":"a","fields":[],"b":2,"z":1,"aliases":["X","Y"]}'
+    assert read_avro(one).text != read_avro(other).text
+    assert read_avro(one, normalized=True) == read_avro(other, normalized=True)
+
+
+def test_types_come_from_references_and_can_be_written_out() -> None:
+    other = '{"type":"record","name":"a.Other","fields":[{"name":"next","type":["null","Other"]}]}'
+    fields = '[{"name":"x","type":"Other"},{"name":"y","type":"a.Other"}]'
+    own = f'{{"type":"record","name":"a.Own","fields":{fields}}}'
+    references = [Reference(name="a.Other", subject="other", version=1)]
+    schema = read_avro(own, references, [Referenced(name="a.Other", text=other)])
+    whole = json.loads(own)
+    whole["fields"][0]["type"] = json.loads(other)
+    assert schema.inlined_identity == read_avro(json.dumps(whole)).identity
+    assert schema.identity != schema.inlined_identity
+    with pytest.raises(HeadraceError, match="Other is not known"):
+        read_avro(own)
+    # What one schema defines is not known to the next.
+    with pytest.raises(HeadraceError, match="Other is not known"):
+        read_avro('"a.Other"')
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from headrace.client.followed import CompactedLog
 from headrace.client.reading import TopicReader
+from headrace.client.writing import Headers
 from headrace.core.errors import HeadraceError
 from headrace.engines.apache_kafka import ApacheKafka
 from headrace.registry.level import Level
-from headrace.registry.registry import Registry
+from headrace.registry.mode import Mode
+from headrace.registry.registry import LATEST, Registry
+from headrace.registry.schema import Reference
 from headrace.testing import EmbeddedBroker
 from tests.broker.broker_process import BrokerProcess
 from tests.freezing import freeze
@@ -57,6 +60,11 @@ def schema_records(bootstrap: str, topic: str) -> list[Message]:
     return [record for record in records if json.loads(record.key() or b"{}")["keytype"] == "SCHEMA"]
 
 
+def own_level(registry: Registry, subject: str) -> Level | None:
+    config = registry.own_config(subject)
+    return None if config is None else config.level
+
+
 def raised(code: str, call: object, *arguments: object) -> str:
     assert callable(call)
     with pytest.raises(HeadraceError) as caught:
@@ -76,7 +84,7 @@ def test_what_is_registered_is_found_and_kept_in_a_compacted_topic(
 
     assert registry.subjects() == ["clicks-value", "views-value"]
     assert registry.versions("clicks-value") == [1, 2]
-    assert registry.schema_by_id(1) == '{"type":"string"}'
+    assert registry.schema_by_id(1) == '"string"'
     assert registry.version("clicks-value", 1).id == 1
     assert registry.version("clicks-value", "latest").id == 2
     assert registry.lookup("clicks-value", ' "string" ').version == 1
@@ -105,7 +113,7 @@ def test_what_is_not_there_is_said_with_its_own_code(registry: Registry) -> None
     assert raised("subject_not_found", registry.lookup, "b", '"int"')
     assert raised("schema_not_found", registry.lookup, "a", '"long"')
     assert raised("invalid_schema", registry.register, "a", '"nope"')
-    assert raised("invalid_schema", registry.register, "a", "{}", "JSON")
+    assert raised("invalid_schema", registry.register, "a", "{}", "XML")
     assert registry.versions("a") == [1]
 
 
@@ -258,8 +266,8 @@ class _DyingLog(CompactedLog):
 
     records_left = 0
 
-    def write(self, key: bytes, value: bytes | None) -> int:
-        offset = super().write(key, value)
+    def write(self, key: bytes, value: bytes | None, headers: Headers = ()) -> int:
+        offset = super().write(key, value, headers)
         self.records_left -= 1
         if self.records_left == 0:
             raise _DeathError
@@ -321,7 +329,7 @@ def test_levels_are_kept_in_the_log_and_known_after_a_restart(bootstrap: str, to
     first.start()
     other.start()
     try:
-        assert (first.global_level(), first.own_level("a"), first.level("a")) == (
+        assert (first.global_level(), own_level(first, "a"), first.level("a")) == (
             Level.BACKWARD,
             None,
             Level.BACKWARD,
@@ -352,11 +360,80 @@ def test_levels_are_kept_in_the_log_and_known_after_a_restart(bootstrap: str, to
     again = Registry(bootstrap, topic=topic_name)
     again.start()
     try:
-        assert (again.global_level(), again.own_level("a"), again.own_level("b")) == (
+        assert (again.global_level(), own_level(again, "a"), own_level(again, "b")) == (
             Level.FULL,
             Level.NONE,
             None,
         )
+    finally:
+        again.stop()
+
+
+def test_a_record_that_comes_too_late_is_written_over(
+    registry: Registry, bootstrap: str, topic_name: str
+) -> None:
+    """A registry was held up, and writes what it had decided on before others went on."""
+    registry.register("a", '"int"')
+    (late,) = schema_records(bootstrap, topic_name)
+    registry.delete_subject("a")
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic_name, key=late.key(), value=late.value(), headers=late.headers())
+    assert producer.flush(120) == 0
+    # The next change comes after the repair, which the same writer has sent before it.
+    registry.register("b", '"long"')
+    assert registry.subjects() == ["b"]
+    last = [record for record in schema_records(bootstrap, topic_name) if record.key() == late.key()][-1]
+    assert json.loads(last.value() or b"")["deleted"] is True
+    # Who sees it later sees that it was repaired.
+    registry.stop()
+    end = end_offsets(bootstrap, topic_name, 1)
+    again = Registry(bootstrap, topic=topic_name)
+    again.start()
+    assert again.subjects() == ["b"]
+    again.stop()
+    assert end_offsets(bootstrap, topic_name, 1) == end
+    # If nobody has repaired it yet, the next one to start does.
+    producer.produce(topic_name, key=late.key(), value=late.value(), headers=late.headers())
+    assert producer.flush(120) == 0
+    again = Registry(bootstrap, topic=topic_name)
+    again.start()
+    again.register("c", '"float"')
+    again.stop()
+    last = [record for record in schema_records(bootstrap, topic_name) if record.key() == late.key()][-1]
+    assert json.loads(last.value() or b"")["deleted"] is True
+
+
+def test_deletions_and_modes_are_known_to_others_and_after_a_restart(bootstrap: str, topic_name: str) -> None:
+    one, other = Registry(bootstrap, topic=topic_name), Registry(bootstrap, topic=topic_name)
+    one.start()
+    other.start()
+    reference = Reference(name="R", subject="base", version=1)
+    try:
+        one.register("base", '{"type":"record","name":"R","fields":[]}')
+        assert other.register("user", '["null","R"]', "AVRO", [reference]) == 2
+        assert "subject=base,version=1" in raised("reference_exists", one.delete_version, "base", 1)
+        assert one.register("a", '"int"') == 3
+        assert other.delete_subject("a") == [1]
+        assert one.delete_version("user", LATEST) == 1
+        # What one has deleted, the other cannot delete again.
+        raised("subject_deleted", one.delete_subject, "a")
+        raised("version_deleted", other.delete_version, "user", 1)
+        assert one.delete_subject("a", permanent=True) == [1]
+        raised("subject_not_found", other.delete_subject, "a")
+        one.set_mode("user", Mode.READONLY)
+        raised("change_not_permitted", other.register, "user", '"int"')
+    finally:
+        one.stop()
+        other.stop()
+    again = Registry(bootstrap, topic=topic_name)
+    again.start()
+    try:
+        assert (again.subjects(), again.subjects(deleted=True)) == (["base"], ["base", "user"])
+        assert again.mode("user") is Mode.READONLY
+        # The removed schema's id is not given again, and a deleted one's can still be read.
+        assert again.schema_by_id(2) == '["null","R"]'
+        raised("schema_not_found", again.schema_by_id, 3)
+        assert again.register("b", '"long"') == 4
     finally:
         again.stop()
 

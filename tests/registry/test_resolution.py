@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from headrace.registry.avro import read_avro
-from headrace.registry.resolution import faults
+from headrace.registry.avro.reading import read_avro
+from headrace.registry.avro.resolution import faults
 
 
 def node(schema: Any) -> Any:
-    return read_avro(json.dumps(schema)).tree
+    return read_avro(json.dumps(schema)).content
 
 
 def record(*fields: Any, name: str = "R", **more: Any) -> dict[str, Any]:
@@ -181,6 +181,6 @@ def test_schemas_may_be_deep() -> None:
     def deep(kind: str) -> str:
         return '{"type":"array","items":' * 150 + f'"{kind}"' + "}" * 150
 
-    long, int_ = read_avro(deep("long")).tree, read_avro(deep("int")).tree
+    long, int_ = read_avro(deep("long")).content, read_avro(deep("int")).content
     assert faults(long, int_) == []
     assert len(faults(int_, long)) == 1

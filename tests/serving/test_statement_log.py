@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError
 
 from headrace.client.errors import NotAcknowledgedError
 from headrace.client.followed import CompactedLog
+from headrace.client.writing import Headers
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.catalogue import Catalogue
 from headrace.pipeline.catalogue.records import PutType
@@ -98,12 +99,12 @@ class _LosingLog(CompactedLog):
     is_written = False
     has_lost = False
 
-    def write(self, key: bytes, value: bytes | None) -> int:
+    def write(self, key: bytes, value: bytes | None, headers: Headers = ()) -> int:
         if self.has_lost:
-            return super().write(key, value)
+            return super().write(key, value, headers)
         self.has_lost = True
         if self.is_written:
-            super().write(key, value)
+            super().write(key, value, headers)
         raise NotAcknowledgedError(KafkaError(KafkaError._MSG_TIMED_OUT))
 
 
@@ -131,10 +132,10 @@ class _RefusingLog(CompactedLog):
 
     refuses = True
 
-    def write(self, key: bytes, value: bytes | None) -> int:
+    def write(self, key: bytes, value: bytes | None, headers: Headers = ()) -> int:
         if self.refuses and key.startswith(b"snapshot/"):
             raise HeadraceError("log_unavailable", "no")
-        return super().write(key, value)
+        return super().write(key, value, headers)
 
 
 def test_a_snapshot_that_cannot_be_written_fails_no_statement(

@@ -140,8 +140,13 @@ def sql(
     settings: Settings,
     statement: Annotated[str, typer.Argument(help="The query, in SQL.", show_default=False)],
     output: Annotated[
-        str, typer.Option("--format", "-f", help="Output format.", metavar="table|json|csv")
+        str, typer.Option("--format", "-f", help="Output format.", metavar="table|json|csv|chart")
     ] = "table",
+    *,
+    as_chart: Annotated[bool, typer.Option("--chart", help="The same as `--format chart`.")] = False,
+    engine: Annotated[
+        str, typer.Option("--engine", help="Who answers; Spark is for big questions.", metavar="duckdb|spark")
+    ] = "duckdb",
     after: Annotated[
         list[str] | None,
         typer.Option(
@@ -152,10 +157,10 @@ def sql(
         ),
     ] = None,
 ) -> None:
-    """Query the lake."""
+    """Query the lake. Exit code: 0 answered, 2 refused or failed, 130 interrupted."""
     from headrace.cli.sql import answer  # noqa: PLC0415 - for a quick --help
 
-    answer(settings, statement, output=output, after=after or ())
+    answer(settings, statement, output="chart" if as_chart else output, engine=engine, after=after or ())
 
 
 @app.command("sql-shell")

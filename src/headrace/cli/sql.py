@@ -1,4 +1,4 @@
-"""`headrace sql`: asks a question and prints the answer as a table, JSON or CSV.
+"""`headrace sql`: asks a question and prints the answer as a table, a chart, JSON or CSV.
 
 The query process of the running platform answers; without one, workers of this command read the lake's files,
 with the same limits. Invariant: JSON and CSV contain nothing but the answer, with each value as exact as the
@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import csv
 import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
@@ -23,12 +24,16 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.sql_asking import ask, running_query_process
+from headrace.cli.sql_chart import chart
+from headrace.cli.sql_progress import Progress
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.query.sql import LakeQuery, QueryResult
 
 
-def answer(settings: Settings, statement: str, *, output: str, after: Sequence[str] = ()) -> None:
+def answer(
+    settings: Settings, statement: str, *, output: str, engine: str = "", after: Sequence[str] = ()
+) -> None:
     """Print the answer to one statement."""
     show = FORMATS.get(output)
     if show is None:
@@ -39,8 +44,14 @@ def answer(settings: Settings, statement: str, *, output: str, after: Sequence[s
         )
     url = running_query_process(settings)
     if url is not None:
-        show(ask(url, statement, after=after))
+        show(ask(url, statement, engine=engine, after=after))
         return
+    if engine not in ("", "duckdb"):
+        raise HeadraceError(
+            "not_running",
+            f"No platform is running on {settings.data_dir}: only DuckDB answers without one.",
+            remedy="Start it with `headrace up`, or leave `--engine` out.",
+        )
     if after:
         raise HeadraceError(
             "not_running",
@@ -54,7 +65,9 @@ def answer(settings: Settings, statement: str, *, output: str, after: Sequence[s
         most_rows=settings.query_rows,
     )
     try:
-        show(query.run(statement))
+        with Progress():
+            result = query.run(statement)
+        show(result)
     finally:
         query.close()
 
@@ -68,6 +81,11 @@ def _show_table(result: QueryResult) -> None:
     console = Console()
     console.print(table)
     console.print(f"{len(result.rows)} row{'' if len(result.rows) == 1 else 's'}", style="dim")
+
+
+def _show_chart(result: QueryResult) -> None:
+    for line in chart(result, shutil.get_terminal_size().columns):
+        print(line)
 
 
 def _show_json(result: QueryResult) -> None:
@@ -85,6 +103,7 @@ FORMATS: Final[dict[str, Callable[[QueryResult], None]]] = {
     "table": _show_table,
     "json": _show_json,
     "csv": _show_csv,
+    "chart": _show_chart,
 }
 
 

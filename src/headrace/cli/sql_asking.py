@@ -6,7 +6,9 @@ bytes) stay the text that stands for them.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import uuid
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -15,11 +17,13 @@ import httpx
 
 from headrace.assembly.announcements import latest
 from headrace.assembly.platform_state import read_state
+from headrace.cli.sql_progress import Progress
 from headrace.core.errors import HTTP_STATUS, HeadraceError
 from headrace.core.settings import Settings
 from headrace.query.sql import QueryResult
 
 _CONNECT_SECONDS: Final = 5.0
+_CANCEL_SECONDS: Final = 1.0
 _PROCESS: Final = "query"
 
 
@@ -35,16 +39,32 @@ def running_query_process(settings: Settings) -> str | None:
     return None
 
 
-def ask(url: str, statement: str, *, after: Sequence[str] = ()) -> QueryResult:
-    """The answer. Raises HeadraceError: what the process says, or query_unavailable."""
+def ask(url: str, statement: str, *, engine: str = "", after: Sequence[str] = ()) -> QueryResult:
+    """The answer. Raises HeadraceError: what the process says, or query_unavailable.
+
+    If this is interrupted, the question is cancelled.
+    """
+    question = uuid.uuid4().hex
+    timeout = httpx.Timeout(None, connect=_CONNECT_SECONDS)
+    body: dict[str, Any] = {"query": statement, "id": question}
+    body |= {"engine": engine} if engine else {}
+    body |= {"after": list(after)} if after else {}
+    received = bytearray()
     try:
-        response = httpx.post(
-            f"{url}/sql",
-            json={"query": statement, **({"after": list(after)} if after else {})},
-            timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
-            trust_env=False,
-        )
-        content = json.loads(response.content, parse_float=Decimal)
+        with (
+            Progress(lambda: _state(url, question)) as progress,
+            httpx.Client(timeout=timeout, trust_env=False) as client,
+            client.stream("POST", f"{url}/sql", json=body) as response,
+        ):
+            for part in response.iter_bytes():
+                received += part
+                progress.received(len(part))
+        content = json.loads(received, parse_float=Decimal)
+    except KeyboardInterrupt:
+        # Closing the connection does it too; this does it before a proxy between has noticed.
+        with contextlib.suppress(httpx.HTTPError):
+            httpx.delete(f"{url}/sql/{question}", timeout=_CANCEL_SECONDS, trust_env=False)
+        raise
     except (httpx.HTTPError, ValueError) as error:
         raise HeadraceError(
             "query_unavailable",
@@ -58,6 +78,12 @@ def ask(url: str, statement: str, *, after: Sequence[str] = ()) -> QueryResult:
         tuple(_value(value, kind) for value, kind in zip(row, types, strict=True)) for row in content["rows"]
     )
     return QueryResult(columns=tuple(content["columns"]), types=types, rows=rows)
+
+
+def _state(url: str, question: str) -> str:
+    """What the process says of the question."""
+    response = httpx.get(f"{url}/sql/{question}", timeout=_CANCEL_SECONDS, trust_env=False)
+    return str(response.json()["state"]) if response.status_code == httpx.codes.OK else "running"
 
 
 def _failure(content: Any) -> HeadraceError:

@@ -99,6 +99,14 @@ def _topics(entity: Entity) -> list[str]:
     return table(("Kafka Topic", "Partitions", "Partition Replicas"), rows)
 
 
+def _rollups(entity: Entity) -> list[str]:
+    rows = [
+        (each["name"], each["table"], each["state"], each["version"], each["groups"], each["message"])
+        for each in entity["rollups"]
+    ]
+    return table(("Rollup", "Table", "State", "Version", "Groups", "Message"), rows)
+
+
 def schema(info: dict[str, Any]) -> str:
     """A type, as a person would write it."""
     kind = info["type"]
@@ -180,6 +188,7 @@ _SHAPES: Final[dict[str, Callable[[Entity], list[str]]]] = {
     "streams": _sources("streams", "Stream Name"),
     "tables": _sources("tables", "Table Name"),
     "queries": _queries,
+    "rollups": _rollups,
     "kafka_topics": _topics,
     "kafka_topics_extended": _topics,
     "sourceDescription": lambda entity: _description(entity["sourceDescription"]),

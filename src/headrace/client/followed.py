@@ -18,7 +18,7 @@ from typing import Final
 from headrace.client.cluster import Cluster
 from headrace.client.errors import NotAcknowledgedError, log_late
 from headrace.client.reading import Record, TopicReader
-from headrace.client.writing import Outgoing, RecordWriter
+from headrace.client.writing import Headers, Outgoing, RecordWriter
 from headrace.core.errors import HeadraceError
 
 _log = logging.getLogger(__name__)
@@ -132,32 +132,32 @@ class CompactedLog(FollowedTopic):
             raise HeadraceError("log_unavailable", f"The topic {self.topic} is not followed any more.")
         self._wait_for_end(self._cluster.end_offset(self.topic, self._timeout))
 
-    def append(self, key: bytes, value: bytes | None) -> bool:
+    def append(self, key: bytes, value: bytes | None, headers: Headers = ()) -> bool:
         """Write a record and wait until it was read back. False if nobody knows whether it was written.
 
         Raises log_unavailable if it was written but not read back in time.
         """
         try:
-            offset = self.write(key, value)
+            offset = self.write(key, value, headers)
         except NotAcknowledgedError as error:
             _log.info("a record may or may not be in %s: %s", self.topic, error)
             return False
         self._wait_for_end(offset + 1)
         return True
 
-    def write(self, key: bytes, value: bytes | None) -> int:
+    def write(self, key: bytes, value: bytes | None, headers: Headers = ()) -> int:
         """Write a record; its offset once the log has it. Raises NotAcknowledgedError."""
-        return self._writer.write(self._record(key, value), self._timeout)
+        return self._writer.write(self._record(key, value, headers), self._timeout)
 
-    def append_later(self, key: bytes, value: bytes | None) -> None:
+    def append_later(self, key: bytes, value: bytes | None, headers: Headers = ()) -> None:
         """Write a record in the background. If that fails, it is not written."""
-        self._writer.write_later(self._record(key, value))
+        self._writer.write_later(self._record(key, value, headers))
 
     def late(self, action: str) -> HeadraceError:
         return log_late(self.bootstrap, action, self._timeout)
 
-    def _record(self, key: bytes, value: bytes | None) -> Outgoing:
-        return Outgoing(topic=self.topic, key=key, value=value, partition=_PARTITION)
+    def _record(self, key: bytes, value: bytes | None, headers: Headers) -> Outgoing:
+        return Outgoing(topic=self.topic, key=key, value=value, partition=_PARTITION, headers=headers)
 
     def _wait_for_end(self, end: int) -> None:
         if not self.wait_until_read({_PARTITION: end}, self._timeout):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, Message, TopicPartition
 
@@ -28,6 +28,15 @@ FETCH_WAIT_MS: Final = 50
 PATIENCE_SECONDS: Final = 15.0
 _BATCH: Final = 1000
 _LEADERS_SECONDS: Final = 1.0
+
+
+def headers_of(record: Record) -> dict[str, bytes]:
+    """The headers by name; of several with one name, the last."""
+    found: dict[str, bytes] = {}
+    headers: Any = record.headers() or ()
+    for name, value in headers:
+        found[str(name)] = value.encode("utf-8") if isinstance(value, str) else value or b""
+    return found
 
 
 class PartitionReader:

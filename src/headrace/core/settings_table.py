@@ -182,6 +182,13 @@ class Settings:
         minimum=2,
         maximum=1000,
     )
+    lake_rollup_seconds: int = _setting(
+        10,
+        "How often the pipeline process brings a rollup up to date. Questions are as fresh in any case: they "
+        "add what came later.",
+        minimum=1,
+        maximum=3600,
+    )
     lake_vacuum_hours: int = _setting(
         168,
         "Hours that files which a table no longer needs stay, for readers of its older versions and for a "
@@ -221,6 +228,15 @@ class Settings:
     query_rows: int = _setting(100_000, "Most rows of the answer to a SQL question.", minimum=1)
     query_answer_megabytes: int = _setting(
         256, "Largest answer to a SQL question, as it is sent.", minimum=1, maximum=1_048_576
+    )
+    query_spark_seconds: int = _setting(
+        600,
+        "How long a SQL question may run in Spark (`engine=spark`), in seconds.",
+        minimum=1,
+        maximum=86_400,
+    )
+    query_spark_waiting: int = _setting(
+        8, "How many SQL questions run or wait in Spark; further ones are refused with 429.", minimum=1
     )
     query_topic_megabytes: int = _setting(
         1024,

@@ -14,7 +14,7 @@ from typing import Any
 
 from litestar import Litestar, Request, Response
 from litestar.exceptions import HTTPException
-from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
+from litestar.types import ControllerRouterHandler, ExceptionHandlersMap, Middleware
 
 from headrace.core.errors import HeadraceError
 
@@ -46,6 +46,8 @@ def create_application(
     error: Callable[[int, str], Response[bytes]],
     code_of: Callable[[HeadraceError], int],
     exception_handlers: ExceptionHandlersMap | None = None,
+    middleware: Sequence[Middleware] = (),
+    application_type: type[Litestar] = Litestar,
 ) -> Litestar:
     """An application with these routes; `exception_handlers` are for the door's own errors."""
 
@@ -64,7 +66,7 @@ def create_application(
         _log.error("%s %s failed", request.method, request.url.path, exc_info=failure)
         return error(500, "Internal Server Error")
 
-    return Litestar(
+    return application_type(
         route_handlers=route_handlers,
         exception_handlers={
             RefusedError: refused,
@@ -73,6 +75,7 @@ def create_application(
             Exception: unexpected,
             **(exception_handlers or {}),
         },
+        middleware=list(middleware),
         openapi_config=None,
         # Logging is up to the process that serves this.
         logging_config=None,

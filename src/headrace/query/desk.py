@@ -13,19 +13,19 @@ again. Belongs to one event loop, and does nothing there that takes long. Never 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headrace.core.errors import HeadraceError
 from headrace.query.log_sources import LogSources
 from headrace.query.planning import Planner, Tails
-from headrace.query.questions import NamedTables, Question, QuestionLimits
-from headrace.query.receipts.after import AfterReceipts
+from headrace.query.questions import OFF, NamedTables, Question, QuestionLimits
 from headrace.query.running import Run, Stop, cancelled
 from headrace.query.slots import Seat, Slots
 from headrace.query.sources import Waiting
@@ -33,6 +33,10 @@ from headrace.query.table_snapshot import TableSnapshot
 from headrace.query.workers.frames import Kind
 from headrace.query.workers.pool import WorkerPool
 from headrace.query.workers.process import WorkerEndedError
+
+if TYPE_CHECKING:
+    # It reads files of tails, and with it come Arrow and numpy, which the gateway does without.
+    from headrace.query.receipts.after import AfterReceipts
 
 HELD_BYTES: Final = 1024 * 1024
 LONGEST_WAIT_SECONDS: Final = 60.0
@@ -72,6 +76,17 @@ class Answer:
             part = await self._next()
             if part:
                 yield part
+
+    def on_close(self, also: Callable[[], None]) -> None:
+        """Do this as well when the answer is closed."""
+        before = self._on_close
+
+        def both() -> None:
+            before()
+            self._on_close = lambda: None
+            also()
+
+        self._on_close = both
 
     def close(self) -> None:
         """Stops the question if it still runs."""
@@ -177,6 +192,13 @@ class Desk:
         asked.cancel()
         return True
 
+    def state(self, question_id: str) -> str | None:
+        """In words; None if there is no question with this id."""
+        asked = self._asked.get(question_id)
+        if asked is None:
+            return None
+        return "running" if asked.seat.is_running else "waiting for its turn"
+
     def _forget(self, question: Question, asked: _Asked) -> None:
         if self._asked.get(question.question_id) is asked:
             del self._asked[question.question_id]
@@ -204,6 +226,8 @@ class Desk:
                 if run.ask_again and failures < _MOST_RUNS_ANEW:
                     failures += 1
                     self._widened |= run.widen
+                    if run.plainly:
+                        question = dataclasses.replace(question, rollups=OFF)
                     continue
                 raise error
 

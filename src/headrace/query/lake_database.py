@@ -11,7 +11,9 @@ Invariants: DuckDB can access only the lake's folder and the temporary folder, d
 takes a Python variable for a table, and its configuration is locked before the first query. Never changes
 the lake.
 
-A view may also have the tail of the table's topic: rows that are on their way to the files, as Arrow.
+A view may also have the tail of the table's topic: rows that are on their way to the files. Its data files
+are read like those of the table, in the same scan; what of them has to be left out by offset is read apart,
+and so is what is Arrow.
 """
 
 from __future__ import annotations
@@ -19,18 +21,24 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import duckdb
 
+from headrace.lake import layout
 from headrace.query.table_snapshot import TableSnapshot, quoted
 
 # DuckDB interprets patterns and partitions in paths; those must not come from the folder that the lake
 # happens to be in.
 _SPECIAL_IN_PATHS: Final = frozenset("*?[]{}=\\")
+# A variable of the connection; see `described`.
+_DESCRIBED: Final = "headrace_described"
+# No table has such a column.
+_FILE_COLUMN: Final = "\x01headrace file"
 _NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 _SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
@@ -78,6 +86,8 @@ class LakeDatabase:
             config["max_execution_time"] = max(1, round(time_limit_seconds * 1000))
         self._root = duckdb.connect(config=config)
         self._root.execute("SET TimeZone = 'UTC'")
+        # Files never change, and questions come back to the same ones.
+        self._root.execute("SET GLOBAL parquet_metadata_cache = true")
         reachable = ", ".join(_literal(str(folder)) for folder in (lake_dir, self._temporary))
         self._root.execute(f"SET allowed_directories = [{reachable}]")
         self._root.execute("SET enable_external_access = false")
@@ -92,6 +102,7 @@ class LakeDatabase:
             for number, table in enumerate(tables):
                 if not table.unreadable:
                     self.list_files(connection, table, number)
+                    self.list_tail(connection, table, number)
                     self.create_view(connection, table, number, widened=table.name in widened)
         except BaseException:
             connection.close()
@@ -103,6 +114,32 @@ class LakeDatabase:
         files = self._files(connection, table)
         connection.execute(f"SET VARIABLE files_{number} = $1::VARCHAR[]", [files])
 
+    def list_tail(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        table: TableSnapshot,
+        number: int,
+        *,
+        files: Collection[str] = (),
+        begun: Collection[str] = (),
+        starts: Collection[int] = (),
+    ) -> None:
+        """Let the view with this number read these data files too.
+
+        Of the rows of `begun`, only those whose offset is not below that of their partition in `starts`.
+        """
+        listed = [self._schema_file(connection, table), *reversed(list(files))]
+        connection.execute(f"SET VARIABLE tail_files_{number} = $1::VARCHAR[]", [listed])
+        if begun:
+            schema_file = self._schema_file(connection, table)
+            connection.execute(f"SET VARIABLE begun_{number} = $1::VARCHAR[]", [[schema_file, *begun]])
+            connection.execute(f"SET VARIABLE starts_{number} = $1::BIGINT[]", [list(starts)])
+
+    def forget_lists(self, connection: duckdb.DuckDBPyConnection, number: int) -> None:
+        """Let go of the files that the view with this number, which is gone, was to read."""
+        for name in ("files", "tail_files", "begun", "starts"):
+            connection.execute(f"RESET VARIABLE {name}_{number}")
+
     def create_view(
         self,
         connection: duckdb.DuckDBPyConnection,
@@ -112,13 +149,30 @@ class LakeDatabase:
         widened: bool,
         tail: str = "",
         names_in_tail: Mapping[str, str] | None = None,
+        has_begun: bool = False,
+        marked: bool = False,
     ) -> None:
-        """The table as a view over its files, and over the relation `tail` if there is one. `names_in_tail`
-        are those of columns with other names there.
+        """The table as a view over its files and those of `list_tail`.
+
+        `tail` is a relation with more rows, if there is one, and `names_in_tail` are those of columns with
+        other names there; `has_begun` says that `list_tail` got `begun`. With `marked`, files and tail are
+        read apart, and each scan of the files in a plan has the path of `definition` among its conditions.
         """
-        reader = _reader(f"getvariable('files_{number}')", table, union_by_name=widened)
+        files = self._unless_described(
+            connection,
+            table,
+            # The newest first: a question for the latest rows then need not look at the others.
+            f"list_concat(getvariable('tail_files_{number}'), getvariable('files_{number}')[2:])",
+        )
         columns = ", ".join(quoted(column.name) for column in table.columns)
-        rows = f"SELECT {columns} FROM {reader}"
+        rows = f"SELECT {columns} FROM {_reader(files, table, union_by_name=widened)}"
+        if marked:
+            rows = self._marked(connection, table, number, widened=widened)
+        if has_begun:
+            begun = self._unless_described(connection, table, f"getvariable('begun_{number}')")
+            reader = _reader(begun, table, union_by_name=widened)
+            start = f"getvariable('starts_{number}')[{layout.TOPIC_PARTITION} + 1]"
+            rows = f"{rows} UNION ALL SELECT {columns} FROM {reader} WHERE {layout.TOPIC_OFFSET} >= {start}"
         if tail:
             # A cast to the type that it has costs nothing, and conditions are still passed on to the tail.
             names = names_in_tail or {}
@@ -129,6 +183,19 @@ class LakeDatabase:
             )
             rows = f"{rows} UNION ALL SELECT {cast} FROM {quoted(tail)}"
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(table.name)} AS {rows}")
+
+    def definition(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> str:
+        """The file without rows that defines the columns of a table."""
+        return self._schema_file(connection, table)
+
+    def _marked(
+        self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot, number: int, *, widened: bool
+    ) -> str:
+        columns = ", ".join(quoted(column.name) for column in table.columns)
+        files = _reader(f"getvariable('files_{number}')", table, union_by_name=widened, with_file=True)
+        tail = _reader(f"getvariable('tail_files_{number}')", table, union_by_name=widened)
+        is_file = f"{quoted(_FILE_COLUMN)} <> {_literal(self.definition(connection, table))}"
+        return f"SELECT {columns} FROM {files} WHERE {is_file} UNION ALL SELECT {columns} FROM {tail}"
 
     def forget(self, name: str) -> None:
         """Let go of what was prepared for a table."""
@@ -142,12 +209,26 @@ class LakeDatabase:
         if self._own is not None:
             self._own.cleanup()
 
+    @contextmanager
+    def described(self, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """While the block runs, the views have no rows: a statement can be bound without looking at files."""
+        connection.execute(f"SET VARIABLE {_DESCRIBED} = true")
+        try:
+            yield
+        finally:
+            connection.execute(f"SET VARIABLE {_DESCRIBED} = false")
+
+    def _unless_described(
+        self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot, files: str
+    ) -> str:
+        schema_file = _literal(self._schema_file(connection, table))
+        return f"CASE WHEN getvariable('{_DESCRIBED}') THEN [{schema_file}] ELSE {files} END"
+
+    def _schema_file(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> str:
+        return self._prepared_for(connection, table).schema_file
+
     def _files(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> list[str]:
-        with self._lock:
-            prepared = self._prepared.get(table.name)
-            if prepared is None or not same_shape(prepared.like, table):
-                prepared = self._prepare(connection, table)
-                self._prepared[table.name] = prepared
+        prepared = self._prepared_for(connection, table)
         original = str(table.folder)
         if prepared.folder == original:
             return [prepared.schema_file, *table.files]
@@ -155,6 +236,14 @@ class LakeDatabase:
             prepared.schema_file,
             *(prepared.folder + file.removeprefix(original) for file in table.files),
         ]
+
+    def _prepared_for(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> _Prepared:
+        with self._lock:
+            prepared = self._prepared.get(table.name)
+            if prepared is None or not same_shape(prepared.like, table):
+                prepared = self._prepare(connection, table)
+                self._prepared[table.name] = prepared
+        return prepared
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> _Prepared:
         self._prepared_count += 1
@@ -174,8 +263,10 @@ class LakeDatabase:
         return _Prepared(like=table, schema_file=schema_file, folder=folder, place=place)
 
 
-def _reader(files: str, table: TableSnapshot, *, union_by_name: bool) -> str:
+def _reader(files: str, table: TableSnapshot, *, union_by_name: bool, with_file: bool = False) -> str:
     options = {"hive_partitioning": "false", "union_by_name": str(union_by_name).lower()}
+    if with_file:
+        options["filename"] = _literal(_FILE_COLUMN)
     if table.partition_columns:
         kinds: Mapping[str, str] = {column.name: column.type for column in table.columns}
         typed = ", ".join(f"{quoted(name)}: {_literal(kinds[name])}" for name in table.partition_columns)

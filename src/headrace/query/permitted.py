@@ -52,13 +52,15 @@ class Permitted:
 
     With `catalogue`, it or an error in it can only be answered by who knows all tables. `moments` are the
     tables at versions that it reads, by their names in it; `topics` and `statement_tables` are
-    in schemas of their own, and `unknown` names without a schema may mean some of the latter.
+    in schemas of their own, and `unknown` names without a schema may mean some of the latter. `explain` are
+    the words before an explained statement.
     """
 
     kind: str
     text: str
     tables: frozenset[str]
     catalogue: bool
+    explain: str = ""
     moments: frozenset[str] = frozenset()
     topics: frozenset[str] = frozenset()
     statement_tables: frozenset[str] = frozenset()
@@ -76,9 +78,10 @@ def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set
         )
     statement = statements[0]
     kind, text = statement.type.name, statement.query
-    outer = kind
+    outer, head = kind, ""
     if kind == "EXPLAIN":
         text = _explained(text)
+        head = statement.query[: len(statement.query) - len(text)]
         inner = connection.extract_statements(text)
         kind = inner[0].type.name if len(inner) == 1 else "EXPLAIN"
     if kind != "SELECT":
@@ -102,6 +105,7 @@ def check_permitted(connection: duckdb.DuckDBPyConnection, sql: str, tables: set
         text=text,
         tables=frozenset(found.names & tables),
         catalogue=found.shows or bool(unknown),
+        explain=head,
         moments=frozenset(found.moments),
         topics=frozenset(found.topics),
         statement_tables=frozenset(found.statement_tables),

@@ -14,8 +14,9 @@ from typing import Final, Protocol
 
 from headrace.core.errors import HeadraceError
 from headrace.query.log_sources import LogSources
-from headrace.query.questions import LIVE, NamedTables, Question, TablePlan
+from headrace.query.questions import LIVE, OFF, NamedTables, Question, TablePlan
 from headrace.query.references.moments import moment_of
+from headrace.query.rollups.offers import LakeRollups, RollupOffer
 from headrace.query.snapshots import LakeTables, TableSnapshot, snapshot_at
 from headrace.query.sources import TailView, Waiting
 from headrace.query.table_history import TableHistories
@@ -40,6 +41,7 @@ class Planner:
     def __init__(self, lake_dir: Path, tails: Tails | None = None, sources: LogSources | None = None) -> None:
         self._tables = LakeTables(lake_dir)
         self._histories = TableHistories(snapshot_at)
+        self._rollups = LakeRollups(lake_dir)
         self._tails = tails
         self._sources = sources
 
@@ -78,8 +80,18 @@ class Planner:
                 # Before the tail: what a statement writes meanwhile may be counted, but is never left out.
                 upstream = self.waiting(snapshot) if self.waiting is not None else ()
                 tail = self._tails.view(snapshot, wait_seconds=TAIL_WAIT_SECONDS)
+            rollups: tuple[RollupOffer, ...] = ()
+            if is_read and question.rollups != OFF:
+                rollups = self._rollups.offers(snapshot)
             plans.append(
-                TablePlan(name=name, snapshot=snapshot, tail=tail, upstream=upstream, widened=name in widened)
+                TablePlan(
+                    name=name,
+                    snapshot=snapshot,
+                    tail=tail,
+                    upstream=upstream,
+                    widened=name in widened,
+                    rollups=rollups,
+                )
             )
         return plans
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
 from headrace.query.receipts.receipt import NOTHING, After
+from headrace.query.rollups.offers import RollupOffer
 from headrace.query.sources import TailView, Waiting
 from headrace.query.statement_tables.plan import StatementTablePlan
 from headrace.query.table_snapshot import TableSnapshot
@@ -17,6 +18,9 @@ from headrace.query.topic_tables.plan import TopicPlan
 
 LIVE: Final = "live"
 LAKE: Final = "lake"
+ON: Final = "on"
+OFF: Final = "off"
+CLOSE: Final = "close"
 _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -33,21 +37,43 @@ class QuestionLimits:
     threads: int = 2
 
 
+def new_question_id() -> str:
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAnswer:
+    """An answer that another engine has left in Parquet files: its rows in their order, columns c0, c1 …
+
+    `columns`, `types` and `tables` are those that the answer has for whoever asked.
+    """
+
+    files: tuple[str, ...]
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    tables: tuple[Mapping[str, object], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """One statement, with values for its parameters.
 
     `answer_format` is a name in `result_formats.py`, or makes an encoder like those there from columns and
-    types, and can be pickled. With `freshness` LAKE the tails of topics are left out. It is answered once the
-    events of `after` can be seen in the tables that it reads, or never will be.
+    types, and can be pickled. With `freshness` LAKE the tails of topics are left out. With `rollups` OFF the
+    answer comes from the rows of tables alone; with CLOSE the last digit of averages may differ from theirs.
+    It is answered once the
+    events of `after` can be seen in the tables that it reads, or never will be. With `stored`, only that
+    answer is read.
     """
 
     sql: str
     parameters: tuple[object, ...] = ()
     answer_format: str | Callable[[Sequence[str], Sequence[str]], Any]
     freshness: str = LIVE
+    rollups: str = ON
     after: After = NOTHING
-    question_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    question_id: str = field(default_factory=new_question_id)
+    stored: StoredAnswer | None = None
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.question_id):
@@ -57,6 +83,13 @@ class Question:
                 remedy="Choose another, or leave it out.",
             )
         check_freshness(self.freshness)
+        if self.rollups not in (ON, OFF, CLOSE):
+            raise HeadraceError(
+                "bad_request",
+                f"Rollups are not `{self.rollups[:100]}`.",
+                remedy=f"Use `{ON}` (they answer what they can), `{CLOSE}` (also averages, whose last digit "
+                f"may differ) or `{OFF}`.",
+            )
 
 
 def check_freshness(freshness: str) -> None:
@@ -76,7 +109,7 @@ class TablePlan:
 
     A `widened` table has files that lack some of its columns. The worker forgets what is read only `once`: a
     table at an old version, of which `as_of` says which one, as it is named in the statement; or a `topic`,
-    or a `statement_table`.
+    or a `statement_table`. `rollups` can stand for it.
     """
 
     name: str
@@ -84,6 +117,7 @@ class TablePlan:
     tail: TailView | None = None
     upstream: tuple[Waiting, ...] = ()
     widened: bool = False
+    rollups: tuple[RollupOffer, ...] = ()
     once: bool = False
     as_of: str = ""
     topic: TopicPlan | None = None

@@ -22,6 +22,8 @@ NDJSON: Final = "application/x-ndjson"
 ARROW: Final = "application/vnd.apache.arrow.stream"
 # Python values, for whoever runs a worker of its own; never sent to a client.
 ROWS: Final = "rows"
+# Not an answer: the statement as Spark understands it; never sent to a client.
+SPARK_STATEMENT: Final = "spark statement"
 
 # Types whose Python values are JSON as they are. Floating-point numbers may be NaN.
 _PLAIN_TYPES: Final = frozenset(

@@ -47,6 +47,7 @@ class Run:
         # What the worker says of a plan that was out of date.
         self.ask_again = False
         self.widen: frozenset[str] = frozenset()
+        self.plainly = False
         self._seat = seat
         self._slots = slots
         self._pool = pool
@@ -174,6 +175,7 @@ class Run:
             )
         self.ask_again = bool(content["again"])
         self.widen = frozenset(content["widen"])
+        self.plainly = bool(content["plainly"])
         return HeadraceError(content["error"], content["message"], remedy=content["remedy"])
 
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailChunk:
-    """Decoded records of one partition as an Arrow IPC file (`pa.ipc.new_file`, uncompressed), with the
-    columns of the table in its order. They have the offsets from `first` on and before `end`.
+    """Decoded records of one partition. They have the offsets from `first` on and before `end`.
+
+    `path` is an Arrow IPC file (`pa.ipc.new_file`, uncompressed), with the columns of the table in its order.
+    If there are `files`, it is the folder of these instead: Parquet, as the table itself would have them, in
+    folders of the partition columns.
     """
 
     path: str
@@ -17,6 +20,7 @@ class TailChunk:
     first: int
     end: int
     rows: int
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,52 +1,36 @@
 """Checks a new schema of a subject against its compatibility level.
 
-Messages have Confluent's form, which users search for, and also name the field. Pure; Avro's rules are in
-`resolution.py`.
+Messages have Confluent's form, which users search for. Pure; what can be read with what is up to the folder
+of each type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Protocol
 
 from headrace.core.errors import HeadraceError
-from headrace.registry.avro import AvroSchema, read_avro
+from headrace.registry.avro.messages import why_unreadable as why_avro_unreadable
+from headrace.registry.json_schema.messages import why_unreadable as why_json_unreadable
 from headrace.registry.level import Level
-from headrace.registry.records import AVRO, SchemaRecord
-from headrace.registry.resolution import (
-    FIXED_SIZE_MISMATCH,
-    MISSING_ENUM_SYMBOLS,
-    MISSING_UNION_BRANCH,
-    NAME_MISMATCH,
-    READER_FIELD_MISSING_DEFAULT_VALUE,
-    TYPE_MISMATCH,
-    Fault,
-    faults,
-)
-from headrace.registry.schema_tree import Node
+from headrace.registry.protobuf.messages import why_unreadable as why_protobuf_unreadable
+from headrace.registry.records import SchemaRecord
+from headrace.registry.schema import AVRO, JSON, PROTOBUF, Schema
 
-# By kind of fault; `{reader}` and `{writer}` become "new" or "old".
-_DESCRIPTIONS: Final = {
-    FIXED_SIZE_MISMATCH: (
-        "The size of FIXED type field at path '{path}' in the {reader} schema does not match with the "
-        "{writer} schema"
-    ),
-    TYPE_MISMATCH: (
-        "The type (path '{path}') of a field in the {reader} schema does not match with the {writer} schema"
-    ),
-    NAME_MISMATCH: "The name of the schema has changed (path '{path}')",
-    MISSING_ENUM_SYMBOLS: (
-        "The {reader} schema is missing enum symbols '{reason}' at path '{path}' in the {writer} schema"
-    ),
-    MISSING_UNION_BRANCH: (
-        "The {reader} schema is missing a type inside a union field at path '{path}' in the {writer} schema"
-    ),
-    READER_FIELD_MISSING_DEFAULT_VALUE: (
-        "The field '{reason}' at path '{path}' in the {reader} schema has no default value and is missing in "
-        "the {writer} schema"
-    ),
+
+class _Check(Protocol):
+    def __call__(self, reader: Any, writer: Any, /, *, reader_name: str, writer_name: str) -> list[str]: ...
+
+
+_CHECKS: Final[dict[str, _Check]] = {
+    AVRO: why_avro_unreadable,
+    JSON: why_json_unreadable,
+    PROTOBUF: why_protobuf_unreadable,
 }
+_MOST_MESSAGES: Final = 100
+_KEPT: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +49,25 @@ class Incompatibility:
 
 
 def incompatibility(
-    level: Level, schema: AvroSchema, versions: Sequence[SchemaRecord]
+    level: Level,
+    schema: Schema[object],
+    versions: Sequence[SchemaRecord],
+    read: Callable[[SchemaRecord], Schema[object] | None],
 ) -> Incompatibility | None:
-    """None if the level allows the schema after these versions of its subject, which are in order."""
+    """None if the level allows the schema after these versions of its subject, which are in order.
+
+    `read` gives the schema of a version, or None if it cannot be read.
+    """
     if level is Level.NONE:
         return None
     for record in reversed(versions if level.is_transitive else versions[-1:]):
-        messages = _messages(level, schema.tree, record)
+        messages = _messages(level, schema, record, read)
         if messages:
             return Incompatibility(
                 level=level,
                 version=record.version,
                 messages=(
-                    *messages,
+                    *messages[:_MOST_MESSAGES],
                     f"{{oldSchemaVersion: {record.version}}}",
                     f"{{oldSchema: '{record.schema}'}}",
                     f"{{validateFields: 'false', compatibility: '{level.value}'}}",
@@ -98,28 +88,29 @@ def refusal(subject: str, found: Incompatibility) -> HeadraceError:
     )
 
 
-def _messages(level: Level, new: Node, record: SchemaRecord) -> list[str]:
-    if record.schema_type != AVRO:
+def _messages(
+    level: Level,
+    new: Schema[object],
+    record: SchemaRecord,
+    read: Callable[[SchemaRecord], Schema[object] | None],
+) -> list[str]:
+    if record.schema_type != new.schema_type:
         return ["Incompatible because of different schema type"]
-    try:
-        old = read_avro(record.schema).tree
-    except HeadraceError as error:
-        # Another registry accepted it, or it needs references, which are not supported.
-        return [f"Version {record.version} cannot be compared with: {error.message}"]
+    old = read(record)
+    if old is None:
+        # Another registry has accepted it.
+        return [f"Version {record.version} cannot be compared with: it is not valid {record.schema_type}"]
     found: list[str] = []
     if level.old_reads_new:
-        found += [_described(fault, reader="old", writer="new") for fault in faults(old, new)]
+        found += _why_unreadable(new.schema_type, old.content, new.content, "old", "new")
     if level.new_reads_old:
-        found += [_described(fault, reader="new", writer="old") for fault in faults(new, old)]
+        found += _why_unreadable(new.schema_type, new.content, old.content, "new", "old")
     return found
 
 
-def _described(fault: Fault, *, reader: str, writer: str) -> str:
-    description = _DESCRIPTIONS[fault.kind].format(
-        path=fault.location, reason=fault.reason, reader=reader, writer=writer
-    )
-    # Confluent gives only the path, in which fields are numbers.
-    where = f" (field '{fault.field}')" if fault.field and fault.field != fault.reason else ""
-    return (
-        f"{{errorType:'{fault.kind}', description:'{description}', additionalInfo:'{fault.reason}{where}'}}"
-    )
+@functools.lru_cache(_KEPT)
+def _why_unreadable(
+    schema_type: str, reader: object, writer: object, reader_name: str, writer_name: str
+) -> tuple[str, ...]:
+    """Remembered: a registration is checked before it is proposed, and again when it is decided on."""
+    return tuple(_CHECKS[schema_type](reader, writer, reader_name=reader_name, writer_name=writer_name))

@@ -175,7 +175,9 @@ def test_an_answer_larger_than_what_is_held_comes_whole(server: SqlServer) -> No
 def test_explain_says_what_is_read(server: SqlServer) -> None:
     rows = dict(server.ask("EXPLAIN SELECT * FROM events WHERE SERVER_DATE = '2026-01-01'").json()["rows"])
     assert "Scanning Files: 1/" in rows["physical_plan"]
-    assert json.loads(rows["tables"]) == [{"table": "events", "version": 0, "files": 2}]
+    scan = {"files": 2, "files_skipped_by_partition": 1, "files_to_read": 1}
+    assert json.loads(rows["tables"]) == [{"table": "events", "version": 0, "files": 2, "scans": [scan]}]
+    assert "1 file skipped by partition, 1 file to read" in rows["read"]
 
 
 def test_a_failing_question_has_the_one_error_shape(server: SqlServer) -> None:
@@ -249,10 +251,10 @@ def _memory(pid: int) -> int:
 
 def test_a_deeply_nested_statement_is_told_why_it_fails(server: SqlServer) -> None:
     for query in ("SELECT * FROM (" * 3000 + "SELECT 1" + ")" * 3000, "SELECT " + "(" * 50_000 + "1"):
-        # The parser may run out of memory before it finds the statement too deep.
         answer = server.ask(query)
-        code = answer.json()["error"]
-        check_error(answer, 400, "query_out_of_memory" if code == "query_out_of_memory" else "query_failed")
+        # How deep it gets before it fails, and of what, depends on the memory that its worker has left.
+        assert answer.json()["error"] in ("query_failed", "query_out_of_memory")
+        check_error(answer, 400, answer.json()["error"])
     assert server.ask("SELECT 1").json()["rows"] == [[1]]
 
 
@@ -338,6 +340,7 @@ def test_heavy_questions_leave_a_slot_for_light_ones(tmp_path: Path) -> None:
         assert not any(each.done() and each.result().status_code == 200 for each in heavy)
         for number in range(6):
             server.client.delete(f"/sql/heavy-{number}")
+        # Cancelled, or at the end of their time.
         assert {each.result().status_code for each in heavy} <= {409, 504}
         wait_until(server.is_idle, "nothing runs any more")
 

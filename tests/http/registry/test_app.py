@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import uuid
 from typing import Any
 
 import httpx
@@ -94,9 +96,10 @@ def test_answers_have_confluents_shapes(client: httpx.Client, topic_name: str) -
     schema_id = register(client, topic_name, json.dumps(json.loads(text), indent=1))
     other = f"{topic_name}_other"
     assert register(client, other, text) == schema_id
-    version = {"subject": topic_name, "version": 1, "id": schema_id, "schema": text}
+    guid = str(uuid.UUID(bytes=hashlib.md5(text.encode()).digest()))
+    version = {"subject": topic_name, "version": 1, "id": schema_id, "guid": guid, "schema": text}
     assert client.get("/").json() == {}
-    assert client.get("/schemas/types").json() == ["AVRO"]
+    assert client.get("/schemas/types").json() == ["JSON", "PROTOBUF", "AVRO"]
     assert client.get("/config").json() == {"compatibilityLevel": "BACKWARD"}
     assert client.get("/mode").json() == {"mode": "READWRITE"}
     assert client.get("/subjects", params={"subjectPrefix": topic_name}).json() == [topic_name, other]
@@ -105,7 +108,7 @@ def test_answers_have_confluents_shapes(client: httpx.Client, topic_name: str) -
         assert client.get(f"/subjects/{topic_name}/versions/{number}").json() == version
     assert client.get(f"/subjects/{topic_name}/versions/1/schema").text == text
     assert client.post(f"/subjects/{topic_name}", json={"schema": text}).json() == version
-    assert client.get(f"/schemas/ids/{schema_id}").json() == {"schema": text}
+    assert client.get(f"/schemas/ids/{schema_id}").json() == {"guid": guid, "schema": text}
     assert client.get(f"/schemas/ids/{schema_id}/schema").text == text
     assert client.get(f"/schemas/ids/{schema_id}/subjects").json() == [topic_name, other]
     assert client.get(f"/schemas/ids/{schema_id}/versions").json() == [
@@ -146,7 +149,31 @@ def test_requests_of_every_json_type_are_taken(
         ("POST", "/subjects/present/versions", '{"schema": "\\"nope\\""}', 42201),
         ("POST", "/subjects/present/versions", '{"schema": {"type": "int"}}', 42201),
         ("POST", "/subjects/present/versions", "{}", 42201),
-        ("POST", "/subjects/present/versions", '{"schema": "{}", "schemaType": "JSON"}', 42201),
+        ("POST", "/subjects/present/versions", '{"schema": "{}", "schemaType": "XML"}', 42201),
+        ("POST", "/subjects/present/versions", '{"schema": "{}", "schemaType": ["JSON"]}', 42201),
+        ("POST", "/subjects/present/versions", '{"schema": "\\"int\\"", "metadata": {"owner": "x"}}', 42201),
+        ("POST", "/subjects/present/versions", '{"schema": "\\"int\\"", "references": [1]}', 42201),
+        ("POST", "/subjects/present/versions", '{"schema": "\\"int\\"", "references": 1}', 42201),
+        ("POST", "/subjects/present/versions", '{"schema": "\\"long\\"", "version": 7}', 42201),
+        ("POST", "/subjects/present/versions", '{"schema": "\\"long\\"", "id": 7}', 42205),
+        ("POST", "/subjects/present/versions", '{"schema": "\\"long\\"", "id": "a"}', 42201),
+        ("POST", "/subjects/present/versions", '{"schema": "\\"long\\"", "version": [[1]]}', 42201),
+        ("POST", "/subjects/:.other:a/versions", '{"schema": "\\"int\\""}', 42208),
+        ("POST", "/subjects/a%00b/versions", '{"schema": "\\"int\\""}', 42208),
+        ("POST", "/subjects/__EMPTY/versions", '{"schema": "\\"int\\""}', 42208),
+        ("GET", "/subjects?offset=x", None, 400),
+        ("DELETE", "/subjects/missing", None, 40401),
+        ("DELETE", "/subjects/present?permanent=true", None, 40405),
+        ("DELETE", "/subjects/present/versions/9", None, 40402),
+        ("DELETE", "/subjects/present/versions/x", None, 42202),
+        ("DELETE", "/subjects/present/versions/1?permanent=true", None, 40407),
+        ("GET", "/subjects/present/versions/9/referencedby", None, 40402),
+        ("GET", "/schemas/guids/nothing", None, 40403),
+        ("GET", "/mode/present", None, 40409),
+        ("DELETE", "/mode/present", None, 40401),
+        ("PUT", "/mode/present", '{"mode": "FORWARD"}', 42204),
+        ("PUT", "/mode", '{"mode": 1}', 42204),
+        ("PUT", "/mode/present", '{"mode": "IMPORT"}', 42205),
         (
             "POST",
             "/subjects/present/versions",
@@ -157,11 +184,13 @@ def test_requests_of_every_json_type_are_taken(
         ("POST", "/subjects/present/versions", "[]", 400),
         ("POST", "/subjects/present/versions", "[" * 100_000, 400),
         ("GET", "/nothing/here", None, 404),
-        ("DELETE", "/subjects/present", None, 405),
+        ("PATCH", "/subjects/present", None, 405),
         ("POST", "/subjects/present/versions", '{"schema": "\\"string\\""}', 40901),
         ("PUT", "/config", '{"compatibility": "SOME"}', 42203),
         ("PUT", "/config", "{}", 42203),
-        ("PUT", "/config/present", '{"compatibility": "FULL", "normalize": true}', 42203),
+        ("PUT", "/config/present", '{"compatibility": "FULL", "compatibilityGroup": "a"}', 42203),
+        ("PUT", "/config/present", '{"alias": "other"}', 42203),
+        ("PUT", "/config/present", '{"normalize": "yes"}', 42203),
         ("PUT", "/config", "no json", 400),
         ("GET", "/config/present", None, 40408),
         ("DELETE", "/config/present", None, 40401),

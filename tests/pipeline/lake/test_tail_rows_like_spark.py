@@ -428,7 +428,7 @@ def test_json_without_schemas(spark: SparkSession, name: str) -> None:
     assert found.rows > 300, (found.rows, Counter(found.unsure))
 
 
-@pytest.mark.parametrize("name", mostly_long(STEPS, 6))
+@pytest.mark.parametrize("name", mostly_long(STEPS, 11))
 def test_transformations(spark: SparkSession, name: str) -> None:
     made = of_sink(
         value=Converter(kind=ConverterKind.JSON, has_schemas=True),

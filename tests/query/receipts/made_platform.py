@@ -17,8 +17,9 @@ from headrace.lake.coordinates import SourceCoordinates
 from headrace.lake.types import Struct
 from headrace.pipeline.runs.commits import Commit
 from headrace.query.receipts.receipt import Receipt
+from headrace.query.receipts.settling import IsDone, now
 from headrace.query.receipts.traces import Trace
-from headrace.query.receipts.watching import IsDone, Receipts, now
+from headrace.query.receipts.watching import Receipts
 from headrace.query.receipts.ways import QueryWay, TableWay, Way, Yield
 from headrace.query.snapshots import LakeTables
 from headrace.query.tail.tails import Tails

@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.core.errors import HeadraceError
 from headrace.query.receipts.receipt import Receipt
+from headrace.query.receipts.settling import in_lake, in_sql
 from headrace.query.receipts.traces import Passage, Seen
-from headrace.query.receipts.watching import in_lake, in_sql
 from headrace.query.receipts.ways import Yield
 from tests.query.receipts.made_platform import QUERY, MadePlatform, waiting
 from tests.query.records import delete_topic, produce, wait_until

@@ -30,6 +30,7 @@ from headrace.lake.sink import (
 from headrace.lake.types import Field, Simple, Struct
 from headrace.query.snapshots import TableSnapshot
 from headrace.query.sources import TailView
+from headrace.query.tail.chunk_files import Worthwhile
 from headrace.query.tail.decoding import BatchDecoder
 from headrace.query.tail.tails import Tails
 from headrace.testing import EmbeddedBroker
@@ -507,6 +508,36 @@ def test_small_chunks_become_few(table: WrittenTable, tails: Tails) -> None:
     # Whoever was about to open the small ones still can.
     for count, view in earlier[-20:]:
         assert numbers_in(view) == numbers[:count]
+
+
+def test_chunks_become_data_files_and_these_become_few(
+    broker: EmbeddedBroker, make_table: MakeTable, feeds: FeedsOfTests, tmp_path: Path
+) -> None:
+    worthwhile = Worthwhile(bytes=4_000, rows_of_file=8)
+    tails = Tails(broker.bootstrap, feeds, tmp_path / "t", most_bytes=2**24, worthwhile=worthwhile)
+    try:
+        table = make_table(partitions=1)
+        for at in range(40):
+            table.produce(6, kind=["a", "", None, "a=b/c"][at % 4])
+            seen(tails, table)
+
+        def is_settled() -> bool:
+            chunks = seen(tails, table).chunks
+            return len(chunks) <= 8 and any(chunk.files for chunk in chunks)
+
+        wait_until(is_settled, "chunks are merged to data files")
+        view = seen(tails, table)
+        assert rows_in(view) == table.rows_of(table.records)
+        of_files = next(chunk for chunk in view.chunks if chunk.files)
+        assert {name.partition("/")[0] for name in of_files.files} == {
+            "KIND=a",
+            "KIND=__HIVE_DEFAULT_PARTITION__",
+            "KIND=a%3Db%2Fc",
+        }
+        table.write({0: 100})
+        assert rows_in(seen(tails, table)) == table.rows_of(table.records[100:])
+    finally:
+        tails.close()
 
 
 def test_a_chunk_that_is_mapped_can_be_read_after_its_file_is_gone(table: WrittenTable, tails: Tails) -> None:

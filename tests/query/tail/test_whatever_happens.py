@@ -22,6 +22,7 @@ from headrace.client.cluster import Cluster
 from headrace.lake.delta_schema import struct_of
 from headrace.lake.table_state import TableState
 from headrace.lake.types import Struct
+from headrace.query.tail.chunk_files import WORTHWHILE, Worthwhile
 from headrace.query.tail.tails import Tails
 from headrace.testing import EmbeddedBroker
 from tests.query.tail.conftest import MOST_BYTES
@@ -184,7 +185,15 @@ def test_each_record_is_there_once(
     chance = Random(seed)
     folder: Path = tmp_path_factory.mktemp("history")
     feeds = FeedsOfTests(Cluster(broker.bootstrap))
-    tails = Tails(broker.bootstrap, feeds, folder / "tails", most_bytes=MOST_BYTES, keep_seconds=1.0)
+    tails = Tails(
+        broker.bootstrap,
+        feeds,
+        folder / "tails",
+        most_bytes=MOST_BYTES,
+        keep_seconds=1.0,
+        # All chunks as data files, or none.
+        worthwhile=chance.choice([WORTHWHILE, Worthwhile(bytes=1, rows_of_file=1)]),
+    )
     try:
         name = f"history_{uuid.uuid4().hex}"
         table = WrittenTable(broker, name, folder / "lake", feeds, is_derived=is_derived)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +35,7 @@ from headrace.lake.coordinates import SourceCoordinates
 from headrace.lake.delta_log import DeltaLog
 from headrace.lake.delta_schema import schema_of, struct_of
 from headrace.lake.location import Location
+from headrace.lake.new_partitions import NO_VALUE
 from headrace.lake.positions import Position, Progress, Reached, Source
 from headrace.lake.read_columns import ReadColumns
 from headrace.lake.replacing import replace_files
@@ -51,7 +53,7 @@ from headrace.lake.table_state import TableState
 from headrace.lake.types import Field, Simple, Struct
 from headrace.pipeline.runs.asked_topic import AskedTopic
 from headrace.query.snapshots import TableSnapshot
-from headrace.query.sources import TailView
+from headrace.query.sources import TailChunk, TailView
 from headrace.query.tail.feeds import TableFeed
 from headrace.testing import EmbeddedBroker
 from tests.lake.columns.records import framed
@@ -319,7 +321,11 @@ class WrittenTable:
         positions = progress.positions.offsets
         ends = self.cluster.end_offsets(self.name)
         wanted = {
-            number: max(positions.get(number, 0), (upto or ends).get(number, positions.get(number, 0)))
+            number: max(
+                positions.get(number, 0),
+                # Without any record, nothing is written: not what the log has meanwhile.
+                (ends if upto is None else upto).get(number, positions.get(number, 0)),
+            )
             for number in ends
         }
         batch = [
@@ -551,14 +557,30 @@ def rows_in(view: TailView) -> list[dict[str, Any]]:
     """The rows of a view, as a question sees them."""
     found: list[dict[str, Any]] = []
     for chunk in view.chunks:
-        with pa.memory_map(chunk.path) as source:
-            rows = pa.ipc.open_file(source).read_all().to_pylist()
+        rows = sorted(_rows_of(chunk), key=lambda row: row[layout.TOPIC_OFFSET])
         assert len(rows) == chunk.rows
         for row in rows:
             assert row[layout.TOPIC_PARTITION] == chunk.partition
             assert chunk.first <= row[layout.TOPIC_OFFSET] < chunk.end
             if row[layout.TOPIC_OFFSET] >= view.starts[chunk.partition]:
                 found.append(row)
+    return found
+
+
+def _rows_of(chunk: TailChunk) -> list[dict[str, Any]]:
+    if not chunk.files:
+        with pa.memory_map(chunk.path) as source:
+            rows: list[dict[str, Any]] = pa.ipc.open_file(source).read_all().to_pylist()
+            return rows
+    found = []
+    for name in chunk.files:
+        *folders, _ = name.split("/")
+        values = {column: unquote(value) for column, _, value in (each.partition("=") for each in folders)}
+        given = {column: None if value == NO_VALUE else value for column, value in values.items()}
+        # Partition columns are texts here, and the first ones.
+        found += [
+            {**given, **row} for row in pq.read_table(f"{chunk.path}/{name}", partitioning=None).to_pylist()
+        ]
     return found
 
 

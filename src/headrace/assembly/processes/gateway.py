@@ -36,8 +36,10 @@ from headrace.http.registry.answers import REGISTRY_RULES
 from headrace.http.registry.app import create_registry_app
 from headrace.http.statements.answers import STATEMENTS_RULES
 from headrace.http.statements.app import create_statements_app
+from headrace.pipeline.catalogue.rollups import RollupLog
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.serving.registry_schemas import RegistrySchemas
+from headrace.pipeline.serving.rollups import RollupStatements
 from headrace.pipeline.serving.service import StatementService
 from headrace.query.flow import FlowWatcher
 from headrace.query.topics import TopicBrowser
@@ -141,6 +143,7 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Registry, StatementS
             schemas=RegistrySchemas(registry),
             settings=settings,
             statuses=lambda: flow.snapshot().queries,
+            rollups=RollupStatements(settings.lake_dir, lambda: RollupLog(settings.bootstrap)),
         )
         await asyncio.to_thread(statements.start)
         services = QueryServices(

@@ -17,6 +17,7 @@ from headrace.assembly.announcements import announce
 from headrace.assembly.lake_connectors import LakeConnectors
 from headrace.assembly.lake_orders import LakeOrders
 from headrace.assembly.processes.pipeline_pulse import Pulse
+from headrace.assembly.rollup_keeping import RollupKeeping
 from headrace.assembly.sinks import worker_id
 from headrace.client.cluster import Cluster
 from headrace.connect.connectors.lake_sink.parsing import folders_of, lake_sink_of
@@ -34,6 +35,8 @@ from headrace.lake.writer import WrittenBatch
 from headrace.pipeline.catalogue.lake_orders import OrderLog
 from headrace.pipeline.catalogue.push_wishes import PushWishes
 from headrace.pipeline.catalogue.repairs import RepairLog
+from headrace.pipeline.catalogue.rollups import RollupLog
+from headrace.pipeline.catalogue.spark_questions import SparkQuestionLog
 from headrace.pipeline.catalogue.statement_log import StatementLog
 from headrace.pipeline.catalogue.status import StatusLog
 from headrace.pipeline.runs.commit_log import CommitLog
@@ -44,6 +47,8 @@ from headrace.pipeline.spark.lake.table_orders import TableOrders
 from headrace.pipeline.spark.lake.table_query import TableQuery
 from headrace.pipeline.spark.lake.topic_values import TopicValues
 from headrace.pipeline.spark.progress import ProgressWatch
+from headrace.pipeline.spark.questions.running import QuestionRunning
+from headrace.pipeline.spark.questions.service import SparkQuestions
 from headrace.pipeline.spark.registry_client import Registries
 from headrace.pipeline.spark.repairing import Repairs
 from headrace.pipeline.spark.session import ask_jvm, create_session
@@ -166,6 +171,17 @@ def run(settings: Settings) -> int:
                 carry_out=TableOrders(spark, settings, cluster=cluster).carry_out,
                 alone=maintenance.alone,
             ) as orders,
+            SparkQuestions(
+                SparkQuestionLog(settings.bootstrap),
+                QuestionRunning(spark),
+                settings.data_dir.absolute() / "pipeline" / "answers",
+            ),
+            RollupKeeping(
+                RollupLog(settings.bootstrap),
+                settings.lake_dir,
+                seconds=settings.lake_rollup_seconds,
+                wait_for_calm=turns.wait_for_calm,
+            ),
         ):
             _keep(
                 settings,

@@ -18,7 +18,7 @@ from typing import Final
 
 import uvloop
 
-from headrace.assembly.announcements import announce, run_dir
+from headrace.assembly.announcements import announce, latest, run_dir
 from headrace.assembly.process_logging import configure_logging
 from headrace.assembly.processes.probing import reachable
 from headrace.assembly.processes.serving import Door, serve_all
@@ -43,6 +43,8 @@ from headrace.query.postgres.server import PostgresServer
 from headrace.query.questions import QuestionLimits
 from headrace.query.receipts.after import AfterReceipts
 from headrace.query.receipts.watching import Receipts
+from headrace.query.spark.asking import SparkAsker, SparkLimits
+from headrace.query.spark.desk import SparkDesk
 from headrace.query.statement_tables.planning import StatementTables
 from headrace.query.tail.tails import Tails
 from headrace.query.topic_tables.planning import TopicPlanner
@@ -108,6 +110,36 @@ async def _desk(settings: Settings, sources: LogSources) -> AsyncIterator[tuple[
             await asyncio.to_thread(part.close)
 
 
+def spark_asker(settings: Settings) -> SparkAsker:
+    """Who asks the pipeline process of this platform."""
+    limits = SparkLimits(
+        seconds=settings.query_spark_seconds,
+        waiting=settings.query_spark_waiting,
+        rows=settings.query_rows,
+        megabytes=settings.query_answer_megabytes,
+    )
+    return SparkAsker(settings.bootstrap, lambda: ready_pipeline(settings), limits)
+
+
+def ready_pipeline(settings: Settings) -> str | None:
+    """Which pipeline process there is, if it is ready: the next one is another."""
+    said = latest(settings, "pipeline")
+    if said is None or said.state != "ready" or not _is_alive(said.pid):
+        return None
+    return str(said.pid)
+
+
+def _is_alive(pid: int) -> bool:
+    """Also while the supervisor has not noticed yet that a process has ended."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 @contextlib.asynccontextmanager
 async def _log_sources(settings: Settings) -> AsyncIterator[LogSources]:
     """Those of the platform's log and registry. Nothing is asked there before the first question."""
@@ -144,13 +176,15 @@ async def _run(settings: Settings) -> None:
         sources = await stack.enter_async_context(_log_sources(settings))
         desk, receipts = await stack.enter_async_context(_desk(settings, sources))
         await desk.start()
+        spark = SparkDesk(desk, spark_asker(settings))
+        stack.push_async_callback(spark.stop)
         await stack.enter_async_context(_postgres(settings, desk))
         door = Door(
             name="SQL",
             application=ByPath(
                 create_druid_app(DruidDesk(desk)),
                 paths=_OUR_PATHS,
-                chosen=create_query_app(desk, receipts=receipts),
+                chosen=create_query_app(desk, spark, receipts=receipts),
             ),
             rules=_RULES,
             host=settings.host,

@@ -2,7 +2,7 @@
 
 | route | answer |
 |---|---|
-| `POST /sql`, `DELETE /sql/{id}` | see `sql.py`; in the gateway, `forwarding.py` passes them on |
+| `POST /sql`, `GET` and `DELETE /sql/{id}` | see `sql.py`; in the gateway, `forwarding.py` passes them on |
 | `GET /receipts/{topic}/{partition}/{offset}` | see `receipts.py`; passed on like `/sql` |
 | `GET /flow` | counts, latencies and the state of the queries |
 | `GET /flow/stream` | the same as server-sent events, whenever it changes |
@@ -23,7 +23,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from litestar import Litestar, Request, Response, Router, get
 from litestar.exceptions import HTTPException
@@ -45,10 +45,13 @@ from headrace.http.query.receipts import receipt_handlers
 from headrace.http.query.sql import sql_handlers
 from headrace.query.desk import Desk
 from headrace.query.flow import FlowWatcher
-from headrace.query.receipts.watching import Receipts
 from headrace.query.result_formats import JSON
 from headrace.query.result_values import encoded
+from headrace.query.spark.desk import SparkDesk
 from headrace.query.topics import TopicBrowser
+
+if TYPE_CHECKING:
+    from headrace.query.receipts.watching import Receipts
 
 NEWEST_MESSAGES: Final = 50
 STREAM_SECONDS: Final = 1.0
@@ -90,13 +93,17 @@ def query_handlers(services: QueryServices) -> list[ControllerRouterHandler]:
 
 def create_query_app(
     desk: Desk,
+    spark: SparkDesk | None = None,
     *,
     receipts: Receipts | None = None,
     more_handlers: Sequence[ControllerRouterHandler] = (),
 ) -> Litestar:
     """The application of the query process. `receipts` is None where there is no log."""
     return Litestar(
-        route_handlers=[_router([*sql_handlers(desk), *receipt_handlers(receipts), _live()]), *more_handlers],
+        route_handlers=[
+            _router([*sql_handlers(desk, spark), *receipt_handlers(receipts), _live()]),
+            *more_handlers,
+        ],
         openapi_config=None,
         # Logging is up to the process that serves this.
         logging_config=None,

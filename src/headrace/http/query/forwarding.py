@@ -68,6 +68,10 @@ def forwarding_handlers(process: QueryProcess) -> list[ControllerRouterHandler]:
     async def cancel(request: Request[Any, Any, Any], question_id: FromPath[str]) -> ASGIApp:  # noqa: ARG001
         return _Forwarded(process, _request(process, request, b""))
 
+    @get("/sql/{question_id:str}")
+    async def state(request: Request[Any, Any, Any], question_id: FromPath[str]) -> ASGIApp:  # noqa: ARG001
+        return _Forwarded(process, _request(process, request, b""))
+
     @get("/receipts/{topic:str}/{partition:str}/{offset:str}")
     async def receipt(
         request: Request[Any, Any, Any],
@@ -77,7 +81,7 @@ def forwarding_handlers(process: QueryProcess) -> list[ControllerRouterHandler]:
     ) -> ASGIApp:
         return _Forwarded(process, _request(process, request, b""))
 
-    return [sql, cancel, receipt]
+    return [sql, cancel, state, receipt]
 
 
 def _request(process: QueryProcess, request: Request[Any, Any, Any], body: bytes) -> httpx.Request:

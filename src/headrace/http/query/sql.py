@@ -1,10 +1,10 @@
 """`POST /sql` and `DELETE /sql/{id}` in front of a desk: the answer is streamed as the worker gives it.
 
-The body is `{"query": "SELECT …"}` as JSON, with `parameters`, `freshness`, `after`, `after_seconds` and `id`
-if wanted, or the SQL itself as text; `after` and `after_seconds` may be in the address, too. Invariants: an
-error before the first byte has the common JSON error format; after it, the connection is closed before the
-answer is complete, so that no client takes a part for the whole; a client that goes away ends its question.
-Nothing here takes long: the worker has encoded what passes through.
+The body is `{"query": "SELECT …"}` as JSON, with `parameters`, `freshness`, `rollups`, `after`,
+`after_seconds`, `engine` and `id` if wanted, or the SQL itself as text; `after`, `after_seconds` and `engine`
+may be in the address, too. Invariants: an error before the first byte has the common JSON error format; after
+it, the connection is closed before the answer is complete, so no client takes a part for the whole; a client
+that goes away ends its question. Nothing here takes long: the worker has encoded what passes through.
 """
 
 from __future__ import annotations
@@ -13,22 +13,25 @@ import logging
 from typing import Any, Final
 
 import msgspec
-from litestar import Request, Response, delete, post
+from litestar import Request, Response, delete, get, post
 from litestar.params import FromPath, RawBody
 from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
 
 from headrace.core.errors import HeadraceError
 from headrace.http.disconnection import while_client_waits
 from headrace.query.desk import Answer, Desk
-from headrace.query.questions import LIVE, Question
+from headrace.query.questions import LIVE, ON, Question, new_question_id
 from headrace.query.receipts.receipt import After, receipts_of, seconds_of
 from headrace.query.result_formats import CSV, JSON, MEDIA_TYPES, NDJSON
 from headrace.query.result_values import encoded
+from headrace.query.spark.desk import ENGINE as SPARK
+from headrace.query.spark.desk import SparkDesk
 
 MOST_BODY_BYTES: Final = 2 * 1024 * 1024
 # The id of a question: a client may choose it, and finds it in the answer.
 QUESTION_HEADER: Final = "Headrace-Question"
 _RETRY_SECONDS: Final = b"1"
+DUCKDB: Final = "duckdb"
 
 # The content type that curl sends by default with --data is read as plain SQL.
 _TEXT_TYPES: Final = frozenset({"", "application/sql", "application/x-www-form-urlencoded", "text/plain"})
@@ -44,34 +47,77 @@ class _SqlRequest(msgspec.Struct, forbid_unknown_fields=True):
     query: str
     parameters: list[Any] = []
     freshness: str = LIVE
+    rollups: str = ON
     after: Any = None
     after_seconds: float | None = None
     id: str = ""
+    engine: str = ""
 
 
-def sql_handlers(desk: Desk) -> list[ControllerRouterHandler]:
+class SqlDesks:
+    """Who answers: DuckDB at the desk, or Spark, if this process can ask it."""
+
+    def __init__(self, desk: Desk, spark: SparkDesk | None = None) -> None:
+        self._desk = desk
+        self._spark = spark
+
+    def chosen(self, engine: str) -> Desk | SparkDesk:
+        """Raises bad_request."""
+        if engine in ("", DUCKDB):
+            return self._desk
+        if engine == SPARK and self._spark is not None:
+            return self._spark
+        raise HeadraceError(
+            "bad_request",
+            f"There is no engine `{engine[:100]}` here.",
+            remedy=f"Use `{DUCKDB}`, the default{f', or `{SPARK}`' if self._spark is not None else ''}.",
+        )
+
+    def cancel(self, question_id: str) -> bool:
+        at_spark = self._spark is not None and self._spark.cancel(question_id)
+        return self._desk.cancel(question_id) or at_spark
+
+    def state(self, question_id: str) -> str | None:
+        at_spark = self._spark.state(question_id) if self._spark is not None else None
+        return at_spark or self._desk.state(question_id)
+
+
+def sql_handlers(desk: Desk, spark: SparkDesk | None = None) -> list[ControllerRouterHandler]:
     """The routes, for an application that also has others."""
+    desks = SqlDesks(desk, spark)
 
     @post("/sql", status_code=200, request_max_body_size=MOST_BODY_BYTES)
     async def sql(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         media_type = request.accept.best_match(list(MEDIA_TYPES), default=JSON) or JSON
-        return SqlAnswer(desk, asked_question(request, body, media_type), media_type)
+        question, engine = asked_question(request, body, media_type)
+        return SqlAnswer(desks.chosen(engine), question, media_type)
 
     @delete("/sql/{question_id:str}", status_code=200)
     async def cancel(question_id: FromPath[str]) -> Response[bytes]:
-        if not desk.cancel(question_id):
-            raise HeadraceError(
-                "question_not_found",
-                f"No question with the id {question_id[:128]} is being answered.",
-                remedy=f"The header {QUESTION_HEADER} of an answer, or of its request, has the id.",
-            )
+        if not desks.cancel(question_id):
+            raise _not_found(question_id)
         return Response(encoded({"cancelled": question_id}), media_type=JSON)
 
-    return [sql, cancel]
+    @get("/sql/{question_id:str}")
+    async def state(question_id: FromPath[str]) -> Response[bytes]:
+        found = desks.state(question_id)
+        if found is None:
+            raise _not_found(question_id)
+        return Response(encoded({"question": question_id, "state": found}), media_type=JSON)
+
+    return [sql, cancel, state]
 
 
-def asked_question(request: Request[Any, Any, Any], body: bytes, answer_format: str) -> Question:
-    """The question in a request. Raises bad_request and unsupported_media_type."""
+def _not_found(question_id: str) -> HeadraceError:
+    return HeadraceError(
+        "question_not_found",
+        f"No question with the id {question_id[:128]} is being answered.",
+        remedy=f"The header {QUESTION_HEADER} of an answer, or of its request, has the id.",
+    )
+
+
+def asked_question(request: Request[Any, Any, Any], body: bytes, answer_format: str) -> tuple[Question, str]:
+    """The question in a request, and the engine it is for. Raises bad_request and unsupported_media_type."""
     content_type = request.content_type[0].lower()
     try:
         if content_type == JSON:
@@ -89,14 +135,17 @@ def asked_question(request: Request[Any, Any, Any], body: bytes, answer_format: 
             "bad_request", f"Cannot read the request body: {error}.", remedy=_REMEDY
         ) from error
     chosen = asked.id or request.headers.get(QUESTION_HEADER, "")
-    return Question(
+    engine = asked.engine or str(request.query_params.get("engine", ""))
+    question = Question(
         sql=asked.query,
         parameters=tuple(asked.parameters),
         answer_format=answer_format,
         freshness=asked.freshness,
+        rollups=asked.rollups,
         after=_after(request, asked),
-        **({"question_id": chosen} if chosen else {}),
+        question_id=chosen or new_question_id(),
     )
+    return question, engine
 
 
 def _after(request: Request[Any, Any, Any], asked: _SqlRequest) -> After:
@@ -111,7 +160,7 @@ def _after(request: Request[Any, Any, Any], asked: _SqlRequest) -> After:
 class SqlAnswer:
     """The answer to one request, as an ASGI application: it notices at any time that the client has gone."""
 
-    def __init__(self, desk: Desk, question: Question, media_type: str) -> None:
+    def __init__(self, desk: Desk | SparkDesk, question: Question, media_type: str) -> None:
         self._desk = desk
         self._question = question
         self._media_type = media_type

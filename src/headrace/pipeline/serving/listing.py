@@ -90,6 +90,8 @@ class Listing:
                 return entity("variables", text, variables=variables)
             case Shown.CONNECTORS:
                 return entity("connector_list", text, connectors=[])
+            case Shown.ROLLUPS:
+                raise AssertionError("answered by `rollups.py`")
             case Shown.CONNECTOR_PLUGINS:
                 return entity("connector_plugins_list", text, connectorsPlugins=[])
 

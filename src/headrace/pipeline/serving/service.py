@@ -44,6 +44,7 @@ from headrace.pipeline.serving.listing import Listing
 from headrace.pipeline.serving.named import NothingToDoError
 from headrace.pipeline.serving.pull_queries import PullAnswer, PullQueries
 from headrace.pipeline.serving.push_queries import PushQueries, PushQuery
+from headrace.pipeline.serving.rollups import RollupStatements
 from headrace.pipeline.serving.session import Session, bare, is_prohibited
 from headrace.pipeline.serving.sink_schemas import check_sink_schemas
 from headrace.pipeline.serving.spark_plans import spark_plan_of
@@ -57,10 +58,12 @@ from headrace.pipeline.statements.tree import (
     AssertSchema,
     AssertTopic,
     ChangeQuery,
+    CreateRollup,
     Define,
     Describe,
     DescribeFunction,
     Drop,
+    DropRollup,
     Explain,
     InsertValues,
     Parsed,
@@ -70,6 +73,7 @@ from headrace.pipeline.statements.tree import (
     RunScript,
     SetProperty,
     Show,
+    Shown,
     Undefine,
     UnsetProperty,
 )
@@ -92,13 +96,18 @@ class StatementService:
         schemas: Schemas,
         settings: Settings | None = None,
         statuses: Callable[[], Iterable[QueryStatus]] = tuple,
+        rollups: RollupStatements | None = None,
     ) -> None:
-        """`statuses` are those that the pipeline process reports; `settings` are its settings."""
+        """`statuses` are those that the pipeline process reports; `settings` are its settings.
+
+        Without `rollups` there are none; otherwise they are stopped with this.
+        """
         self.log = log
         self.cluster = cluster
         self.schemas = schemas
         settings = settings or Settings()
         self._statuses = statuses
+        self._rollups = rollups
         self._ending = threading.Event()
         self._views = TableViews(cluster, schemas)
         self._pull = PullQueries(cluster=cluster, schemas=schemas, views=self._views)
@@ -129,6 +138,8 @@ class StatementService:
         self.end_streams()
         self.push.stop()
         self._views.close()
+        if self._rollups is not None:
+            self._rollups.stop()
 
     def execute(self, text: str, session: Session) -> list[Entity]:
         """The answers of the statements that have one. Raises StatementFailedError."""
@@ -149,7 +160,7 @@ class StatementService:
                 answers.append(answer)
         return answers
 
-    def _one(  # noqa: PLR0911 - one for each statement
+    def _one(  # noqa: PLR0911, PLR0912 - one for each statement
         self, parsed: Parsed, session: Session
     ) -> Entity | None:
         statement, text = parsed.statement, written(parsed)
@@ -159,6 +170,8 @@ class StatementService:
         if definition is not None:
             return self._define(definition, parsed, text)
         match statement:
+            case CreateRollup() | DropRollup() | Show(what=Shown.ROLLUPS):
+                return self._rollup(statement, text)
             case Show():
                 return self._listing.show(statement, self.log.read_to_end(), session, text)
             case Describe():
@@ -188,6 +201,17 @@ class StatementService:
             case _:
                 self._set(statement, session)
                 return None
+
+    def _rollup(self, statement: CreateRollup | DropRollup | Show, text: str) -> Entity:
+        if self._rollups is None:
+            raise UnsupportedError("There are no rollups here.", statement.at)
+        match statement:
+            case CreateRollup():
+                return self._rollups.create(statement, text)
+            case DropRollup():
+                return self._rollups.drop(statement, text)
+            case Show():
+                return self._rollups.show(text)
 
     def _ends_push_query(self, statement: ChangeQuery) -> bool:
         named = statement.query_id

@@ -4,7 +4,7 @@ All queries share the task slots of one Spark. By default Spark runs jobs in the
 each of the several jobs that a batch of the lake needs waits behind the jobs of every statement. Here each
 kind has its own pool. A free slot goes first to the lake if none of its tasks runs, then to real-time
 queries, which hold their slots permanently and need them back immediately after each batch, then to the
-statements and to the maintenance of tables in turn.
+statements, to the maintenance of tables and to questions in SQL in turn.
 
 A job belongs to the pool of the thread that runs it, and the thread of a query inherits the pool from the one
 that starts the query.
@@ -33,6 +33,7 @@ LAKE_POOL: Final = "lake"
 REAL_TIME_POOL: Final = "real-time"
 STATEMENTS_POOL: Final = "statements"
 MAINTENANCE_POOL: Final = "maintenance"
+QUESTIONS_POOL: Final = "questions"
 _PROPERTY: Final = "spark.scheduler.pool"
 _PACE: Final = "spark.headrace.pace"
 # Slots besides those that real-time queries and statements may hold, so that the lake finds one at once.
@@ -52,8 +53,8 @@ _FAR_OFF: Final = 4
 
 
 def all_slots(pipeline_slots: int) -> int:
-    """Of Spark, if statements may hold so many."""
-    return pipeline_slots + _LAKE_SLOTS
+    """Of Spark, if statements may hold so many. Tasks of questions last long, and have slots of their own."""
+    return pipeline_slots + _LAKE_SLOTS + half_of_the_cores()
 
 
 class _Pool(NamedTuple):
@@ -140,6 +141,8 @@ def pools_file(*, slots: int) -> str:
         _Pool(STATEMENTS_POOL, weight=1, share=0),
         # Merges files with one task, between the others.
         _Pool(MAINTENANCE_POOL, weight=1, share=0),
+        # Whoever asks a question that takes minutes can wait a moment more.
+        _Pool(QUESTIONS_POOL, weight=1, share=0),
     )
     entries = "".join(
         f"<pool name='{pool.name}'><schedulingMode>FAIR</schedulingMode>"

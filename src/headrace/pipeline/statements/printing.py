@@ -26,12 +26,14 @@ from headrace.pipeline.statements.tree import (
     ColumnConstraint,
     ColumnDefinition,
     CreateAs,
+    CreateRollup,
     CreateSource,
     CreateType,
     Define,
     Describe,
     DescribeFunction,
     Drop,
+    DropRollup,
     DropType,
     Explain,
     InsertSelect,
@@ -190,6 +192,24 @@ def _(node: CreateType) -> str:
 @sql.register
 def _(node: DropType) -> str:
     return _words("DROP TYPE", _flag(node.if_exists, "IF EXISTS"), name(node.name))
+
+
+@sql.register
+def _(node: CreateRollup) -> str:
+    return _words(
+        "CREATE",
+        _flag(node.or_replace, "OR REPLACE"),
+        "ROLLUP",
+        _flag(node.if_not_exists, "IF NOT EXISTS"),
+        name(node.name),
+        "AS",
+        sql(node.query),
+    )
+
+
+@sql.register
+def _(node: DropRollup) -> str:
+    return _words("DROP ROLLUP", _flag(node.if_exists, "IF EXISTS"), name(node.name))
 
 
 # Rows and queries.

@@ -21,10 +21,12 @@ from headrace.pipeline.statements.tree import (
     ChangeQuery,
     ColumnDefinition,
     CreateAs,
+    CreateRollup,
     CreateSource,
     CreateType,
     Define,
     Drop,
+    DropRollup,
     DropType,
     Explain,
     InsertSelect,
@@ -83,6 +85,8 @@ class StatementParser:
         or_replace = cursor.accept_words("OR", "REPLACE")
         if not or_replace and cursor.accept_word("TYPE"):
             return self._create_type(at)
+        if cursor.accept_word("ROLLUP"):
+            return self._create_rollup(at, or_replace=or_replace)
         if cursor.at_words("SINK", "CONNECTOR") or cursor.at_words("SOURCE", "CONNECTOR"):
             _refuse_connectors(at, "CREATE CONNECTOR")
         is_source = cursor.accept_word("SOURCE") is not None
@@ -124,15 +128,24 @@ class StatementParser:
         cursor.expect_word("AS")
         return CreateType(name, parse_type(cursor), if_not_exists, at=at)
 
+    def _create_rollup(self, at: Position, *, or_replace: bool) -> CreateRollup:
+        cursor = self._cursor
+        if_not_exists = self._if("NOT", "EXISTS")
+        name = cursor.expect_name("the name of the rollup")
+        cursor.expect_word("AS")
+        return CreateRollup(name, self._queries.select(), or_replace, if_not_exists, at=at)
+
     def _drop(self, at: Position) -> Statement:
         cursor = self._cursor
         if cursor.at_words("CONNECTOR"):
             _refuse_connectors(at, "DROP CONNECTOR")
-        word = cursor.expect_word("STREAM", "TABLE", "TYPE")
+        word = cursor.expect_word("STREAM", "TABLE", "TYPE", "ROLLUP")
         if_exists = self._if("EXISTS")
         name = cursor.expect_name(f"the name of the {word.lower()}")
         if word == "TYPE":
             return DropType(name, if_exists, at=at)
+        if word == "ROLLUP":
+            return DropRollup(name, if_exists, at=at)
         delete_topic = cursor.accept_words("DELETE", "TOPIC")
         return Drop(SourceKind(word), name, if_exists, delete_topic, at=at)
 

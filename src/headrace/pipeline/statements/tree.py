@@ -103,6 +103,7 @@ class Shown(Enum):
     VARIABLES = "VARIABLES"
     CONNECTORS = "CONNECTORS"
     CONNECTOR_PLUGINS = "CONNECTOR PLUGINS"
+    ROLLUPS = "ROLLUPS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +189,22 @@ class DropType(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateRollup(Node):
+    """`CREATE ROLLUP … AS SELECT … FROM table GROUP BY …`: of a table of the lake."""
+
+    name: str
+    query: Select
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropRollup(Node):
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Define(Node):
     name: str
     value: str
@@ -248,6 +265,8 @@ Statement = (
     | AlterSource
     | CreateType
     | DropType
+    | CreateRollup
+    | DropRollup
     | Define
     | Undefine
     | SetProperty

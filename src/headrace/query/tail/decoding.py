@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from headrace.client.batches import RecordSet
 from headrace.lake.columns.arrow_types import arrow_type
-from headrace.lake.columns.folders import Folder, folders_of
+from headrace.lake.columns.folders import Folder, FolderColumn, folders_of
 from headrace.lake.columns.rows import rows_of
 from headrace.lake.columns.unusual import UnusualRecordsError
 from headrace.lake.layout import TOPIC_OFFSET
@@ -113,6 +113,11 @@ class BatchDecoder:
     @property
     def schema(self) -> pa.Schema:
         return self._schema
+
+    @property
+    def folders(self) -> Sequence[FolderColumn] | None:
+        """The partition columns of the table; None if only the lake will know the values of some."""
+        return None if self._shape.derived.unknown else self._shape.folders
 
     def decode(self, records: RecordSet, *, partition: int, first: int) -> Decoded:
         """The records from offset `first` on.

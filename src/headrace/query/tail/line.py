@@ -365,7 +365,9 @@ class TailLine:
         end = records.position if decoded.stopped_at is None else decoded.stopped_at
         file = None
         if len(decoded.rows):
-            file = self._files.write(decoded.rows, partition=number, first=pending.first, end=end)
+            file = self._files.write(
+                decoded.rows, partition=number, first=pending.first, end=end, folders=self._decoder.folders
+            )
         with self._changed:
             stretch = self._stretches[number]
             if stretch.end != pending.first:
@@ -397,7 +399,7 @@ class TailLine:
             if not files:
                 continue
             try:
-                merged = self._files.merge(files)
+                merged = self._files.merge(files, self._decoder.schema, self._decoder.folders)
             except FullError:
                 return
             with self._changed:

@@ -14,11 +14,10 @@ from typing import Final
 from headrace.query.sources import TailChunk
 from headrace.query.tail.chunk_files import ChunkFile
 
-# So many chunks of about the same size become one.
+# So many neighbours become one.
 FAN_IN: Final = 4
-# Chunks of so many bytes stay as they are.
-_LARGE_BYTES: Final = 8 * 1024 * 1024
-_SMALLEST_BYTES: Final = 64 * 1024
+# Chunks of so many bytes of Arrow stay as they are.
+_LARGE_BYTES: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +72,15 @@ class Stretch:
         return gone
 
     def mergeable(self) -> list[ChunkFile]:
-        """Neighbours that should be one file; empty if there are none."""
+        """Neighbours that should be one chunk; empty if there are none.
+
+        None weighs more than the others together: so each time that a row is written again, its chunk becomes
+        twice as large or more.
+        """
         for at in range(len(self.chunks) - FAN_IN + 1):
             found = self.chunks[at : at + FAN_IN]
-            if len({_tier(each.size) for each in found}) == 1 and found[0].size < _LARGE_BYTES:
+            heaviest = max(each.weight for each in found)
+            if heaviest < _LARGE_BYTES and 2 * heaviest <= sum(each.weight for each in found):
                 return found
         return []
 
@@ -87,12 +91,3 @@ class Stretch:
             return False
         self.chunks[places[0] : places[-1] + 1] = [new]
         return True
-
-
-def _tier(size: int) -> int:
-    """Sizes that are about the same."""
-    tier = 0
-    while size > _SMALLEST_BYTES:
-        size //= FAN_IN
-        tier += 1
-    return tier

@@ -21,7 +21,7 @@ from headrace.core.errors import HeadraceError
 from headrace.lake.location import Location, located
 from headrace.query.snapshots import TableSnapshot
 from headrace.query.sources import TailView
-from headrace.query.tail.chunk_files import ChunkFiles
+from headrace.query.tail.chunk_files import WORTHWHILE, ChunkFiles, Worthwhile
 from headrace.query.tail.feeds import Feeds
 from headrace.query.tail.table_tail import TableTail
 
@@ -42,13 +42,17 @@ class Tails:
         most_bytes: int,
         idle_seconds: float = 120.0,
         keep_seconds: float = 30.0,
+        worthwhile: Worthwhile = WORTHWHILE,
     ) -> None:
         """A table is followed for `idle_seconds` after the last view. Chunks that the newest version does not
         need, and files that were merged, stay for `keep_seconds`: a question may be about to open them.
+        Chunks that are `worthwhile` become data files.
         """
         self._feeds = feeds
         self._cluster = Cluster(bootstrap, timeout_seconds=_PATIENCE_SECONDS)
-        self._files = ChunkFiles(folder, most_bytes=most_bytes, keep_seconds=keep_seconds)
+        self._files = ChunkFiles(
+            folder, most_bytes=most_bytes, keep_seconds=keep_seconds, worthwhile=worthwhile
+        )
         self._idle_seconds = idle_seconds
         self._keep_seconds = keep_seconds
         self._lock = threading.Lock()

@@ -8,7 +8,7 @@ free again whatever happened. Knows nothing of processes or time: whoever calls 
 from __future__ import annotations
 
 import dataclasses
-import json
+import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,31 +22,35 @@ from headrace.core.errors import HeadraceError
 from headrace.query.lake_database import LakeDatabase, same_shape
 from headrace.query.permitted import Permitted, check_permitted
 from headrace.query.questions import (
+    CLOSE,
     AnswerSummary,
     NamedTables,
     Question,
     QuestionLimits,
+    StoredAnswer,
     TablePlan,
     check_freshness,
 )
 from headrace.query.references.spelling import respelled
-from headrace.query.result_formats import ARROW, ENCODERS, Encoder
-from headrace.query.sources import TailView
+from headrace.query.result_formats import ARROW, ENCODERS, SPARK_STATEMENT, Encoder
+from headrace.query.rollups.using import RollupTail, RollupUse
 from headrace.query.statement_tables.views import StatementTableViews
 from headrace.query.table_snapshot import TableSnapshot, quoted
 from headrace.query.topic_tables.views import TopicViews
+from headrace.query.workers.explaining import Explained, Explaining, Tables
 from headrace.query.workers.limits import DUCKDB_SHARE
 from headrace.query.workers.parts import (
-    MOST_ROWS,
     PART_BYTES,
     Counter,
-    Explained,
     FrameSink,
     Output,
     Rows,
-    bound,
+    Shape,
+    arrow_reader,
+    shape_of,
 )
-from headrace.query.workers.tail_rows import ChunkGoneError, TailRows
+from headrace.query.workers.spark_steps import reading, translated
+from headrace.query.workers.tail_rows import ChunkGoneError, Tail, TailRows
 from headrace.query.workers.unknown_columns import (
     marked_names,
     rows_behind,
@@ -65,15 +69,21 @@ class _Shown:
     number: int
     snapshot: TableSnapshot
     widened: bool
-    tail: TailView | None = None
+    tail: Tail | None
+    # Of the relation with the tail's Arrow; empty if the view has none.
+    name: str
+    has_begun: bool
+    marked: bool = False
 
 
 class AskAgainError(Exception):
     """The plan does not fit the files. Those in `widen` must be read with all columns of all files."""
 
-    def __init__(self, reason: str, *, widen: tuple[str, ...] = ()) -> None:
+    def __init__(self, reason: str, *, widen: tuple[str, ...] = (), plainly: bool = False) -> None:
+        """`plainly`: without rollups."""
         super().__init__(reason)
         self.widen = widen
+        self.plainly = plainly
 
 
 class Answering:
@@ -89,13 +99,17 @@ class Answering:
         self._shown: dict[str, _Shown] = {}
         self._views = 0
         self._snapshots: dict[str, TableSnapshot] = {}
-        self._tail_rows = TailRows()
+        self._tail_rows = TailRows(temporary / "tails")
+        self._temporary = temporary
         self._topics = TopicViews(
             self.connection, megabytes=limits.topic_megabytes, seconds=limits.seconds * _READING_SHARE
         )
         self._statement_tables = StatementTableViews(self.connection, self._topics.schema_at)
         # What is to be forgotten before the next question.
         self._once: list[str] = []
+        self._rollups = RollupUse(self._database, self.connection)
+        # Of the question at hand: what of each table is read by the rollups that answer it.
+        self._used: Mapping[str, Sequence[Mapping[str, object]]] = {}
 
     def warm_up(self) -> None:
         """Start DuckDB's threads, and load what the first question would load."""
@@ -115,6 +129,10 @@ class Answering:
 
         `known` are the names of all tables.
         """
+        self._used = {}
+        self._rollups.forget()
+        if question.stored is not None:
+            return self._answer_stored(question, question.stored, tables_of, output)
         # Not at the end of the question before: that may have been interrupted.
         self._forget(self._once)
         self._topics.forget()
@@ -155,6 +173,9 @@ class Answering:
             narrow = tuple(plan.name for plan in named if not plan.widened)
             if "union_by_name" in str(error) and narrow:
                 raise AskAgainError("Older files lack columns.", widen=narrow) from error
+            if self._used and not isinstance(error, (duckdb.InterruptException, duckdb.OutOfMemoryException)):
+                # Files of a rollup that are gone or damaged: the table has all rows.
+                raise AskAgainError(f"A rollup cannot be read: {error}", plainly=True) from error
             raise
 
     def failed(self, error: Exception) -> HeadraceError:
@@ -176,6 +197,7 @@ class Answering:
     def free(self) -> None:
         """Let go of an unfinished result."""
         self.connection.abort()
+        self._rollups.end()
 
     def _take(self, plans: Sequence[TablePlan], *, forget_others: bool) -> None:
         for plan in plans:
@@ -191,40 +213,63 @@ class Answering:
             self._database.forget(name)
             if (shown := self._shown.pop(name, None)) is not None:
                 self.connection.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
-                self.connection.execute(f"RESET VARIABLE files_{shown.number}")
+                self._database.forget_lists(self.connection, shown.number)
 
-    def _show(self, plan: TablePlan) -> None:
-        """Make the view of the table read what the plan says."""
+    def _show(self, plan: TablePlan, *, marked: bool = False) -> None:
+        """Make the view of the table read what the plan says. `marked` is for a plan that is looked at."""
         snapshot = self._snapshots[plan.name]
         if snapshot.unreadable:
             return
-        rows = self._tail_rows.rows(snapshot, plan.tail) if plan.tail is not None else None
+        tail = self._tail_rows.tail(snapshot, plan.tail) if plan.tail is not None else None
         shown = self._shown.get(plan.name)
         if shown is None:
             self._views += 1
         number = shown.number if shown is not None else self._views
         if shown is None or shown.snapshot != snapshot:
             self._database.list_files(self.connection, snapshot, number)
-        name = f"tail of table {number}"
-        if rows is not None:
-            self.connection.register(name, rows)
-        tail = plan.tail if rows is not None else None
+        is_other = shown is None or not same_shape(shown.snapshot, snapshot)
+        if shown is None or is_other or tail is not shown.tail:
+            self._show_tail(snapshot, number, tail)
+        name = _tail_name(number) if tail is not None and tail.rows is not None else ""
+        has_begun = tail is not None and bool(tail.begun)
         if (
             shown is None
-            or not same_shape(shown.snapshot, snapshot)
-            or (shown.widened, _unknown(shown.tail)) != (plan.widened, _unknown(tail))
+            or is_other
+            or (shown.widened, shown.name, shown.has_begun, shown.marked, _unknown(shown.tail))
+            != (plan.widened, name, has_begun, marked, _unknown(tail))
         ):
             self._database.create_view(
                 self.connection,
                 snapshot,
                 number,
                 widened=plan.widened,
-                tail=name if rows is not None else "",
-                names_in_tail=marked_names(_unknown(tail) or ()),
+                tail=name,
+                names_in_tail=marked_names(_unknown(tail)),
+                has_begun=has_begun,
+                marked=marked,
             )
-        if rows is None and shown is not None and shown.tail is not None:
-            self.connection.unregister(name)
-        self._shown[plan.name] = _Shown(number=number, snapshot=snapshot, widened=plan.widened, tail=tail)
+        if not name and shown is not None and shown.name:
+            self.connection.unregister(shown.name)
+        self._shown[plan.name] = _Shown(
+            number=number,
+            snapshot=snapshot,
+            widened=plan.widened,
+            tail=tail,
+            name=name,
+            has_begun=has_begun,
+            marked=marked,
+        )
+
+    def _show_tail(self, snapshot: TableSnapshot, number: int, tail: Tail | None) -> None:
+        """What is behind the names that the view uses."""
+        if tail is None:
+            self._database.list_tail(self.connection, snapshot, number)
+            return
+        self._database.list_tail(
+            self.connection, snapshot, number, files=tail.files, begun=tail.begun, starts=tail.starts
+        )
+        if tail.rows is not None:
+            self.connection.register(_tail_name(number), tail.rows)
 
     def _run(
         self,
@@ -236,14 +281,65 @@ class Answering:
     ) -> AnswerSummary:
         for plan in plans:
             self._show(plan)
+        if question.answer_format == SPARK_STATEMENT:
+            return self._translated(question, permitted, named, output)
         named = self._without_unknown(question, permitted, named)
-        if question.answer_format == ARROW:
-            return self._run_for_arrow(question, named, output)
-        answer: Rows | Explained
+        if not permitted.catalogue:
+            question = self._with_rollups(question, permitted, named)
         if permitted.kind == "EXPLAIN":
-            answer = Explained(self.connection, question, lambda: json.dumps(self._what_was_read(named)))
-        else:
-            answer = Rows(self.connection, question)
+            explaining = Explaining(self.connection, question, permitted)
+            explaining.run_unmarked()
+            for plan in named:
+                self._show(plan, marked=True)
+            # A table may be named at two versions.
+            paths = [self._database.definition(self.connection, self._snapshots[plan.name]) for plan in named]
+            answer, tables = explaining.explained(lambda: self._what_was_read(named), paths)
+            return self._encoded(question, answer, lambda: tables, output)
+        return self._answered(question, lambda: self._what_was_read(named), output)
+
+    def _translated(
+        self, question: Question, permitted: Permitted, named: Sequence[TablePlan], output: Output
+    ) -> AnswerSummary:
+        """The statement for Spark."""
+        if permitted.kind == "EXPLAIN":
+            raise HeadraceError(
+                "query_failed", "EXPLAIN shows what DuckDB does.", remedy="Leave `engine` out."
+            )
+        # By the names that they have in the statement: a table may be named at two versions.
+        snapshots = {plan.name: self._snapshots[plan.name] for plan in named}
+        tables = self._what_was_read(named)
+        output.data(translated(question, self._shape(question), snapshots, tables))
+        return AnswerSummary(rows=0, tables=tables)
+
+    def _answer_stored(
+        self,
+        question: Question,
+        stored: StoredAnswer,
+        tables_of: Callable[[NamedTables], Sequence[TablePlan]],
+        output: Output,
+    ) -> AnswerSummary:
+        """The answer of another engine, as if it was DuckDB's."""
+        tables_of(NamedTables(names=(), catalogue=False))
+        folder = self._temporary / "stored"
+        try:
+            question = dataclasses.replace(question, sql=reading(stored, folder), stored=None)
+            return self._answered(question, lambda: stored.tables, output)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _answered(self, question: Question, read: Callable[[], Tables], output: Output) -> AnswerSummary:
+        """`read` is asked for the tables at the end."""
+        if question.answer_format == ARROW:
+            return self._run_for_arrow(question, read, output)
+        return self._encoded(question, Rows(self.connection, question, self._shape(question)), read, output)
+
+    def _encoded(
+        self,
+        question: Question,
+        answer: Rows | Explained,
+        read: Callable[[], Tables],
+        output: Output,
+    ) -> AnswerSummary:
         wanted = question.answer_format
         made = ENCODERS[wanted] if isinstance(wanted, str) else wanted
         encoder: Encoder = made(answer.columns, answer.types)
@@ -259,10 +355,14 @@ class Answering:
             if len(part) >= PART_BYTES:
                 output.data(part)
                 part = bytearray()
-        summary = self._summary(counter.rows, named)
+        summary = AnswerSummary(rows=counter.rows, tables=read())
         part += encoder.end(summary)
         output.data(part)
         return summary
+
+    def _shape(self, question: Question) -> Shape:
+        with self._database.described(self.connection):
+            return shape_of(self.connection, question)
 
     def _without_unknown(
         self, question: Question, permitted: Permitted, named: Sequence[TablePlan]
@@ -279,12 +379,12 @@ class Answering:
             self._show(plan)
         return changed
 
-    def _run_for_arrow(self, question: Question, named: Sequence[TablePlan], output: Output) -> AnswerSummary:
-        relation = bound(self.connection, question)
-        output.columns(relation.columns, [str(kind) for kind in relation.types])
+    def _run_for_arrow(self, question: Question, read: Callable[[], Tables], output: Output) -> AnswerSummary:
+        shape = self._shape(question)
+        output.columns(shape.columns, shape.types)
         counter = Counter(self._limits)
         sink = FrameSink(output, counter)
-        reader = relation.to_arrow_reader(MOST_ROWS)
+        reader = arrow_reader(self.connection, question)
         try:
             with pyarrow.ipc.new_stream(sink, reader.schema) as writer:
                 for batch in reader:
@@ -293,18 +393,57 @@ class Answering:
         finally:
             reader.close()
         sink.flush()
-        return self._summary(counter.rows, named)
+        return AnswerSummary(rows=counter.rows, tables=read())
 
-    def _summary(self, rows: int, named: Sequence[TablePlan]) -> AnswerSummary:
-        return AnswerSummary(rows=rows, tables=tuple(self._what_was_read(named)))
+    def _what_was_read(self, named: Sequence[TablePlan]) -> Tables:
+        tables = [
+            _summary(plan, self._snapshots[plan.name])
+            | ({"rollups": self._used[plan.name.casefold()]} if plan.name.casefold() in self._used else {})
+            for plan in named
+        ]
+        return (*tables, *self._topics.summaries(), *self._statement_tables.summaries)
 
-    def _what_was_read(self, named: Sequence[TablePlan]) -> list[Mapping[str, object]]:
-        tables = [_summary(plan, self._snapshots[plan.name]) for plan in named]
-        return [*tables, *self._topics.summaries(), *self._statement_tables.summaries]
+    def _with_rollups(self, question: Question, permitted: Permitted, named: Sequence[TablePlan]) -> Question:
+        """The question as rollups answer it, if they do."""
+        tails = {
+            name: RollupTail(tail=shown.tail, relation=shown.name)
+            for name, shown in self._shown.items()
+            if shown.tail is not None
+        }
+        found = self._rollups.rewritten(
+            permitted.text,
+            question.parameters,
+            named,
+            self._snapshots,
+            tails,
+            is_close=question.rollups == CLOSE,
+        )
+        if found is None:
+            return question
+        self._used = {
+            table: [
+                {
+                    "rollup": offer.definition.name,
+                    "version": offer.stands_for,
+                    "groups": offer.rows,
+                    "files": len(offer.files),
+                    "recent_files": len(offer.recent),
+                }
+                for offer in offers
+            ]
+            for table, offers in found.used.items()
+        }
+        statement = self.connection.extract_statements(question.sql)[0].query
+        explain = statement.removesuffix(permitted.text) if permitted.kind == "EXPLAIN" else ""
+        return dataclasses.replace(question, sql=explain + found.sql)
 
 
-def _unknown(tail: TailView | None) -> tuple[str, ...] | None:
-    return None if tail is None else tail.unknown
+def _unknown(tail: Tail | None) -> tuple[str, ...]:
+    return () if tail is None else tail.unknown
+
+
+def _tail_name(number: int) -> str:
+    return f"tail of table {number}"
 
 
 def _check_readable(table: TableSnapshot) -> None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import duckdb
+import pyarrow as pa
 
 from headrace.core.errors import HeadraceError
 from headrace.query.questions import Question, QuestionLimits
@@ -30,6 +31,14 @@ class Output:
 
     columns: Callable[[Sequence[str], Sequence[str]], None]
     data: Callable[[bytes | bytearray], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a query returns."""
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
 
 
 class Counter:
@@ -54,12 +63,10 @@ class Counter:
 class Rows:
     """The rows of a query as Python values, in parts of about the same size in bytes."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, question: Question) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, question: Question, shape: Shape) -> None:
         self._connection = connection
         self._question = question
-        relation = bound(connection, question)
-        self.columns: tuple[str, ...] = tuple(relation.columns)
-        self.types: tuple[str, ...] = tuple(str(kind) for kind in relation.types)
+        self.columns, self.types = shape.columns, shape.types
         # The caller sets it after each part, and so steers how many rows the next one has.
         self.last_part_bytes = 0
 
@@ -68,7 +75,7 @@ class Rows:
         with_zone = [kind == _WITH_ZONE for kind in self.types]
         if any(_WITH_ZONE in kind for kind in self.types):
             sql = _without_zones(_without_end(self._connection, sql), self.types)
-        self._connection.execute(sql, _parameters(self._question))
+        self._connection.execute(sql, parameters_of(self._question))
         size = _FIRST_ROWS
         while rows := self._connection.fetchmany(size):
             if any(with_zone):
@@ -78,22 +85,6 @@ class Rows:
                 size = min(size * 2, MOST_ROWS)
             elif self.last_part_bytes > PART_BYTES:
                 size = max(1, size // 2)
-
-
-class Explained:
-    """What EXPLAIN says, and a row with what we know of the tables: `note` is asked for at the end."""
-
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, question: Question, note: Callable[[], str]
-    ) -> None:
-        connection.execute(question.sql, _parameters(question))
-        self.columns = tuple(str(column[0]) for column in connection.description or ())
-        self.types = tuple(str(column[1]) for column in connection.description or ())
-        self._rows = [*connection.fetchall(), ("tables", note())]
-        self.last_part_bytes = 0
-
-    def parts(self) -> Iterator[Sequence[tuple[object, ...]]]:
-        yield self._rows
 
 
 class FrameSink:
@@ -133,17 +124,23 @@ class FrameSink:
         """Nothing: the frames go on."""
 
 
-def bound(connection: duckdb.DuckDBPyConnection, question: Question) -> duckdb.DuckDBPyRelation:
-    """The query, not run: what it returns must be known before, see `_without_zones`."""
+def shape_of(connection: duckdb.DuckDBPyConnection, question: Question) -> Shape:
+    """What the query returns. It is not run: this must be known before, see `_without_zones`."""
     try:
-        return connection.sql(question.sql, params=_parameters(question))
+        relation = connection.sql(question.sql, params=parameters_of(question))
     except duckdb.Error:
         # The same error, with the line that it is in.
-        connection.execute(question.sql, _parameters(question))
+        connection.execute(question.sql, parameters_of(question))
         raise
+    return Shape(columns=tuple(relation.columns), types=tuple(str(kind) for kind in relation.types))
 
 
-def _parameters(question: Question) -> list[object] | None:
+def arrow_reader(connection: duckdb.DuckDBPyConnection, question: Question) -> pa.RecordBatchReader:
+    """The rows of a query as Arrow."""
+    return connection.execute(question.sql, parameters_of(question)).to_arrow_reader(MOST_ROWS)
+
+
+def parameters_of(question: Question) -> list[object] | None:
     return list(question.parameters) or None
 
 

@@ -57,7 +57,8 @@ class WorkerPool:
     async def take(self) -> WorkerProcess:
         """A ready worker; give it back. Raises process_failed if no worker can be started."""
         while self._idle:
-            worker = self._idle.popleft()
+            # The one that answered last has the tables, and the footers of their files, at hand.
+            worker = self._idle.pop()
             if worker.has_ended:
                 self._end(worker)
                 continue

@@ -92,7 +92,7 @@ class Worker:
             return self._error(error)
         except AskAgainError as error:
             changed = HeadraceError("query_failed", f"The table has changed. {error}", remedy="Ask again.")
-            return self._error(changed, again=True, widen=error.widen)
+            return self._error(changed, again=True, widen=error.widen, plainly=error.plainly)
         except _InterruptedError:
             return self._error(HeadraceError("query_failed", "The query was stopped."))
         except _REPORTED as error:
@@ -103,10 +103,15 @@ class Worker:
         return Kind.END, json.dumps(content).encode()
 
     def _error(
-        self, error: HeadraceError, *, again: bool = False, widen: tuple[str, ...] = ()
+        self,
+        error: HeadraceError,
+        *,
+        again: bool = False,
+        widen: tuple[str, ...] = (),
+        plainly: bool = False,
     ) -> tuple[Kind, bytes]:
-        content = {**error.as_json(), "again": again, "widen": widen, "memory": self._kept_memory()}
-        return Kind.ERROR, json.dumps(content).encode()
+        content = {**error.as_json(), "again": again, "widen": widen, "plainly": plainly}
+        return Kind.ERROR, json.dumps({**content, "memory": self._kept_memory()}).encode()
 
     def _kept_memory(self) -> int:
         return limited_memory() - self._fresh_memory

@@ -1,50 +1,56 @@
-"""Reads Avro schemas: whether a text is valid, its compact form, and whether two schemas are the same.
+"""Reads Avro schemas: whether a text is valid, its canonical form, and whether two schemas are the same.
 
 Invariants: Avro's Java library accepts every schema that passes (fastavro accepts a few that Java rejects;
-those are checked here). Texts that differ only in white space, in the order of attributes, or in `"string"`
-against `{"type": "string"}` have the same identity. Never resolves names across schemas, never checks
-whether two are compatible (`resolution.py`).
+those are checked here). Texts have the same identity if their canonical forms (`canonical.py`) differ at most
+in the order of additional properties. Types of other schemas are known only through the references given.
+Never checks whether two schemas are compatible (`resolution.py`).
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
-from headrace.core.errors import HeadraceError
-from headrace.registry.schema_tree import Node, tree
+from headrace.registry.avro.canonical import canonical, definitions
+from headrace.registry.avro.schema_tree import Node, TreeReader
+from headrace.registry.json_reading import compact, read_json
+from headrace.registry.schema import AVRO, Reference, Referenced, Schema, invalid_schema
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AvroSchema:
-    """A valid schema: its text without white space, and an identity shared by all spellings of it."""
+def read_avro(
+    text: str,
+    references: Sequence[Reference] = (),
+    referenced: Sequence[Referenced] = (),
+    *,
+    normalized: bool = False,
+) -> Schema[Node]:
+    """`referenced` are the schemas behind the references, each after those that it needs itself.
 
-    text: str
-    identity: str
-    tree: Node = dataclasses.field(compare=False, repr=False)
-
-
-def read_avro(text: str) -> AvroSchema:
-    """Raises invalid_schema with the reason."""
+    Raises invalid_schema with the reason.
+    """
     try:
-        schema = json.loads(text, parse_constant=_refuse_constant)
+        names: dict[str, Any] = {}
+        reader = TreeReader()
+        inlined: dict[str, Any] = {}
+        for each in referenced:
+            other = read_json(each.text, AVRO)
+            parse_schema(other, named_schemas=names, _write_hint=False, _force=True)
+            reader.node(other, "")
+            inlined |= definitions(canonical(other, known=inlined))
+        schema = read_json(text, AVRO)
         _check(schema)
-        parse_schema(schema, named_schemas={}, _write_hint=False, _force=True)
-        compact = json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
-        compact.encode("utf-8")
-        root = tree(schema)
-    except json.JSONDecodeError as error:
-        raise _invalid(f"it is not JSON: {error}") from error
+        parse_schema(schema, named_schemas=names, _write_hint=False, _force=True)
+        form = canonical(schema, known=inlined, normalized=normalized)
+        root = reader.node(schema, "")
+        whole = compact(canonical(schema, inlined=inlined)) if referenced else ""
     except UnknownType as error:
         raise _invalid(f"the type {error} is not known") from error
     except KeyError as error:
@@ -54,15 +60,23 @@ def read_avro(text: str) -> AvroSchema:
     except (SchemaParseException, _SchemaError, TypeError, ValueError, AttributeError) as error:
         # On input that is no schema at all, fastavro fails with Python's own errors.
         raise _invalid(str(error)) from error
-    return AvroSchema(text=compact, identity=json.dumps(_essence(schema), sort_keys=True), tree=root)
+    return Schema(
+        schema_type=AVRO,
+        text=compact(form),
+        references=tuple(references),
+        identity=_identity(form),
+        content=root,
+        inlined=whole,
+        inlined_identity=_identity(json.loads(whole)) if whole else "",
+    )
+
+
+def _identity(form: Any) -> str:
+    return json.dumps(form, sort_keys=True)
 
 
 class _SchemaError(Exception):
     """Something that fastavro accepts and Avro does not."""
-
-
-def _refuse_constant(name: str) -> Any:
-    raise _SchemaError(f"{name} is not JSON")
 
 
 def _check(schema: Any) -> None:
@@ -149,26 +163,5 @@ def _check_different(names: Iterable[str], complaint: str) -> None:
         seen.add(name)
 
 
-def _essence(schema: Any) -> Any:
-    """The schema with `"string"` for `{"type": "string"}`, but not in default values."""
-    if isinstance(schema, list):
-        return [_essence(branch) for branch in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if set(schema) == {"type"} and isinstance(schema["type"], str):
-        return schema["type"]
-    result = dict(schema)
-    for name in ("items", "values"):
-        if name in result:
-            result[name] = _essence(result[name])
-    if isinstance(result.get("fields"), list):
-        result["fields"] = [{**field, "type": _essence(field["type"])} for field in result["fields"]]
-    return result
-
-
-def _invalid(reason: str) -> HeadraceError:
-    return HeadraceError(
-        "invalid_schema",
-        f"The schema is not valid Avro: {reason}.",
-        remedy="Correct the schema and register it again.",
-    )
+def _invalid(reason: str) -> Exception:
+    return invalid_schema(AVRO, reason)

@@ -20,7 +20,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.registry.schema_tree import Field, Node
+from headrace.registry.avro.schema_tree import Field, Node
 
 NAME_MISMATCH: Final = "NAME_MISMATCH"
 FIXED_SIZE_MISMATCH: Final = "FIXED_SIZE_MISMATCH"
@@ -37,6 +37,9 @@ _PROMOTIONS: Final = {
     "bytes": frozenset({"string"}),
 }
 _NAMED: Final = frozenset({"record", "enum", "fixed"})
+# Types that refer to each other in all ways have as many pairs as their product.
+_MOST_PAIRS: Final = 100_000
+_MOST_FAULTS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +80,16 @@ class _Walk:
     def __init__(self) -> None:
         self.found: list[Fault] = []
         self._seen: set[tuple[Node, Node]] = set()
+        self._indexes: dict[Node, dict[str, list[int]]] = {}
         # A schema may be nested as deeply as Python's stack allows, so the walk must not recurse.
         self._ahead: deque[tuple[Node, Node, _Place]] = deque()
 
     def run(self, reader: Node, writer: Node) -> None:
         self._visit(reader, writer, _Place())
         while self._ahead:
+            if len(self._seen) > _MOST_PAIRS or len(self.found) > _MOST_FAULTS:
+                self._fault(TYPE_MISMATCH, _Place(), "the schemas are too large to be compared further")
+                return
             self._look(*self._ahead.popleft())
 
     def _visit(self, reader: Node, writer: Node, place: _Place) -> None:
@@ -105,7 +112,14 @@ class _Walk:
             self._fault(TYPE_MISMATCH, place, what)
 
     def _visit_branches(self, reader: Node, writer: Node, place: _Place) -> None:
-        matching = [branch for branch in reader.inner if _matches(branch, writer)]
+        index = self._indexes.get(reader)
+        if index is None:
+            index = self._indexes[reader] = _index(reader)
+        # A union may have thousands of branches: only those that may match are looked at.
+        keys = [writer.short_name, writer.name] if writer.kind in _NAMED else [writer.kind]
+        keys += _PROMOTIONS.get(writer.kind, ())
+        places = sorted({place for key in keys for place in index.get(key, ())})
+        matching = [reader.inner[place] for place in places if _matches(reader.inner[place], writer)]
         if not matching:
             named = f" {writer.name}" if writer.name else ""
             self._fault(
@@ -194,6 +208,16 @@ def _sources(reader: Node, writer: Node) -> dict[str, list[Field]]:
         target = each.name if each.name in names else aliases.get(each.name)
         if target is not None:
             found.setdefault(target, []).append(each)
+    return found
+
+
+def _index(union: Node) -> dict[str, list[int]]:
+    """The places of branches by what makes them match: short names and aliases, or kinds."""
+    found: dict[str, list[int]] = {}
+    for place, branch in enumerate(union.inner):
+        keys = {branch.short_name, *branch.aliases} if branch.kind in _NAMED else {branch.kind}
+        for key in keys:
+            found.setdefault(key, []).append(place)
     return found
 
 

@@ -1,7 +1,7 @@
 """Avro schemas as trees: every use of a name refers to its definition, so a recursive schema is a cycle.
 
-Made from the JSON of a schema that `avro.py` has found valid. Nodes are compared by identity, since comparing
-cycles by content would not end. Names and aliases include their namespace, if they have one.
+Made from the JSON of a schema that `reading.py` has found valid. Nodes are compared by identity, since
+comparing cycles by content would not end. Names and aliases include their namespace, if they have one.
 """
 
 from __future__ import annotations
@@ -48,11 +48,9 @@ class Node:
         return self.name.rpartition(".")[2]
 
 
-def tree(schema: Any) -> Node:
-    return _Reader().node(schema, "")
+class TreeReader:
+    """Types read by one reader are known to the schemas that it reads later."""
 
-
-class _Reader:
     def __init__(self) -> None:
         self._named: dict[str, Node] = {}
 
