@@ -48,6 +48,7 @@ class Run:
         self.ask_again = False
         self.widen: frozenset[str] = frozenset()
         self.plainly = False
+        self.in_lake = False
         self._seat = seat
         self._slots = slots
         self._pool = pool
@@ -176,6 +177,7 @@ class Run:
         self.ask_again = bool(content["again"])
         self.widen = frozenset(content["widen"])
         self.plainly = bool(content["plainly"])
+        self.in_lake = bool(content["in_lake"])
         return HeadraceError(content["error"], content["message"], remedy=content["remedy"])
 
 

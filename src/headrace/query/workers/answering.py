@@ -76,11 +76,14 @@ class _Shown:
 class AskAgainError(Exception):
     """The plan does not fit the files. Those in `widen` must be read with all columns of all files."""
 
-    def __init__(self, reason: str, *, widen: tuple[str, ...] = (), plainly: bool = False) -> None:
-        """`plainly`: without rollups."""
+    def __init__(
+        self, reason: str, *, widen: tuple[str, ...] = (), plainly: bool = False, in_lake: bool = False
+    ) -> None:
+        """`plainly`: without rollups. `in_lake`: once the events that it is to see are in the lake."""
         super().__init__(reason)
         self.widen = widen
         self.plainly = plainly
+        self.in_lake = in_lake
 
 
 class Answering:
@@ -311,6 +314,8 @@ class Answering:
             return named
         if not uses_unknown(self.connection, permitted.text, list(question.parameters) or None):
             return named
+        if question.after.receipts and not question.after.in_lake:
+            raise AskAgainError("The question uses what only the lake knows of its events.", in_lake=True)
         changed = [
             without_rows(plan) if plan.tail is not None and plan.tail.unknown else plan for plan in named
         ]

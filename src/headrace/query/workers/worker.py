@@ -92,7 +92,7 @@ class Worker:
             return self._error(error)
         except AskAgainError as error:
             changed = HeadraceError("query_failed", f"The table has changed. {error}", remedy="Ask again.")
-            return self._error(changed, again=True, widen=error.widen, plainly=error.plainly)
+            return self._error(changed, again=error)
         except _InterruptedError:
             return self._error(HeadraceError("query_failed", "The query was stopped."))
         except _REPORTED as error:
@@ -106,11 +106,15 @@ class Worker:
         self,
         error: HeadraceError,
         *,
-        again: bool = False,
-        widen: tuple[str, ...] = (),
-        plainly: bool = False,
+        again: AskAgainError | None = None,
     ) -> tuple[Kind, bytes]:
-        content = {**error.as_json(), "again": again, "widen": widen, "plainly": plainly}
+        content = {
+            **error.as_json(),
+            "again": again is not None,
+            "widen": again.widen if again else (),
+            "plainly": again is not None and again.plainly,
+            "in_lake": again is not None and again.in_lake,
+        }
         return Kind.ERROR, json.dumps({**content, "memory": self._kept_memory()}).encode()
 
     def _kept_memory(self) -> int:
