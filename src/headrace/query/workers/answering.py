@@ -390,7 +390,8 @@ def _unknown(tail: Tail | None) -> tuple[str, ...]:
 
 
 def _tail_name(number: int) -> str:
-    return f"tail of table {number}"
+    """No table has such a name, and no question may: `permitted.py`."""
+    return f"tail/{number}"
 
 
 def _check_readable(table: TableSnapshot) -> None:
