@@ -330,6 +330,17 @@ def test_a_column_that_only_the_lake_will_know_leaves_the_tail_out_of_questions_
         query.run("SELECT NOTHING FROM events")
 
 
+def test_nobody_sees_what_a_view_is_made_of(tmp_path: Path, query: LakeQuery, tails: GivenTails) -> None:
+    write_files(tmp_path / "lake", 0, 0, 9)
+    tails.views = [
+        TailView(chunks=(write_chunk(tmp_path / "tail", 0, 5, 12),), starts={0: 9}, reached={0: 12})
+    ]
+    assert query.run("SELECT count(*) FROM events").rows == ((12,),)
+    for name in (f"{kind}{number}" for kind in ("tail of table ", "tail/") for number in range(4)):
+        with pytest.raises(HeadraceError, match=r"is not a table of the lake|does not exist"):
+            query.run(f'SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM "{name}")')
+
+
 def test_rows_are_shown_again_if_describing_them_did_not_end(tmp_path: Path) -> None:
     """What ends it can be interrupted, too, and the worker answers the next question."""
     write_files(tmp_path / "lake", 0, 0, 9)
