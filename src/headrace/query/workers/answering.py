@@ -91,8 +91,8 @@ class AskAgainError(Exception):
         is_outdated: bool = False,
         in_lake: bool = False,
     ) -> None:
-        """`plainly`: without rollups. `is_outdated`: what is known of tables in buckets is too old. `in_lake`:
-        once the events that it is to see are in the lake.
+        """`plainly`: without rollups. `is_outdated`: what is known of tables in buckets is too old.
+        `in_lake`: once the events that it is to see are in the lake.
         """
         super().__init__(reason)
         self.widen = widen
