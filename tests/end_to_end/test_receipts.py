@@ -71,6 +71,7 @@ def test_questions_see_what_was_posted_just_before(platform: Platform) -> None:
     assert ask(platform, count, after=answer["accepted"], after_seconds=240, freshness="lake") == [[22]]
 
 
+@pytest.mark.long
 def test_every_door_can_wait(platform: Platform) -> None:
     prefix = new_prefix()
     settings, count = platform.settings, COUNT.format(prefix=prefix)
@@ -119,6 +120,7 @@ def test_the_receipt_of_a_bad_event_has_the_reason(platform: Platform) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_record_that_the_statement_cannot_read(platform: Platform) -> None:
     """What another client has written, as the events API takes no such event."""
     offsets: list[tuple[int, int]] = []

@@ -137,6 +137,7 @@ def test_it_catches_up_after_a_kill(platform: Platform, counted: Counted) -> Non
     assert used(counted.wait())
 
 
+@pytest.mark.long
 def test_a_dropped_rollup_is_gone(platform: Platform, counted: Counted) -> None:
     folder = platform.settings.lake_dir / "@rollups"
     assert [each.name.partition(".")[0] for each in folder.iterdir()] == [NAME]

@@ -106,6 +106,7 @@ def test_what_spark_would_answer_differently_gets_the_reason(platform: Platform,
     assert "list()" in refused.json()["message"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("prefix")
 def test_a_question_in_spark_is_cancelled_by_its_id(platform: Platform) -> None:
     with followed(platform) as log:

@@ -184,6 +184,7 @@ def test_partitions(spark: SparkSession, name: str) -> None:
     assert twice.compare(records(2, 300, usual=True)).rows == 300
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", NullValues)
 def test_null_values(spark: SparkSession, policy: NullValues) -> None:
     made = of_sink(partitioning=by_time(fields=("KIND",)), null_values=policy)
@@ -410,6 +411,7 @@ def json_value(chance: random.Random) -> Any:
     return found if chance.random() < 0.97 else chance.choice([[found], "x", 5, None])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", JSON_PARTS)
 def test_json_without_schemas(spark: SparkSession, name: str) -> None:
     chance = random.Random(9)
@@ -428,7 +430,7 @@ def test_json_without_schemas(spark: SparkSession, name: str) -> None:
     assert found.rows > 300, (found.rows, Counter(found.unsure))
 
 
-@pytest.mark.parametrize("name", mostly_long(STEPS, 11))
+@pytest.mark.parametrize("name", mostly_long(STEPS, 17))
 def test_transformations(spark: SparkSession, name: str) -> None:
     made = of_sink(
         value=Converter(kind=ConverterKind.JSON, has_schemas=True),

@@ -23,7 +23,7 @@ SAME = [
 ]
 
 # `make test` asks one of so many.
-SHORT_FORM = 4
+SHORT_FORM = 8
 
 # What is refused, and a word of the reason.
 REFUSED = (
