@@ -272,6 +272,10 @@ class Desk:
                     self._widened |= run.widen
                     if run.plainly:
                         question = dataclasses.replace(question, rollups=OFF)
+                    if run.in_lake:
+                        question = dataclasses.replace(
+                            question, after=dataclasses.replace(question.after, in_lake=True)
+                        )
                     continue
                 raise error
 

@@ -36,7 +36,7 @@ from headrace.query.table_snapshot import STORED, Column, TableSnapshot, quoted
 from headrace.query.workers.file_pruning import stand_in_column
 
 if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
+    from fsspec import AbstractFileSystem
 
 # DuckDB interprets patterns and partitions in paths; those must not come from the folder that the lake
 # happens to be in.
@@ -88,6 +88,7 @@ class LakeDatabase:
         self._lock = threading.Lock()
         self._prepared: dict[str, _Prepared] = {}
         self._prepared_count = 0
+        self._is_described = False
         self._stand_ins: dict[int, tuple[tuple[Column, ...], Path]] = {}
         config = {**_SETTINGS, "memory_limit": memory_limit, "threads": threads}
         if time_limit_seconds is not None:
@@ -261,11 +262,18 @@ class LakeDatabase:
     @contextmanager
     def described(self, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         """While the block runs, the views have no rows: a statement can be bound without looking at files."""
+        self._is_described = True
         connection.execute(f"SET VARIABLE {_DESCRIBED} = true")
         try:
             yield
         finally:
+            self.show_rows(connection)
+
+    def show_rows(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """End `described`; once more, if whoever interrupted a question has interrupted that, too."""
+        if self._is_described:
             connection.execute(f"SET VARIABLE {_DESCRIBED} = false")
+            self._is_described = False
 
     def _unless_described(
         self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot, files: str

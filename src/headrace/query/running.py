@@ -49,6 +49,7 @@ class Run:
         self.widen: frozenset[str] = frozenset()
         self.is_outdated = False
         self.plainly = False
+        self.in_lake = False
         self._seat = seat
         self._slots = slots
         self._pool = pool
@@ -178,6 +179,7 @@ class Run:
         self.widen = frozenset(content["widen"])
         self.plainly = bool(content["plainly"])
         self.is_outdated = bool(content["outdated"])
+        self.in_lake = bool(content["in_lake"])
         return HeadraceError(content["error"], content["message"], remedy=content["remedy"])
 
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 from deltalake.exceptions import DeltaError
 
 from headrace.core.errors import HeadraceError
-from headrace.lake.delta_log import DeltaLog
+from headrace.lake.delta_log import DeltaLog, SeenVersion
 from headrace.query.table_snapshot import TableSnapshot, location_of
 
 _MOST_KEPT: Final = 32
@@ -32,7 +32,8 @@ _FUTURE_MS: Final = 2_000
 
 # The snapshot of a table at a version. Raises DeltaError.
 SnapshotAt = Callable[[TableSnapshot, int], TableSnapshot]
-_Key = tuple[str, str, int]
+# With the version's commit: after a repair, another one has its number.
+_Key = tuple[str, str, SeenVersion]
 
 
 class TableHistories:
@@ -54,7 +55,8 @@ class TableHistories:
                 f"Table {newest.name} has no version {version} yet: the newest is {newest.version}.",
                 remedy=self._available(newest),
             )
-        key = (str(newest.folder), newest.table_id, version)
+        seen = DeltaLog(location_of(newest)).seen(version)
+        key = (str(newest.folder), newest.table_id, seen)
         with self._lock:
             found = self._kept.get(key)
         if found is None:
@@ -111,7 +113,7 @@ class TableHistories:
 
     def _time(self, log: DeltaLog, newest: TableSnapshot, version: int) -> int | None:
         """When the version was committed, in milliseconds since 1970; None if its commit does not say it."""
-        key = (str(newest.folder), newest.table_id, version)
+        key = (str(newest.folder), newest.table_id, log.seen(version))
         with self._lock:
             if key in self._times:
                 return self._times[key]

@@ -57,8 +57,8 @@ class AfterReceipts:
 
 
 def _is_live(question: Question, named: NamedTables) -> bool:
-    """Whether the tails of tables are read."""
-    return (named.freshness or question.freshness) == LIVE
+    """Whether rows in the tails of tables are enough."""
+    return (named.freshness or question.freshness) == LIVE and not question.after.in_lake
 
 
 def _lacking(traces: Sequence[Trace], plans: Sequence[TablePlan], *, is_live: bool) -> tuple[Receipt, ...]:

@@ -189,6 +189,7 @@ class _Table:
         self.is_busy = False
         self._looked = 0.0
         self._rows: tuple[str, TableRows] | None = None
+        self._repairs = 0
 
     @property
     def due(self) -> float | None:
@@ -217,8 +218,13 @@ class _Table:
         known = wanted
         if self._rows is None or self._rows[0] != snapshot.table_id:
             self._rows = snapshot.table_id, TableRows(self.location, snapshot.table_id)
+            self._repairs = 0
             known = {}
         rows, version = self._rows[1], snapshot.version
+        if (repairs := rows.repairs()) != self._repairs:
+            # Other commits have the numbers of the versions in which rows were found.
+            self._repairs = repairs
+            known = {}
         found: dict[Wanted, Row] = {}
         for each, row in known.items():
             if row is not None and row.version is not None and rows.keeps(row.version, version):

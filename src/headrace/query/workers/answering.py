@@ -89,12 +89,16 @@ class AskAgainError(Exception):
         widen: tuple[str, ...] = (),
         plainly: bool = False,
         is_outdated: bool = False,
+        in_lake: bool = False,
     ) -> None:
-        """`plainly`: without rollups. `is_outdated`: what is known of tables in buckets is too old."""
+        """`plainly`: without rollups. `is_outdated`: what is known of tables in buckets is too old.
+        `in_lake`: once the events that it is to see are in the lake.
+        """
         super().__init__(reason)
         self.widen = widen
         self.plainly = plainly
         self.is_outdated = is_outdated
+        self.in_lake = in_lake
 
 
 class Answering:
@@ -154,6 +158,7 @@ class Answering:
         self._forget(self._once)
         self._topics.forget()
         self._statement_tables.forget()
+        self._database.show_rows(self.connection)
         statement = respelled(question.sql)
         if statement.freshness:
             check_freshness(statement.freshness)
@@ -436,6 +441,8 @@ class Answering:
             return named
         if not uses_unknown(self.connection, permitted.text, list(question.parameters) or None):
             return named
+        if question.after.receipts and not question.after.in_lake:
+            raise AskAgainError("The question uses what only the lake knows of its events.", in_lake=True)
         changed = [
             without_rows(plan) if plan.tail is not None and plan.tail.unknown else plan for plan in named
         ]
@@ -515,7 +522,8 @@ def _unknown(tail: Tail | None) -> tuple[str, ...]:
 
 
 def _tail_name(number: int) -> str:
-    return f"tail of table {number}"
+    """No table has such a name, and no question may: `permitted.py`."""
+    return f"tail/{number}"
 
 
 def _bucket_failure(failure: Exception) -> Exception:

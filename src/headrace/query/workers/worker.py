@@ -114,6 +114,7 @@ class Worker:
             "widen": again.widen if again is not None else (),
             "plainly": again is not None and again.plainly,
             "outdated": again is not None and again.is_outdated,
+            "in_lake": again is not None and again.in_lake,
         }
         return Kind.ERROR, json.dumps({**content, "memory": self._kept_memory()}).encode()
 
