@@ -19,7 +19,8 @@ from headrace.lake.delta_log import DeltaLog, VersionChangedError
 from headrace.lake.location import Location
 from headrace.lake.storage.table_files import StorageError
 from headrace.lake.table_state import TableState
-from headrace.query.buckets.log_snapshot import FileBounds, bucket_snapshot, hasty_files, missing_snapshot
+from headrace.query.buckets.log_reading import log_files
+from headrace.query.buckets.log_snapshot import FileBounds, bucket_snapshot, missing_snapshot
 from headrace.query.table_snapshot import BucketSnapshot
 
 # What a question may take for new without asking the bucket.
@@ -137,7 +138,7 @@ class FollowedBucketTable:
         if state is None:
             self._state = None
             self._bounds = FileBounds()
-            state = TableState(DeltaLog(self.location, opens=hasty_files))
+            state = TableState(DeltaLog(self.location, opens=log_files))
         self._state = state
         known = self._snapshot
         if state is not before or known is None or known.version != state.version.number:

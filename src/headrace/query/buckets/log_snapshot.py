@@ -22,10 +22,8 @@ from deltalake.exceptions import DeltaError
 from headrace.core.errors import HeadraceError
 from headrace.lake.delta_log import DeltaLog
 from headrace.lake.location import Location
-from headrace.lake.sink import S3Storage
-from headrace.lake.storage.s3 import S3Files
-from headrace.lake.storage.table_files import TableFiles
 from headrace.lake.table_state import DataFile, TableState
+from headrace.query.buckets.log_reading import log_files
 from headrace.query.buckets.statistics import LARGEST, SMALLEST
 from headrace.query.snapshots import TIME_COLUMN, duckdb_type
 from headrace.query.table_snapshot import STORED, BucketSnapshot, Column, StoredFiles
@@ -91,18 +89,12 @@ def bucket_snapshot(name: str, location: Location, state: TableState, bounds: Fi
 def bucket_snapshot_at(newest: BucketSnapshot, version: int) -> BucketSnapshot:
     """The table at another version. Raises DeltaError if its log does not have it, and bucket_unavailable."""
     try:
-        state = TableState(DeltaLog(newest.location, opens=hasty_files), at=version)
+        state = TableState(DeltaLog(newest.location, opens=log_files), at=version)
     except (FileNotFoundError, ValueError) as error:
         raise DeltaError(str(error)) from error
     except OSError as error:
         raise unavailable(newest.name, str(error)) from error
     return bucket_snapshot(newest.name, newest.location, state, FileBounds())
-
-
-def hasty_files(location: Location) -> TableFiles:
-    """Of a bucket, whose server has some seconds to answer."""
-    assert isinstance(location.storage, S3Storage)
-    return S3Files(location.storage, location.key, is_hasty=True)
 
 
 def unavailable(table: str, reason: str) -> HeadraceError:

@@ -105,6 +105,8 @@ class BucketTables:
                 known = self._followed.get(place)
                 if known is None or known.name != name:
                     self._followed[place] = FollowedBucketTable(name, place)
+                    # Reading a log for the first time takes longest: somebody will ask.
+                    self._followed[place].look()
             return {name.casefold(): self._followed[place] for place, name in named.items()}
 
     def _places_now(self) -> tuple[Location, ...]:
