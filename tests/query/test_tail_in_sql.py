@@ -159,7 +159,7 @@ def test_a_tail_does_not_open_files_that_a_condition_leaves_out(
     assert json.loads(str(explained["tables"])) == [
         {
             "table": "events", "version": 0, "files": 3, "tail_rows": 3, "positions": {"0": 9},
-            "reached": {"0": 12}, "behind": 3, "reason": "slow",
+            "reached": {"0": 12}, "behind": 3, "reason": "slow", "upstream": [],
             "scans": [{"files": 3, "files_skipped_by_partition": 2, "files_to_read": 1}],
         }
     ]  # fmt: skip
