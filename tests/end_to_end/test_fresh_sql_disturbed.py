@@ -69,13 +69,15 @@ class Disturbances:
             (100, "optimize", lambda: self._lake("optimize")),
             (200, "restore", self._restore),
             (300, "kill", self._kill),
-            (450, "vacuum", lambda: self._lake("vacuum", "--hours", "0", "--force")),
+            (450, "vacuum", self._vacuum),
             (550, "restore", self._restore),
             (600, "optimize", lambda: self._lake("optimize")),
             (700, "kill", self._kill),
             (800, "restore", self._restore),
         ]
         self._what = "nothing"
+        # Of earlier versions the files may have been vacuumed.
+        self._oldest = 1
         self._future: Future[object] | None = None
 
     @property
@@ -111,9 +113,16 @@ class Disturbances:
         return json.loads(done.stdout)
 
     def _restore(self) -> None:
-        newest = DeltaTable(self._platform.settings.lake_dir / "events").version()
-        answer = self._lake("restore", "--version", str(max(newest - 3, 1)), "--yes")
+        version = max(self._newest() - 3, self._oldest)
+        answer = self._lake("restore", "--version", str(version), "--yes")
         assert "Later rows come back from topic" in answer["message"]
+
+    def _vacuum(self) -> None:
+        self._lake("vacuum", "--hours", "0", "--force")
+        self._oldest = self._newest()
+
+    def _newest(self) -> int:
+        return DeltaTable(self._platform.settings.lake_dir / "events").version()
 
     def _kill(self) -> None:
         killed = self._platform.kill("pipeline")

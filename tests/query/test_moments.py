@@ -254,3 +254,22 @@ def test_many_versions_leave_nothing_in_a_worker(lake: Path, tmp_path: Path) -> 
         views = answering.connection.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal")
         assert views.fetchone() == (1,)
         assert len(list(temporary.iterdir())) == 1
+
+
+def test_after_a_repair_versions_are_those_that_were_written_anew(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    for user in ("first", "damaged", "later"):
+        write_events(lake, [("Search", "2026-01-01", user)])
+    query = LakeQuery(lake)
+    try:
+        users = "SELECT USER_ID FROM events{} ORDER BY 1"
+        assert query.run(users.format("")).rows == (("damaged",), ("first",), ("later",))
+        assert query.run(users.format(" AS OF VERSION 1")).rows == (("damaged",), ("first",))
+        for version in (1, 2):
+            (lake / "events" / "_delta_log" / f"{version:020}.json").rename(tmp_path / f"{version}.json")
+        for user in ("anew", "again"):
+            write_events(lake, [("Search", "2026-01-01", user)])
+        assert query.run(users.format("")).rows == (("again",), ("anew",), ("first",))
+        assert query.run(users.format(" AS OF VERSION 1")).rows == (("anew",), ("first",))
+    finally:
+        query.close()

@@ -11,6 +11,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -22,6 +23,8 @@ from hypothesis import strategies as st
 from headrace.core.errors import HeadraceError
 from headrace.lake.columns.folders import FolderColumn
 from headrace.lake.types import Simple
+from headrace.query.lake_database import LakeDatabase
+from headrace.query.receipts.table_rows import offsets_in
 from headrace.query.snapshots import LakeTables, TableSnapshot
 from headrace.query.sources import TailChunk, TailView
 from headrace.query.sql import LakeQuery
@@ -146,6 +149,18 @@ def test_rows_of_files_and_tail_are_one_table(
     write_files(tmp_path / "lake", 0, 10, 20)
     tails.views = [TailView(chunks=(), starts={0: 20}, reached={0: 20})]
     assert query.run("SELECT count(*) FROM events").rows == ((20,),)
+
+
+@pytest.mark.parametrize("as_files", [False, True])
+def test_receipts_find_records_in_chunks_of_both_kinds(tmp_path: Path, *, as_files: bool) -> None:
+    chunks = [
+        write_chunk(tmp_path / "tail", 0, 5, 14, as_files=as_files),
+        write_chunk(tmp_path / "tail", 1, 5, 14, as_files=not as_files),
+    ]
+    assert offsets_in(chunks, 0, [4, 5, 13, 14]) == {5, 13}
+    shutil.rmtree(tmp_path / "tail")
+    with pytest.raises(FileNotFoundError):
+        offsets_in(chunks, 0, [5])
 
 
 def test_a_tail_does_not_open_files_that_a_condition_leaves_out(
@@ -313,6 +328,40 @@ def test_a_column_that_only_the_lake_will_know_leaves_the_tail_out_of_questions_
     tails.views = [view]
     with pytest.raises(HeadraceError, match="NOTHING"):
         query.run("SELECT NOTHING FROM events")
+
+
+def test_nobody_sees_what_a_view_is_made_of(tmp_path: Path, query: LakeQuery, tails: GivenTails) -> None:
+    write_files(tmp_path / "lake", 0, 0, 9)
+    tails.views = [
+        TailView(chunks=(write_chunk(tmp_path / "tail", 0, 5, 12),), starts={0: 9}, reached={0: 12})
+    ]
+    assert query.run("SELECT count(*) FROM events").rows == ((12,),)
+    for name in (f"{kind}{number}" for kind in ("tail of table ", "tail/") for number in range(4)):
+        with pytest.raises(HeadraceError, match=r"is not a table of the lake|does not exist"):
+            query.run(f'SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM "{name}")')
+
+
+def test_rows_are_shown_again_if_describing_them_did_not_end(tmp_path: Path) -> None:
+    """What ends it can be interrupted, too, and the worker answers the next question."""
+    write_files(tmp_path / "lake", 0, 0, 9)
+    database = LakeDatabase(tmp_path / "lake", memory_limit="1GB", threads=1)
+    table = LakeTables(tmp_path / "lake").current()["events"]
+    connection = database.connect([table], widened=())
+    with pytest.raises(duckdb.InterruptException), database.described(InterruptedAtTheEnd(connection)):  # type: ignore[arg-type]
+        pass
+    database.show_rows(connection)
+    assert connection.execute("SELECT count(*) FROM events").fetchall() == [(9,)]
+    database.close()
+
+
+@dataclasses.dataclass
+class InterruptedAtTheEnd:
+    connection: duckdb.DuckDBPyConnection
+
+    def execute(self, sql: str) -> object:
+        if sql.endswith("= false"):
+            raise duckdb.InterruptException
+        return self.connection.execute(sql)
 
 
 # Where the lake is, and where the chunks of a partition begin and end.

@@ -11,12 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from deltalake import write_deltalake
 
 from headrace.client.cluster import Cluster
 from headrace.core.errors import HeadraceError
+from headrace.lake.delta_log import DeltaLog
+from headrace.lake.delta_schema import struct_of
+from headrace.lake.rollups.definition import Dimension, defined
+from headrace.lake.rollups.maintaining import RollupMaintainer
+from headrace.lake.table_state import TableState
 from headrace.query.log_sources import LogSources
 from headrace.query.sql import LakeQuery
 from headrace.query.statement_tables.planning import StatementTables
@@ -230,6 +237,30 @@ def test_a_topic_and_a_table_in_one_question(query: LakeQuery, numbered: str, tm
     )
     assert query.run(sql).rows == (("7", 7),)
     assert query.run("SHOW TABLES").rows == (("events",),)
+
+
+def test_a_rollup_never_stands_for_a_topic_with_the_name_of_its_table(
+    query: LakeQuery, numbered: str, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    write_deltalake(lake / numbered, pa.table({"KIND": ["a", "a", "b"]}))
+    state = TableState(DeltaLog(lake / numbered))
+    rollup = defined(
+        rollup_id="r",
+        name="R",
+        table=numbered,
+        dimensions=[Dimension(column="KIND")],
+        measures=[],
+        columns=struct_of(state.metadata["schemaString"], table=numbered),
+        partition_columns=(),
+    )
+    RollupMaintainer(lake, rollup).step()
+    plain = query.run(f'SELECT count(*) FROM topic."{numbered}"').rows[0][0]
+    both = query.run(
+        f'SELECT (SELECT count(*) FROM "{numbered}"), (SELECT count(*) FROM topic."{numbered}")'
+    ).rows
+    assert both == ((3, plain),)
+    assert "rollups" in str(query.run(f'EXPLAIN SELECT count(*) FROM "{numbered}"').rows[-1])
 
 
 def test_a_question_over_too_much_says_so(broker: EmbeddedBroker, query: LakeQuery, topic_name: str) -> None:

@@ -24,7 +24,7 @@ from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.lake.location import Location
 from headrace.lake.resuming import TopicNow
-from headrace.lake.sink import LakeSink
+from headrace.lake.sink import LakeSink, TableFormat
 from headrace.pipeline.runs.asked_topic import AskedTopic
 from headrace.pipeline.sink_tables import letters_of, table_location
 from headrace.pipeline.spark.registry_client import Registries
@@ -43,6 +43,7 @@ class _Known:
     versions: Mapping[str, tuple[int, int, str]]
     looked: float
     feeds: Mapping[str, TableFeed]
+    buckets: tuple[Location, ...] = ()
 
 
 class TableFeeds:
@@ -66,23 +67,27 @@ class TableFeeds:
     def of(self, table: Location) -> TableFeed | None:
         """Raises log_unavailable."""
         with self._lock:
-            return self._newest().get(_place(table))
+            return self._newest().feeds.get(_place(table))
+
+    def in_buckets(self) -> tuple[Location, ...]:
+        """Where connectors write Delta tables, or have written them. Raises log_unavailable."""
+        with self._lock:
+            return self._newest().buckets
 
     def reading(self, topic: str) -> list[TableFeed]:
         """What the topic of this name feeds. Raises log_unavailable."""
         with self._lock:
-            return [feed for feed in self._newest().values() if feed.topic == topic]
+            return [feed for feed in self._newest().feeds.values() if feed.topic == topic]
 
-    def _newest(self) -> Mapping[str, TableFeed]:
+    def _newest(self) -> _Known:
         wishes = self._wishes()
         versions = {
             name: (wish.config_version, wish.restart.version, wish.target) for name, wish in wishes.items()
         }
         known, now = self._known, time.monotonic()
         if known.versions != versions or now > known.looked + _LOOK_SECONDS:
-            known = _Known(versions=versions, looked=now, feeds=self._feeds(wishes))
-            self._known = known
-        return known.feeds
+            known = self._known = self._read(wishes, versions, now)
+        return known
 
     def topic_now(self, topic: TopicIdentity) -> TopicNow:
         return AskedTopic(self._cluster, topic)
@@ -101,8 +106,11 @@ class TableFeeds:
             self._configs = configs
         return self._configs.wishes()
 
-    def _feeds(self, wishes: Mapping[str, ConnectorWish]) -> dict[str, TableFeed]:
+    def _read(
+        self, wishes: Mapping[str, ConnectorWish], versions: Mapping[str, tuple[int, int, str]], now: float
+    ) -> _Known:
         found: dict[str, TableFeed] = {}
+        buckets: dict[str, Location] = {}
         for wish in wishes.values():
             if not is_lake_sink(wish.config):
                 continue
@@ -114,14 +122,17 @@ class TableFeeds:
             problem = f"connector {sink.name} is stopped" if wish.target == "STOPPED" else ""
             for topic in topics_of(sink, self._cluster):
                 try:
-                    place = _place(table_location(sink, topic))
+                    table = table_location(sink, topic)
                 except HeadraceError:
                     continue
+                place = _place(table)
+                if not table.is_local and sink.table_format is TableFormat.DELTA:
+                    buckets[place] = table
                 former = found.get(place)
                 if former is not None:
                     both = f"connectors {former.sink.name} and {sink.name} both name this table"
                 found[place] = self._feed(sink, topic, problem if former is None else both)
-        return found
+        return _Known(versions=versions, looked=now, feeds=found, buckets=tuple(buckets.values()))
 
     def _feed(self, sink: LakeSink, topic: str, problem: str) -> TableFeed:
         return TableFeed(

@@ -19,6 +19,7 @@ HTTP_STATUS: Final[dict[str, int]] = {
     "bad_event": 400,
     "bad_request": 400,
     "bad_statement": 400,
+    "bucket_unavailable": 503,
     "change_not_permitted": 422,
     "connector_busy": 409,
     "connector_exists": 409,

@@ -209,6 +209,13 @@ class Settings:
         minimum=16,
         maximum=1_048_576,
     )
+    query_bucket_cache_megabytes: int = _setting(
+        1024,
+        "Disk space for the parts of tables in buckets that SQL has read. The least recently used parts are "
+        "removed first.",
+        minimum=64,
+        maximum=1_048_576,
+    )
     query_slots: int = _setting(
         0,
         "How many SQL questions run at once; 0 means one per core, at least two. Questions that run for "

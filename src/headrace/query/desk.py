@@ -18,15 +18,16 @@ import json
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headrace.core.errors import HeadraceError
+from headrace.query.buckets.log_snapshot import unavailable
+from headrace.query.buckets.serving import Buckets
 from headrace.query.log_sources import LogSources
-from headrace.query.planning import Planner, Tails
-from headrace.query.questions import OFF, NamedTables, Question, QuestionLimits
-from headrace.query.receipts.after import AfterReceipts
+from headrace.query.planning import Planner, Tails, needs_bucket
+from headrace.query.questions import OFF, NamedTables, Question, QuestionLimits, TablePlan
 from headrace.query.running import Run, Stop, cancelled
 from headrace.query.slots import Seat, Slots
 from headrace.query.sources import Waiting
@@ -35,8 +36,18 @@ from headrace.query.workers.frames import Kind
 from headrace.query.workers.pool import WorkerPool
 from headrace.query.workers.process import WorkerEndedError
 
+if TYPE_CHECKING:
+    # It reads files of tails, and with it come Arrow and numpy, which the gateway does without.
+    from headrace.query.receipts.after import AfterReceipts
+
 HELD_BYTES: Final = 1024 * 1024
 LONGEST_WAIT_SECONDS: Final = 60.0
+# How long a question waits for the logs of tables in buckets that it names, or that it only lists; the first
+# moment of that in its worker.
+BUCKET_SECONDS: Final = 5.0
+CATALOGUE_SECONDS: Final = 1.0
+BUCKET_SLOT_SECONDS: Final = 0.1
+BUCKET_THREADS: Final = 16
 # A plan can be out of date twice in a row, but not for ever.
 _MOST_RUNS_ANEW: Final = 3
 
@@ -49,6 +60,15 @@ class _TooEarlyError(Exception):
     def __init__(self, named: NamedTables) -> None:
         super().__init__()
         self.named = named
+
+
+class _NotLookedAtError(Exception):
+    """Logs of tables in buckets are still being read."""
+
+    def __init__(self, looks: Sequence[Future[None]], seconds: float) -> None:
+        super().__init__()
+        self.looks = looks
+        self.seconds = seconds
 
 
 class Answer:
@@ -119,14 +139,26 @@ class Desk:
         folder: Path,
         tails: Tails | None = None,
         sources: LogSources | None = None,
+        buckets: Buckets | None = None,
     ) -> None:
-        """`folder` is for the workers: it is created, and deleted in the end."""
+        """`folder` is for the workers: it is created, and deleted in the end. Without `buckets`, there are
+        only the tables in the lake's folder.
+        """
         self._limits = limits
         self._folder = folder
         self.slots = Slots(slots, most_waiting=most_waiting)
-        self.pool = WorkerPool(lake_dir, limits, folder, most=self.slots.slots + 1)
-        self._planner = Planner(lake_dir, tails, sources)
+        self._buckets = buckets
+        self.pool = WorkerPool(
+            lake_dir,
+            limits,
+            folder,
+            most=self.slots.slots + 1,
+            bucket_reader=buckets.reader if buckets is not None else None,
+        )
+        self._planner = Planner(lake_dir, tails, sources, buckets.tables if buckets is not None else None)
         self._threads = ThreadPoolExecutor(self.slots.slots, thread_name_prefix="planning")
+        # A bucket that does not answer must not keep a thread that other questions need.
+        self._bucket_threads = ThreadPoolExecutor(BUCKET_THREADS, thread_name_prefix="planning for buckets")
         self._asked: dict[str, _Asked] = {}
         self._widened: frozenset[str] = frozenset()
         # For questions that must see certain events; None where there is no log.
@@ -139,13 +171,19 @@ class Desk:
     async def start(self) -> None:
         """Have a worker ready for the first question."""
         await asyncio.to_thread(self._make_folder)
+        if self._buckets is not None:
+            await self._buckets.reader.start()
         self.pool.warm_up()
 
     async def stop(self) -> None:
         for asked in list(self._asked.values()):
             asked.cancel()
         await self.pool.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._buckets is not None:
+            self._buckets.tables.close()
+            await self._buckets.reader.stop()
+        for threads in (self._threads, self._bucket_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def ask(self, question: Question) -> Answer:
@@ -208,8 +246,14 @@ class Desk:
             run = await self._begin(asked)
             answer._run = run
             try:
-                await self._run(question, run, answer)
+                await self._run(question, asked, run, answer)
                 return
+            except _NotLookedAtError as waiting:
+                # As above: and a server that hangs would keep all turns.
+                await run.until_over()
+                looked_at = _looked_at(waiting.looks, seconds=waiting.seconds)
+                await asked.unless_cancelled(looked_at)
+                asked.has_waited = True
             except _TooEarlyError as early:
                 # It must not keep its turn from others while it waits.
                 await run.until_over()
@@ -222,9 +266,16 @@ class Desk:
                     continue
                 if run.ask_again and failures < _MOST_RUNS_ANEW:
                     failures += 1
+                    if run.is_outdated:
+                        self._planner.doubt_buckets()
+                        asked.has_waited = False
                     self._widened |= run.widen
                     if run.plainly:
                         question = dataclasses.replace(question, rollups=OFF)
+                    if run.in_lake:
+                        question = dataclasses.replace(
+                            question, after=dataclasses.replace(question.after, in_lake=True)
+                        )
                     continue
                 raise error
 
@@ -251,16 +302,19 @@ class Desk:
             run.end(Stop.CANCELLED)
         return run
 
-    async def _run(self, question: Question, run: Run, answer: Answer) -> None:
+    async def _run(self, question: Question, asked: _Asked, run: Run, answer: Answer) -> None:
         snapshots = await self._in_thread(self._planner.snapshots)
         run.worker.ask(question, tuple(snapshots))
         kind, payload = await run.receive()
         if kind is not Kind.TABLES:
             raise WorkerEndedError(f"A worker sent {kind.name} before it asked for tables.")
         named = _named(payload)
-        plans = await self._in_thread(
-            lambda: self._planner.plan(question, snapshots, named, self._widened), run
-        )
+        if self._buckets is None or not any(needs_bucket(each, named) for each in snapshots.values()):
+            plans = await self._in_thread(
+                lambda: self._planner.plan(question, snapshots, named, self._widened), run
+            )
+        else:
+            plans = await self._plan_with_buckets(question, asked, snapshots, named, run)
         if question.after.receipts and await run.unless_stopped(
             asyncio.ensure_future(self._after(question).lacking(question, named, plans))
         ):
@@ -274,6 +328,35 @@ class Desk:
                 held += len(part)
             if held > HELD_BYTES and answer.summary is None and run.may_flow():
                 return
+
+    async def _plan_with_buckets(
+        self,
+        question: Question,
+        asked: _Asked,
+        snapshots: Mapping[str, TableSnapshot],
+        named: NamedTables,
+        run: Run,
+    ) -> list[TablePlan]:
+        """As soon as the tables in buckets have been looked at. Raises bucket_unavailable, and
+        _NotLookedAtError if that takes long.
+        """
+        looks = self._planner.look(snapshots, named) if not asked.has_waited else []
+        if looks:
+            await run.unless_stopped(asyncio.ensure_future(_looked_at(looks, seconds=BUCKET_SLOT_SECONDS)))
+        if not all(look.done() for look in looks):
+            raise _NotLookedAtError(looks, BUCKET_SECONDS if named.names else CATALOGUE_SECONDS)
+        self._planner.check(snapshots, named)
+        current = await self._in_thread(self._planner.snapshots, run)
+        work = asyncio.get_running_loop().run_in_executor(
+            self._bucket_threads, lambda: self._planner.plan(question, current, named, self._widened)
+        )
+        # A tail reads the log of its table, too.
+        in_time = asyncio.ensure_future(asyncio.wait_for(asyncio.shield(work), BUCKET_SECONDS))
+        try:
+            return await run.unless_stopped(in_time)
+        except TimeoutError:
+            names = ", ".join(sorted((*named.names, *named.moments)))
+            raise unavailable(names, f"its log was not read within {BUCKET_SECONDS:g} s") from None
 
     async def _wait_for_events(
         self, question: Question, named: NamedTables, asked: _Asked, deadline: float
@@ -307,6 +390,8 @@ class _Asked:
     def __init__(self, seat: Seat) -> None:
         self.seat = seat
         self.run: Run | None = None
+        # For the logs of tables in buckets.
+        self.has_waited = False
         self._cancelled = asyncio.Event()
 
     @property
@@ -343,6 +428,10 @@ class _Asked:
         finally:
             cancelled_.cancel()
         return task.result()
+
+
+async def _looked_at(looks: Sequence[Future[None]], *, seconds: float) -> None:
+    await asyncio.wait(map(asyncio.wrap_future, looks), timeout=seconds)
 
 
 def _named(payload: bytes) -> NamedTables:

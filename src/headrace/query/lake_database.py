@@ -7,9 +7,11 @@ from the schema in the Delta log. This way a table without files can be queried 
 opened just to find the columns. Older files lack columns that were added later: such a table is read with
 `union_by_name`, which opens all its files.
 
-Invariants: DuckDB can access only the lake's folder and the temporary folder, downloads no extensions, never
-takes a Python variable for a table, and its configuration is locked before the first query. Never changes
-the lake.
+Files in buckets have names that begin with `stored://`; the file system `bucket_files` reads them.
+
+Invariants: DuckDB can access only the lake's folder, the temporary folder and `bucket_files`, downloads no
+extensions, never takes a Python variable for a table, and its configuration is locked before the first query.
+Never changes the lake.
 
 A view may also have the tail of the table's topic: rows that are on their way to the files. Its data files
 are read like those of the table, in the same scan; what of them has to be left out by offset is read apart,
@@ -25,12 +27,16 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import duckdb
 
 from headrace.lake import layout
-from headrace.query.table_snapshot import TableSnapshot, quoted
+from headrace.query.table_snapshot import STORED, Column, TableSnapshot, quoted
+from headrace.query.workers.file_pruning import stand_in_column
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 # DuckDB interprets patterns and partitions in paths; those must not come from the folder that the lake
 # happens to be in.
@@ -75,12 +81,15 @@ class LakeDatabase:
         threads: int,
         time_limit_seconds: float | None = None,
         temporary: Path | None = None,
+        bucket_files: AbstractFileSystem | None = None,
     ) -> None:
         self._own = None if temporary else tempfile.TemporaryDirectory(prefix="headrace-query-")
         self._temporary = temporary or Path(self._own.name if self._own else "")
         self._lock = threading.Lock()
         self._prepared: dict[str, _Prepared] = {}
         self._prepared_count = 0
+        self._is_described = False
+        self._stand_ins: dict[int, tuple[tuple[Column, ...], Path]] = {}
         config = {**_SETTINGS, "memory_limit": memory_limit, "threads": threads}
         if time_limit_seconds is not None:
             config["max_execution_time"] = max(1, round(time_limit_seconds * 1000))
@@ -88,7 +97,11 @@ class LakeDatabase:
         self._root.execute("SET TimeZone = 'UTC'")
         # Files never change, and questions come back to the same ones.
         self._root.execute("SET GLOBAL parquet_metadata_cache = true")
-        reachable = ", ".join(_literal(str(folder)) for folder in (lake_dir, self._temporary))
+        folders = [str(lake_dir), str(self._temporary)]
+        if bucket_files is not None:
+            self._root.register_filesystem(bucket_files)
+            folders.append(STORED)
+        reachable = ", ".join(map(_literal, folders))
         self._root.execute(f"SET allowed_directories = [{reachable}]")
         self._root.execute("SET enable_external_access = false")
         self._root.execute("SET lock_configuration = true")
@@ -109,9 +122,18 @@ class LakeDatabase:
             raise
         return connection
 
-    def list_files(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot, number: int) -> None:
-        """Let the view with this number read the files of this snapshot."""
+    def list_files(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        table: TableSnapshot,
+        number: int,
+        *,
+        kept: Collection[int] | None = None,
+    ) -> None:
+        """Let the view with this number read the files of this snapshot; with `kept`, only those."""
         files = self._files(connection, table)
+        if kept is not None:
+            files = [files[0], *(files[1 + each] for each in kept)]
         connection.execute(f"SET VARIABLE files_{number} = $1::VARCHAR[]", [files])
 
     def list_tail(
@@ -139,6 +161,8 @@ class LakeDatabase:
         """Let go of the files that the view with this number, which is gone, was to read."""
         for name in ("files", "tail_files", "begun", "starts"):
             connection.execute(f"RESET VARIABLE {name}_{number}")
+        if (stand_in := self._stand_ins.pop(number, None)) is not None:
+            stand_in[1].unlink(missing_ok=True)
 
     def create_view(
         self,
@@ -184,6 +208,32 @@ class LakeDatabase:
             rows = f"{rows} UNION ALL SELECT {cast} FROM {quoted(tail)}"
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(table.name)} AS {rows}")
 
+    def create_stand_in(
+        self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot, number: int
+    ) -> None:
+        """The view over a file without rows, whose columns have names that `file_pruning.py` can tell."""
+        names = [quoted(stand_in_column(number, each)) for each in range(len(table.columns))]
+        known = self._stand_ins.get(number)
+        if known is None or known[0] != table.columns:
+            self._prepared_count += 1
+            known = table.columns, self._temporary / f"stand_in_{self._prepared_count}.parquet"
+            typed = ", ".join(
+                f"CAST(NULL AS {column.type}) AS {name}"
+                for column, name in zip(table.columns, names, strict=True)
+            )
+            file = _literal(str(known[1]))
+            connection.execute(f"COPY (SELECT {typed} LIMIT 0) TO {file} (FORMAT parquet)")
+            self._stand_ins[number] = known
+        columns = ", ".join(
+            f"{name} AS {quoted(column.name)}" for column, name in zip(table.columns, names, strict=True)
+        )
+        # Twice: DuckDB knows what is in a single file before it plans.
+        files = ", ".join([_literal(str(known[1]))] * 2)
+        connection.execute(
+            f"CREATE OR REPLACE TEMP VIEW {quoted(table.name)} AS "
+            f"SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false)"
+        )
+
     def definition(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> str:
         """The file without rows that defines the columns of a table."""
         return self._schema_file(connection, table)
@@ -212,11 +262,18 @@ class LakeDatabase:
     @contextmanager
     def described(self, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         """While the block runs, the views have no rows: a statement can be bound without looking at files."""
+        self._is_described = True
         connection.execute(f"SET VARIABLE {_DESCRIBED} = true")
         try:
             yield
         finally:
+            self.show_rows(connection)
+
+    def show_rows(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """End `described`; once more, if whoever interrupted a question has interrupted that, too."""
+        if self._is_described:
             connection.execute(f"SET VARIABLE {_DESCRIBED} = false")
+            self._is_described = False
 
     def _unless_described(
         self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot, files: str
@@ -230,7 +287,7 @@ class LakeDatabase:
     def _files(self, connection: duckdb.DuckDBPyConnection, table: TableSnapshot) -> list[str]:
         prepared = self._prepared_for(connection, table)
         original = str(table.folder)
-        if prepared.folder == original:
+        if table.stored is not None or prepared.folder == original:
             return [prepared.schema_file, *table.files]
         return [
             prepared.schema_file,
@@ -257,7 +314,7 @@ class LakeDatabase:
         columns = ", ".join(f"CAST(NULL AS {column.type}) AS {quoted(column.name)}" for column in stored)
         connection.execute(f"COPY (SELECT {columns} LIMIT 0) TO {_literal(schema_file)} (FORMAT parquet)")
         folder = str(table.folder)
-        if _SPECIAL_IN_PATHS.intersection(folder):
+        if table.stored is None and _SPECIAL_IN_PATHS.intersection(folder):
             (place / "table").symlink_to(table.folder, target_is_directory=True)
             folder = str(place / "table")
         return _Prepared(like=table, schema_file=schema_file, folder=folder, place=place)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Final, Protocol
 
 from headrace.core.errors import HeadraceError
+from headrace.query.buckets.log_snapshot import bucket_snapshot_at
+from headrace.query.buckets.tables import BucketTables
 from headrace.query.log_sources import LogSources
 from headrace.query.questions import LIVE, OFF, NamedTables, Question, TablePlan
 from headrace.query.references.moments import moment_of
@@ -20,6 +23,7 @@ from headrace.query.rollups.offers import LakeRollups, RollupOffer
 from headrace.query.snapshots import LakeTables, TableSnapshot, snapshot_at
 from headrace.query.sources import TailView, Waiting
 from headrace.query.table_history import TableHistories
+from headrace.query.table_snapshot import BucketSnapshot
 
 # Longer than it takes to read the last moments of a topic; then the answer says what it lacks.
 TAIL_WAIT_SECONDS: Final = 2.0
@@ -38,16 +42,42 @@ class Planner:
 
     waiting: Callable[[TableSnapshot], tuple[Waiting, ...]] | None = None
 
-    def __init__(self, lake_dir: Path, tails: Tails | None = None, sources: LogSources | None = None) -> None:
+    def __init__(
+        self,
+        lake_dir: Path,
+        tails: Tails | None = None,
+        sources: LogSources | None = None,
+        bucket_tables: BucketTables | None = None,
+    ) -> None:
         self._tables = LakeTables(lake_dir)
-        self._histories = TableHistories(snapshot_at)
+        self._bucket_tables = bucket_tables
+        self._histories = TableHistories(_snapshot_at)
         self._rollups = LakeRollups(lake_dir)
         self._tails = tails
         self._sources = sources
 
     def snapshots(self) -> dict[str, TableSnapshot]:
-        """All tables by name, now."""
-        return self._tables.current()
+        """All tables by name, now. Those in buckets are as they were seen last."""
+        local = self._tables.current()
+        if self._bucket_tables is None:
+            return local
+        return dict(sorted({**self._bucket_tables.current(local), **local}.items()))
+
+    def look(self, snapshots: Mapping[str, TableSnapshot], named: NamedTables) -> list[Future[None]]:
+        """Look at the tables in buckets that a question needs; the snapshots are newer when that is done."""
+        if self._bucket_tables is None:
+            return []
+        return self._bucket_tables.look(_local(snapshots), _read_by(named), catalogue=named.catalogue)
+
+    def check(self, snapshots: Mapping[str, TableSnapshot], named: NamedTables) -> None:
+        """Raises bucket_unavailable."""
+        if self._bucket_tables is not None:
+            self._bucket_tables.check(_local(snapshots), _read_by(named))
+
+    def doubt_buckets(self) -> None:
+        """What was seen in buckets last is too old."""
+        if self._bucket_tables is not None:
+            self._bucket_tables.doubt()
 
     def table_at(self, newest: TableSnapshot, version: int) -> TableSnapshot:
         """The table at an old version; `Tails.view` has what came behind it. Raises version_not_found."""
@@ -130,3 +160,25 @@ class Planner:
             once=True,
             as_of=moment.described,
         )
+
+
+def needs_bucket(snapshot: TableSnapshot, named: NamedTables) -> bool:
+    """Whether a question needs the table, and it is in a bucket."""
+    if not isinstance(snapshot, BucketSnapshot):
+        return False
+    return named.catalogue or snapshot.name.casefold() in _read_by(named)
+
+
+def _read_by(named: NamedTables) -> frozenset[str]:
+    """The case-folded names of tables, now or at a version."""
+    return frozenset({*named.names, *(moment_of(name).table.casefold() for name in named.moments)})
+
+
+def _snapshot_at(newest: TableSnapshot, version: int) -> TableSnapshot:
+    if isinstance(newest, BucketSnapshot):
+        return bucket_snapshot_at(newest, version)
+    return snapshot_at(newest, version)
+
+
+def _local(snapshots: Mapping[str, TableSnapshot]) -> list[str]:
+    return [name for name, snapshot in snapshots.items() if not isinstance(snapshot, BucketSnapshot)]

@@ -18,6 +18,9 @@ from headrace.query.topic_tables.plan import TopicPlan
 
 LIVE: Final = "live"
 LAKE: Final = "lake"
+# Who answers.
+DUCKDB: Final = "duckdb"
+SPARK: Final = "spark"
 ON: Final = "on"
 OFF: Final = "off"
 CLOSE: Final = "close"

@@ -47,7 +47,9 @@ class Run:
         # What the worker says of a plan that was out of date.
         self.ask_again = False
         self.widen: frozenset[str] = frozenset()
+        self.is_outdated = False
         self.plainly = False
+        self.in_lake = False
         self._seat = seat
         self._slots = slots
         self._pool = pool
@@ -176,6 +178,8 @@ class Run:
         self.ask_again = bool(content["again"])
         self.widen = frozenset(content["widen"])
         self.plainly = bool(content["plainly"])
+        self.is_outdated = bool(content["outdated"])
+        self.in_lake = bool(content["in_lake"])
         return HeadraceError(content["error"], content["message"], remedy=content["remedy"])
 
 

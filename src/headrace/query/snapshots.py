@@ -58,24 +58,27 @@ class LakeTables:
         self._lake_dir = lake_dir
         self._lock = threading.Lock()
         self._followed: dict[str, FollowedTable] = {}
-        self._snapshots: dict[str, TableSnapshot] = {}
+        # With the identities of their commits: a table that was repaired has others with the same numbers.
+        self._snapshots: dict[str, tuple[TableSnapshot, object]] = {}
 
     def current(self) -> dict[str, TableSnapshot]:
         """All tables by name, each at its newest version."""
         with self._lock:
             found: dict[str, TableSnapshot] = {}
+            read: dict[str, tuple[TableSnapshot, object]] = {}
             for name in self._table_names():
                 table = self._followed.setdefault(name, FollowedTable(self._lake_dir / name))
                 try:
                     if table.refresh():
                         found[name] = self._snapshot(name, table)
+                        read[name] = (found[name], table.newest_commit)
                 except DeltaError as error:
                     # The other tables still work; queries on this one are told why it does not.
                     found[name] = _broken_table(name, self._lake_dir / name, error)
             for name in self._followed.keys() - found.keys():
                 del self._followed[name]
-            self._snapshots = found
-            return dict(found)
+            self._snapshots = read
+            return found
 
     def _table_names(self) -> list[str]:
         if not self._lake_dir.is_dir():
@@ -86,10 +89,14 @@ class LakeTables:
         return sorted(by_folded_name.values())
 
     def _snapshot(self, name: str, table: FollowedTable) -> TableSnapshot:
-        known = self._snapshots.get(name)
+        known, commit = self._snapshots.get(name, (None, None))
         delta = table.delta
         table_id = str(delta.metadata().id)
-        if known is not None and (known.table_id, known.version) == (table_id, delta.version()):
+        if (
+            known is not None
+            and commit == table.newest_commit
+            and (known.table_id, known.version) == (table_id, delta.version())
+        ):
             return known
         return _read_snapshot(name, self._lake_dir / name, table_id, delta)
 
@@ -107,6 +114,11 @@ class FollowedTable:
         if self._delta is None:
             raise RuntimeError(f"{self._folder} was not refreshed, or contains no table")
         return self._delta
+
+    @property
+    def newest_commit(self) -> object:
+        """Tells the commit of the newest version from others with its number."""
+        return self._newest_commit
 
     def refresh(self) -> bool:
         """Advance to the newest version. False if the folder contains no table, or no longer does."""

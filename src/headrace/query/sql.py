@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from headrace.query.buckets.serving import Buckets
 from headrace.query.desk import Desk
 from headrace.query.log_sources import LogSources
 from headrace.query.planning import Tails
@@ -71,6 +72,7 @@ class LakeQuery:
         most_rows: int = 100_000,
         tails: Tails | None = None,
         sources: LogSources | None = None,
+        buckets: Buckets | None = None,
         topic_megabytes: int = 1024,
     ) -> None:
         self._lake_dir = lake_dir.resolve()
@@ -83,6 +85,7 @@ class LakeQuery:
         )
         self._tails = tails
         self._sources = sources
+        self._buckets = buckets
         self._lock = threading.Lock()
         self._own: _OwnDesk | None = None
 
@@ -90,7 +93,7 @@ class LakeQuery:
         """As `SqlRunner.run`."""
         with self._lock:
             if self._own is None:
-                self._own = _OwnDesk(self._lake_dir, self._limits, self._tails, self._sources)
+                self._own = _OwnDesk(self._lake_dir, self._limits, self._tails, self._sources, self._buckets)
             runner = self._own.runner
         return runner.run(sql, parameters)
 
@@ -106,7 +109,12 @@ class _OwnDesk:
     """A desk with an event loop in a thread of its own: workers live as long as the thread."""
 
     def __init__(
-        self, lake_dir: Path, limits: QuestionLimits, tails: Tails | None, sources: LogSources | None
+        self,
+        lake_dir: Path,
+        limits: QuestionLimits,
+        tails: Tails | None,
+        sources: LogSources | None,
+        buckets: Buckets | None,
     ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sql", daemon=True)
@@ -114,7 +122,9 @@ class _OwnDesk:
         folder = Path(tempfile.mkdtemp(prefix="headrace-query-"))
         # For those who do not close it; workers end with this process in any case.
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self._desk = self._do(self._made(lake_dir, limits, folder, tails, sources))
+        self._desk = self._do(
+            self._made(lake_dir, limits, folder, tails=tails, sources=sources, buckets=buckets)
+        )
         self.runner = SqlRunner(self._desk, self._loop)
 
     def close(self) -> None:
@@ -128,8 +138,10 @@ class _OwnDesk:
         lake_dir: Path,
         limits: QuestionLimits,
         folder: Path,
+        *,
         tails: Tails | None,
         sources: LogSources | None,
+        buckets: Buckets | None,
     ) -> Desk:
         desk = Desk(
             lake_dir,
@@ -139,6 +151,7 @@ class _OwnDesk:
             folder=folder,
             tails=tails,
             sources=sources,
+            buckets=buckets,
         )
         await desk.start()
         return desk

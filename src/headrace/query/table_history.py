@@ -22,9 +22,8 @@ from typing import Any, Final
 from deltalake.exceptions import DeltaError
 
 from headrace.core.errors import HeadraceError
-from headrace.lake.delta_log import DeltaLog
-from headrace.lake.location import Location, located
-from headrace.query.table_snapshot import TableSnapshot
+from headrace.lake.delta_log import DeltaLog, SeenVersion
+from headrace.query.table_snapshot import TableSnapshot, location_of
 
 _MOST_KEPT: Final = 32
 _MOST_TIMES: Final = 20_000
@@ -33,7 +32,8 @@ _FUTURE_MS: Final = 2_000
 
 # The snapshot of a table at a version. Raises DeltaError.
 SnapshotAt = Callable[[TableSnapshot, int], TableSnapshot]
-_Key = tuple[str, str, int]
+# With the version's commit: after a repair, another one has its number.
+_Key = tuple[str, str, SeenVersion]
 
 
 class TableHistories:
@@ -55,7 +55,8 @@ class TableHistories:
                 f"Table {newest.name} has no version {version} yet: the newest is {newest.version}.",
                 remedy=self._available(newest),
             )
-        key = (str(newest.folder), newest.table_id, version)
+        seen = DeltaLog(location_of(newest)).seen(version)
+        key = (str(newest.folder), newest.table_id, seen)
         with self._lock:
             found = self._kept.get(key)
         if found is None:
@@ -86,7 +87,7 @@ class TableHistories:
         return self._vacuumed(newest, version, 1)
 
     def _version_at(self, newest: TableSnapshot, at_ms: int) -> int:
-        log = DeltaLog(located(newest.folder))
+        log = DeltaLog(location_of(newest))
         readable = _in_log(log, newest.version)
         # Commits are in the order of their times, but for clocks that were set back.
         low, high = 0, len(readable)
@@ -112,7 +113,7 @@ class TableHistories:
 
     def _time(self, log: DeltaLog, newest: TableSnapshot, version: int) -> int | None:
         """When the version was committed, in milliseconds since 1970; None if its commit does not say it."""
-        key = (str(newest.folder), newest.table_id, version)
+        key = (str(newest.folder), newest.table_id, log.seen(version))
         with self._lock:
             if key in self._times:
                 return self._times[key]
@@ -157,7 +158,7 @@ class TableHistories:
 
     def _oldest(self, newest: TableSnapshot) -> int:
         """The oldest version from which on all can be read: vacuuming takes the files of the oldest first."""
-        readable = _in_log(DeltaLog(located(newest.folder)), newest.version)
+        readable = _in_log(DeltaLog(location_of(newest)), newest.version)
         low, high = 0, len(readable) - 1
         while low < high:
             middle = (low + high) // 2
@@ -197,14 +198,10 @@ def _missing(old: TableSnapshot, newest: TableSnapshot) -> int:
 
     In a bucket, reading them tells: asking for each takes too long.
     """
-    if not _is_local(old.folder):
+    if not location_of(old).is_local:
         return 0
     only_old: Collection[str] = set(old.files) - set(newest.files)
     return sum(not Path(file).exists() for file in only_old)
-
-
-def _is_local(folder: Path | Location) -> bool:
-    return located(folder).is_local
 
 
 def _printed(at_ms: int) -> str:

@@ -19,11 +19,10 @@ from typing import Final, Protocol
 
 from headrace.client.cluster import Cluster
 from headrace.core.errors import HeadraceError
-from headrace.lake.location import located
 from headrace.pipeline.runs.commits import Commit
 from headrace.query.receipts.ways import QueryWay, Yield
 from headrace.query.sources import Waiting
-from headrace.query.table_snapshot import TableSnapshot
+from headrace.query.table_snapshot import TableSnapshot, location_of
 from headrace.query.tail.feeds import Feeds
 
 # A log that did not answer is not asked for so long.
@@ -74,7 +73,7 @@ class Upstream:
         if self._clock() < self._asks_again:
             return ()
         try:
-            feed = self._feeds.of(located(snapshot.folder))
+            feed = self._feeds.of(location_of(snapshot))
             return () if feed is None else tuple(self._before(feed.topic))
         except HeadraceError:
             self._asks_again = self._clock() + _AWAY_SECONDS

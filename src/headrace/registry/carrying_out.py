@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 _RETIRING_SECONDS: Final = 0.5
 # What a topic takes unless it is told otherwise, less what surrounds a schema in its record.
 _LARGEST_RECORD: Final = 990_000
+_UNKNOWN: Final = Decision()
 
 
 class ChangeWriter:
@@ -59,28 +60,34 @@ class ChangeWriter:
         _check_size(change)
         self._prepare(change)
         with self._changing:
-            deadline = time.monotonic() + self._timeout
-            self._log.read_to_end()
-            if self._retiring:
-                self._log.wait_for(lambda: not self._state.is_open(self._retiring), _RETIRING_SECONDS)
-                self._retiring = ""
-            self._carry_out_until("", deadline)
-            decision = self._decided(change)
-            while decision.effects:
-                proposal = self._proposed(change)
-                if proposal:
-                    decision = self._carry_out_until(proposal, deadline)
-                    break
-                self._check_time(deadline)
-                self._carry_out_until("", deadline)
-                decision = self._decided(change)
+            try:
+                decision = self._change(change)
+            finally:
+                self._outcomes.clear()
         if decision.refusal is not None:
             raise decision.refusal
         return decision.reply
 
+    def _change(self, change: Change) -> Decision:
+        deadline = time.monotonic() + self._timeout
+        self._log.read_to_end()
+        if self._retiring:
+            self._log.wait_for(lambda: not self._state.is_open(self._retiring), _RETIRING_SECONDS)
+            self._retiring = ""
+        self._carry_out_until("", deadline)
+        decision = self._decided(change)
+        while decision.effects:
+            proposal = self._proposed(change)
+            if proposal:
+                return self._carry_out_until(proposal, deadline)
+            self._check_time(deadline)
+            self._carry_out_until("", deadline)
+            decision = self._decided(change)
+        return decision
+
     def note_outcome(self, proposal: str, headers: Mapping[str, bytes]) -> None:
         """A proposal was retired. Runs in the reading thread."""
-        if proposal in self._outcomes and self._outcomes[proposal] is None:
+        if self._outcomes.get(proposal, _UNKNOWN) is None:
             self._outcomes[proposal] = _outcome(headers.get(OUTCOME_HEADER, b""))
 
     def repair(self, held: Effect, turn: int | None) -> None:
@@ -99,7 +106,6 @@ class ChangeWriter:
         with self._log.progress:
             if self._state.is_open(record.proposal) or self._outcomes[record.proposal] is not None:
                 return record.proposal
-        del self._outcomes[record.proposal]
         return ""
 
     def _carry_out_until(self, own: str, deadline: float) -> Decision:

@@ -79,6 +79,7 @@ class Registry:
         self._log.start()
         with self._progress:
             self._has_started = True
+            self._state.index()
             for held in self._state.overwritten():
                 self._writer.repair(held, self._state.turn_of(held))
 
@@ -143,7 +144,10 @@ class Registry:
         Raises subject_not_found, version_not_found, version_deleted, version_not_deleted, reference_exists,
         change_not_permitted, log_unavailable.
         """
-        number = self.version(subject).version if version == LATEST else version
+        number = version
+        if version == LATEST:
+            self._log.read_to_end()
+            number = self.version(subject).version
         assert isinstance(number, int)
         change = DeleteVersion(subject=checked_subject(subject), version=number, permanent=permanent)
         return self._writer.change(change)[0]

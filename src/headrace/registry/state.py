@@ -65,7 +65,7 @@ class RegistryState:
         # By key, the late record that stands behind the one that holds.
         self._overwritten: dict[tuple[object, ...], Effect] = {}
         self._identities: dict[tuple[str, str, tuple[Reference, ...]], str] = {}
-        # Another registry may have given one schema several ids. Filled by `_index`.
+        # Another registry may have given one schema several ids. Filled by `index`.
         self._ids: dict[str, set[int]] = {}
         self._identities_of: dict[int, set[str]] = {}
         self._not_indexed: set[int] = set()
@@ -205,7 +205,7 @@ class RegistryState:
 
     def id_of(self, schema: Schema[object]) -> int | None:
         """The lowest id of the schema, which does not depend on the order of records."""
-        self._index()
+        self.index()
         return min(self._ids.get(_identity(schema), ()), default=None)
 
     def identity(self, record: SchemaRecord) -> str:
@@ -311,7 +311,8 @@ class RegistryState:
             referrers.discard((subject, version))
         self._not_indexed.add(record.id)
 
-    def _index(self) -> None:
+    def index(self) -> None:
+        """Computes what `id_of` needs: of many schemas it takes seconds, once."""
         for schema_id in self._not_indexed:
             for identity in self._identities_of.pop(schema_id, ()):
                 self._ids[identity].discard(schema_id)

@@ -107,7 +107,7 @@ def test_a_hundred_hostile_questions(tmp_path: Path) -> None:
         outcome = Counter(outcomes)
         print(outcome, f"p99 {statistics.quantiles(waits, n=100)[98]:.3f} s, longest {max(waits):.3f} s")
         print(f"leader {idle >> 20} -> {leader.memory_info().rss >> 20} MB, workers {most_memory >> 20} MB")
-        assert set(outcome) <= {"200", "400", "429", "cut off", "left"}
+        assert set(outcome) <= {"200", "400", "429", "504", "cut off", "left"}
         assert statistics.quantiles(waits, n=100)[98] < 3, "on a machine whose cores are all taken"
         # An idle worker has about 110 MB.
         assert most_memory < (MEGABYTES + 256) << 20

@@ -251,7 +251,10 @@ def _memory(pid: int) -> int:
 
 def test_a_deeply_nested_statement_is_told_why_it_fails(server: SqlServer) -> None:
     for query in ("SELECT * FROM (" * 3000 + "SELECT 1" + ")" * 3000, "SELECT " + "(" * 50_000 + "1"):
-        check_error(server.ask(query), 400, "query_failed")
+        answer = server.ask(query)
+        # How deep it gets before it fails, and of what, depends on the memory that its worker has left.
+        assert answer.json()["error"] in ("query_failed", "query_out_of_memory")
+        check_error(answer, 400, answer.json()["error"])
     assert server.ask("SELECT 1").json()["rows"] == [[1]]
 
 
@@ -337,7 +340,8 @@ def test_heavy_questions_leave_a_slot_for_light_ones(tmp_path: Path) -> None:
         assert not any(each.done() and each.result().status_code == 200 for each in heavy)
         for number in range(6):
             server.client.delete(f"/sql/heavy-{number}")
-        assert {each.result().status_code for each in heavy} <= {409, 400}
+        # Cancelled, or at the end of their time.
+        assert {each.result().status_code for each in heavy} <= {409, 504}
         wait_until(server.is_idle, "nothing runs any more")
 
 

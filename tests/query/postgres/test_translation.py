@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import duckdb
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from headrace.query.postgres.catalogue.columns import RELATIONS
 from headrace.query.postgres.catalogue.relations import Catalogue
 from headrace.query.postgres.command_reading import command_of
 from headrace.query.postgres.lexer import statements
 from headrace.query.postgres.protocol import types
+from headrace.query.postgres.protocol.decoding import quoted
 from headrace.query.postgres.protocol.errors import PostgresError
 from headrace.query.postgres.translation import Session, Translation, translate, with_parameters
 from headrace.query.snapshots import Column
@@ -24,6 +28,33 @@ CATALOGUE = Catalogue(
 )
 SESSION = Session(user="tester", process=7, version="PostgreSQL 16.9")
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+_CATALOGS = """
+    aggregate am amop amproc attrdef attribute auth_members authid cast class collation constraint
+    conversion database db_role_setting default_acl depend description enum event_trigger extension
+    foreign_data_wrapper foreign_server foreign_table index inherits init_privs language largeobject
+    largeobject_metadata namespace opclass operator opfamily parameter_acl partitioned_table policy proc
+    publication publication_namespace publication_rel range replication_origin rewrite seclabel sequence
+    shdepend shdescription shseclabel statistic statistic_ext statistic_ext_data subscription
+    subscription_rel tablespace transform trigger ts_config ts_config_map ts_dict ts_parser ts_template
+    type user_mapping available_extension_versions available_extensions backend_memory_contexts config
+    cursors file_settings group hba_file_rules ident_file_mappings indexes locks matviews policies
+    prepared_statements prepared_xacts publication_tables replication_origin_status replication_slots
+    roles rules seclabels sequences settings shadow shmem_allocations stats stats_ext stats_ext_exprs
+    tables timezone_abbrevs timezone_names user user_mappings views stat_activity stat_archiver
+    stat_bgwriter stat_database stat_database_conflicts stat_gssapi stat_io stat_progress_analyze
+    stat_progress_basebackup stat_progress_cluster stat_progress_copy stat_progress_create_index
+    stat_progress_vacuum stat_replication stat_replication_slots stat_slru stat_ssl stat_subscription
+    stat_subscription_stats stat_user_functions stat_wal stat_wal_receiver stat_recovery_prefetch
+    stat_xact_user_functions
+"""
+_DOCUMENTS = st.recursive(
+    st.text("a/~1", max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text("a/~1'", max_size=3), inner, max_size=2)
+    ),
+    max_leaves=5,
+)
 
 
 def translated(sql: str, declared: tuple[int, ...] = ()) -> Translation:
@@ -71,6 +102,22 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         ("(SELECT count(*) FROM information_schema.columns c WHERE c.table_name = 'events')", "5"),
         ("array_upper(ARRAY[5, 6], 1)", "2"),
         ("E'a\\nb' || $$c'd$$", "a\nbc'd"),
+        ("substring(n FROM '[a-z]_')", "x_"),
+        ("substring(n FROM '_(.)')", "y"),
+        ("substring(n FROM '(?:x)_')", "x_"),
+        ("substring(n FROM 'q') IS NULL", "true"),
+        ("substring(n FROM 3)", "y"),
+        ("'2026-01-02 03:04:05.6+09'::timestamp", "2026-01-02 03:04:05.6"),
+        ("timestamp '2026-01-02T03:04:05Z'", "2026-01-02 03:04:05"),
+        ("time '01:00+02'", "01:00:00"),
+        ("t::time", "03:04:05"),
+        ("date '2026-01-02 23:00:00-09' || ('2026-01-02 +00'::date - 1)::text", "2026-01-022026-01-01"),
+        ("(timestamptz '2026-01-02 03:04:05+09')::text", "2026-01-01 18:04:05+00"),
+        ("""'{"a":[1,{"b":"c"}]}'::json #>> '{a,1,b}'""", "c"),
+        ("""'{"a":[1,{"b":"c"}]}'::jsonb #> ARRAY['a','1']""", '{"b":"c"}'),
+        ("jsonb_typeof('[1]') || json_typeof('2.5') || json_typeof('null')", "arraynumbernull"),
+        ("json_array_length('[1, 2]') + cardinality(ARRAY[7])", "3"),
+        ("(SELECT string_agg(k, '+') FROM (SELECT json_object_keys('{\"x\":1,\"y\":2}') AS k))", "x+y"),
     ],
 )
 def test_values(database: duckdb.DuckDBPyConnection, expression: str, value: str) -> None:
@@ -139,6 +186,8 @@ def test_what_means_the_same_goes_on_unchanged() -> None:
         ("b + $1 > 5", types.INT8),
         ("t > now() - $1", types.INTERVAL),
         ("r > $1::int", types.INT4),
+        ("substring(n FROM $1) = 'x'", types.TEXT),
+        ("substring(n, $1, 2) = 'x'", types.INT4),
     ],
 )
 def test_types_of_parameters(condition: str, expected: types.Type) -> None:
@@ -153,9 +202,62 @@ def test_declared_types_are_kept_and_literals_stay_literals(database: duckdb.Duc
         assert database.execute(with_parameters(statement.sql, literals)).fetchall() == rows
 
 
+@given(document=_DOCUMENTS, path=st.lists(st.text("a/~1'\"{,\\\\ ", max_size=3), max_size=3))
+@example(document={"a/b": {"~1": "deep"}}, path=["a/b", "~1"])
+@example(document={"a": ["x", "y"]}, path=["a", "1"])
+@example(document={"1": "key"}, path=["1"])
+def test_a_path_in_json_takes_each_step_as_it_is(
+    database: duckdb.DuckDBPyConnection, document: object, path: list[str]
+) -> None:
+    found = document
+    for step in path:
+        if isinstance(found, dict):
+            found = found.get(step)
+        else:
+            is_place = isinstance(found, list) and step in map(str, range(len(found)))
+            found = found[int(step)] if isinstance(found, list) and is_place else None
+    statement = translated("SELECT $1::json #>> $2::text[]", (types.JSON.oid, types.BY_NAME["_text"].oid))
+    steps = ", ".join(map(quoted, path))
+    literals = [f"CAST({quoted(json.dumps(document))} AS JSON)", f"CAST([{steps}] AS VARCHAR[])"]
+    row = database.execute(with_parameters(statement.sql, literals)).fetchone()
+    assert row is not None
+    assert row[0] == found if isinstance(found, str | None) else json.loads(row[0]) == found
+
+
+@pytest.mark.parametrize("word", ["select", "table", "update", "not", "from", "user", "order"])
+def test_every_word_names_a_column_behind_as_and_a_table(
+    database: duckdb.DuckDBPyConnection, word: str
+) -> None:
+    statement = (
+        f"WITH p AS (SELECT n AS {word} FROM events) SELECT p.*, p.{word} FROM p WHERE p.{word} = 'x_y'"
+    )
+    found = database.execute(translated(statement).sql)
+    assert [column[0] for column in found.description] == [word, word]
+    assert found.fetchall() == [("x_y", "x_y")]
+
+
 def test_names_of_columns() -> None:
     statement = "SELECT count(*), 1, sum(a) AS s, n, a::text, lower(n), CASE WHEN true THEN 1 END FROM events"
     assert translated(statement).names == ("count", "?column?", None, None, "a", "lower", "case")
+    others = (
+        "SELECT stddev_pop(a), bool_or(a > 1), lag(a) OVER (ORDER BY b), t AT TIME ZONE 'UTC', concat(n, n)"
+    )
+    assert translated(f"{others} FROM events").names == ("stddev_pop", "bool_or", "lag", "timezone", "concat")
+
+
+def test_the_catalogue_has_every_relation_of_postgresql() -> None:
+    catalogs = _CATALOGS.split()
+    of_tables = [
+        f"{kind}_{whose}_{what}"
+        for kind, objects in (
+            ("stat", ("tables", "indexes")),
+            ("stat_xact", ("tables",)),
+            ("statio", ("tables", "indexes", "sequences")),
+        )
+        for what in objects
+        for whose in ("all", "sys", "user")
+    ]
+    assert {("pg_catalog", f"pg_{name}") for name in (*catalogs, *of_tables)} <= RELATIONS.keys()
 
 
 @pytest.mark.parametrize(("schema", "relation"), sorted(RELATIONS))

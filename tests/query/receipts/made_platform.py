@@ -17,10 +17,12 @@ from headrace.lake.coordinates import SourceCoordinates
 from headrace.lake.types import Struct
 from headrace.pipeline.runs.commits import Commit
 from headrace.query.receipts.receipt import Receipt
+from headrace.query.receipts.settling import IsDone, now
 from headrace.query.receipts.traces import Trace
-from headrace.query.receipts.watching import IsDone, Receipts, now
+from headrace.query.receipts.watching import Receipts
 from headrace.query.receipts.ways import QueryWay, TableWay, Way, Yield
 from headrace.query.snapshots import LakeTables
+from headrace.query.tail.chunk_files import WORTHWHILE, Worthwhile
 from headrace.query.tail.tails import Tails
 from headrace.testing import EmbeddedBroker
 from tests.query.records import create_topic, produce
@@ -85,6 +87,7 @@ class MadePlatform:
         feeds: FeedsOfTests,
         *,
         gives: Yield = Yield.ONE,
+        worthwhile: Worthwhile = WORTHWHILE,
         **of_table: Any,
     ) -> None:
         self.bootstrap = broker.bootstrap
@@ -100,7 +103,9 @@ class MadePlatform:
         self.sink_id = self.table.topic.topic_id
         self.ways = MadeWays()
         self.ways.ways = [self.query_way(gives=gives), self.table_way()]
-        self.tails = Tails(self.bootstrap, feeds, folder / "tails", most_bytes=64 * 1024 * 1024)
+        self.tails = Tails(
+            self.bootstrap, feeds, folder / "tails", most_bytes=64 * 1024 * 1024, worthwhile=worthwhile
+        )
         self.snapshots = LakeTables(folder / "lake").current
         self.receipts = Receipts(self.cluster, self.ways, self.snapshots, self.tails)
         self._posted = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +15,9 @@ from headrace.query.questions import QuestionLimits
 from headrace.query.receipts import watching
 from headrace.query.receipts.receipt import Receipt
 from headrace.query.receipts.ways import Yield
+from headrace.query.sources import TailView
+from headrace.query.table_snapshot import TableSnapshot
+from headrace.query.tail.tails import Tails
 from tests.http.query.sql_server import SqlServer, sql_server
 from tests.query.receipts.made_platform import MadePlatform
 from tests.query.records import wait_until
@@ -172,6 +176,36 @@ def test_a_question_sees_what_it_must(
     assert is_waiting(platform, in_lake)
     platform.table.write()
     assert in_lake.result() == 3
+
+
+@dataclasses.dataclass
+class FoldersByTheClock:
+    """As if the lake decided the column KIND when it writes."""
+
+    tails: Tails
+
+    def view(self, snapshot: TableSnapshot, *, wait_seconds: float) -> TailView:
+        return dataclasses.replace(self.tails.view(snapshot, wait_seconds=wait_seconds), unknown=("KIND",))
+
+
+def test_a_question_for_what_only_the_lake_knows_waits_for_the_lake(
+    platform: MadePlatform, threads: ThreadPoolExecutor
+) -> None:
+    (receipt,) = platform.post()
+    platform.derive([receipt])
+    with sql_server(
+        platform.table.folder.parent.parent,
+        limits=QuestionLimits(seconds=60),
+        tails=FoldersByTheClock(platform.tails),
+        receipts=platform.receipts,
+    ) as server:
+        numbers = server.ask(f'SELECT NUMBER FROM "{platform.sink}"', after=str(receipt))
+        assert numbers.json()["rows"] == [[0]]
+        sql = f"SELECT count(*) FROM \"{platform.sink}\" WHERE KIND = 'a'"
+        asked = threads.submit(server.ask, sql, after=str(receipt), after_seconds=20)
+        wait_until(lambda: is_waiting(platform, asked) or asked.done(), "it waits")
+        platform.table.write()
+        assert asked.result().json()["rows"] == [[1]]
 
 
 def test_a_question_does_not_wait_for_what_never_comes(

@@ -12,9 +12,10 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.core.errors import HeadraceError
 from headrace.query.receipts.receipt import Receipt
+from headrace.query.receipts.settling import in_lake, in_sql
 from headrace.query.receipts.traces import Passage, Seen
-from headrace.query.receipts.watching import in_lake, in_sql
 from headrace.query.receipts.ways import Yield
+from headrace.query.tail.chunk_files import Worthwhile
 from tests.query.receipts.made_platform import QUERY, MadePlatform, waiting
 from tests.query.records import delete_topic, produce, wait_until
 
@@ -210,6 +211,27 @@ def test_a_restore_takes_it_away_again(platform: MadePlatform) -> None:
     version = platform.table.write()
     found = platform.look(receipt)
     assert (found.lake, found.tables[0].version) == (Seen.VISIBLE, version)
+
+
+def test_a_repair_takes_it_away_again(platform: MadePlatform) -> None:
+    before = platform.table.version
+    receipts = platform.post(2)
+    platform.derive(receipts[:1])
+    platform.table.write()
+    assert platform.look(receipts[0]).lake is Seen.VISIBLE
+    platform.table.log.commit_file(before + 1).path.rename(platform.table.folder / "aside")
+    # Other commits with these numbers, of which none has the row.
+    platform.table.write({})
+    platform.table.write({})
+    found = platform.look(receipts[0])
+    assert (found.sql, found.lake) == (Seen.VISIBLE, Seen.PENDING)
+
+
+def test_rows_in_data_files_of_the_tail(make_platform: Callable[..., MadePlatform]) -> None:
+    platform = make_platform(worthwhile=Worthwhile(bytes=0, rows_of_file=1))
+    receipts = platform.post(3)
+    platform.derive(receipts)
+    assert [platform.look(each).sql for each in receipts] == [Seen.VISIBLE] * 3
 
 
 def test_a_row_whose_record_is_gone(platform: MadePlatform) -> None:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from headrace.query.receipts.origins import Derived, Lane, OriginIndex, Origins, Source, numbers_of
 from headrace.query.receipts.receipt import Receipt
+from headrace.query.receipts.settling import now
 from headrace.query.receipts.traces import Seen
-from headrace.query.receipts.watching import now
 from headrace.query.receipts.ways import Yield
 from tests.query.receipts.made_platform import MadePlatform
 

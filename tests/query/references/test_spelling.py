@@ -36,6 +36,11 @@ UNCHANGED = [
     "SELECT x AT TIME ZONE 'UTC' FROM t",
     "FROM a ASOF JOIN b ON a.x >= b.x",
     "WITH freshness AS (SELECT 1) SELECT * FROM freshness",
+    "/* /* */ ' */ SELECT 'events AS OF VERSION 1'",
+    "-- a\rSELECT '\nevents AS OF VERSION 1'",
+    "SELECT 1 AS \U0001f600$$, 'events AS OF VERSION 1' AS a$$",
+    "SELECT DISTINCT version AS of FROM t",
+    "SELECT ALL timestamp AS of FROM t",
 ]
 
 
@@ -47,6 +52,7 @@ def test_a_clause_becomes_a_name(written: str, expected: str) -> None:
 
 @pytest.mark.parametrize("sql", [*UNCHANGED, *ALLOWED])
 def test_other_statements_stay_as_they_are(sql: str) -> None:
+    assert is_understood(sql)
     assert respelled(sql).sql == sql
 
 
@@ -64,7 +70,7 @@ WORDS = st.lists(
     st.sampled_from([
         "SELECT", "*", "FROM", "events", '"events"', "AS", "OF", "VERSION", "TIMESTAMP", "12", "'2026-01-01'",
         "AT", "(", ")", "=>", ",", ".", "FOR", "JOIN", "WHERE", "WITH", "freshness", "=", "lake", ";", "x",
-        "--", "/*", "'", "$$", "\n", "E'", "\\",
+        "--", "/*", "*/", "'", "$$", "\n", "\r", "E'", "\\", "DISTINCT", "of",
     ]),
     max_size=25,
 )  # fmt: skip

@@ -690,3 +690,26 @@ def test_what_was_read_of_a_log_that_has_lost_it_is_not_shown(tmp_path: Path) ->
         tails.close()
         feeds.cluster.close()
         broker.close()
+
+
+@pytest.mark.parametrize("is_derived", [False, True])
+def test_a_repaired_table_has_other_commits_with_the_same_numbers(
+    make_table: MakeTable, tails: Tails, *, is_derived: bool
+) -> None:
+    table = make_table(is_derived=is_derived)
+    numbers = table.produce(20)
+    table.write({0: 2})
+    kept = table.version
+    assert numbers_in(seen(tails, table)) == numbers[2:]
+    table.write({0: 10})
+    table.write({0: 12})
+    assert numbers_in(seen(tails, table)) == numbers[12:]
+    for version in range(kept + 1, table.version + 1):
+        commit = table.log.commit_file(version).path
+        commit.rename(table.folder / f"{version}.aside")
+    # The first of them anew, and somebody asks again only then.
+    assert table.write({0: 5}) == kept + 1
+    assert numbers_in(seen(tails, table)) == numbers[5:]
+    assert numbers_in(seen(tails, table, kept)) == numbers[2:]
+    assert table.write({0: 15}) == kept + 2
+    assert numbers_in(seen(tails, table)) == numbers[15:]

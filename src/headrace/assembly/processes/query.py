@@ -34,6 +34,9 @@ from headrace.http.by_path import ByPath
 from headrace.http.druid.app import create_druid_app
 from headrace.http.query.app import QUERY_RULES, create_query_app
 from headrace.pipeline.spark.registry_client import RegistryClient
+from headrace.query.buckets.reading import BucketReader
+from headrace.query.buckets.serving import Buckets
+from headrace.query.buckets.tables import BucketTables, TablePlaces
 from headrace.query.desk import Desk
 from headrace.query.druid.desk_engine import DruidDesk
 from headrace.query.log_sources import LogSources
@@ -68,8 +71,15 @@ def run(settings: Settings) -> int:
     return 0
 
 
-def desk_of(settings: Settings, tails: AnyTails | None = None, sources: LogSources | None = None) -> Desk:
-    """The desk with the limits of these settings. Without `tails` and `sources`, only the lake is read."""
+def desk_of(
+    settings: Settings,
+    tails: AnyTails | None = None,
+    sources: LogSources | None = None,
+    places: TablePlaces | None = None,
+) -> Desk:
+    """The desk with the limits of these settings. Without `tails` and `sources`, only the lake is read, and
+    without `places`, only the lake's folder.
+    """
     cores = os.cpu_count() or 1
     return Desk(
         settings.lake_dir.resolve(),
@@ -86,7 +96,14 @@ def desk_of(settings: Settings, tails: AnyTails | None = None, sources: LogSourc
         folder=run_dir(settings).resolve() / "query",
         tails=tails,
         sources=sources,
+        buckets=_buckets(settings, places) if places is not None else None,
     )
+
+
+def _buckets(settings: Settings, places: TablePlaces) -> Buckets:
+    folder = run_dir(settings).resolve() / "bucket-cache"
+    reader = BucketReader(folder, most_bytes=settings.query_bucket_cache_megabytes * _MEGABYTE)
+    return Buckets(tables=BucketTables(places), reader=reader)
 
 
 @contextlib.asynccontextmanager
@@ -97,7 +114,7 @@ async def _desk(settings: Settings, sources: LogSources) -> AsyncIterator[tuple[
     folder = run_dir(settings).resolve() / "tails"
     tails = Tails(settings.bootstrap, feeds, folder, most_bytes=settings.query_tail_megabytes * _MEGABYTE)
     ways = ReceiptWays(settings, cluster, feeds)
-    desk = desk_of(settings, tails, sources)
+    desk = desk_of(settings, tails, sources, feeds)
     receipts = Receipts(cluster, ways, desk.snapshots, tails, patience_seconds=_LOG_SECONDS)
     desk.receipts = AfterReceipts(receipts)
     standings = QueryStandings(settings, cluster)

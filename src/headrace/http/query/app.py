@@ -23,7 +23,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from litestar import Litestar, Request, Response, Router, get
 from litestar.exceptions import HTTPException
@@ -43,13 +43,16 @@ from headrace.http.query.forwarding import QueryProcess, forwarding_handlers
 from headrace.http.query.health import PlatformReport, health_content, judged
 from headrace.http.query.receipts import receipt_handlers
 from headrace.http.query.sql import sql_handlers
-from headrace.query.desk import Desk
 from headrace.query.flow import FlowWatcher
-from headrace.query.receipts.watching import Receipts
 from headrace.query.result_formats import JSON
 from headrace.query.result_values import encoded
-from headrace.query.spark.desk import SparkDesk
 from headrace.query.topics import TopicBrowser
+
+if TYPE_CHECKING:
+    # What answers questions comes with Arrow and numpy, which the gateway does without.
+    from headrace.query.desk import Desk
+    from headrace.query.receipts.watching import Receipts
+    from headrace.query.spark.desk import SparkDesk
 
 NEWEST_MESSAGES: Final = 50
 STREAM_SECONDS: Final = 1.0

@@ -8,7 +8,7 @@ place at once.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from litestar import Request, get
 from litestar.params import FromPath
@@ -17,9 +17,13 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 from headrace.core.errors import HeadraceError
 from headrace.http.disconnection import while_client_waits
 from headrace.query.receipts.receipt import Receipt, parse_receipt, seconds_of
-from headrace.query.receipts.watching import LOOK_SECONDS, IsDone, Receipts, in_lake, in_sql, now
+from headrace.query.receipts.settling import LOOK_SECONDS, IsDone, in_lake, in_sql, now
 from headrace.query.result_formats import JSON
 from headrace.query.result_values import encoded
+
+if TYPE_CHECKING:
+    # With it come Arrow and numpy, which the gateway does without.
+    from headrace.query.receipts.watching import Receipts
 
 _RETRY_SECONDS: Final = b"1"
 _WAITS: Final[dict[str, IsDone]] = {"sql": in_sql, "lake": in_lake}

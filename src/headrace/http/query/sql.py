@@ -10,7 +10,7 @@ that goes away ends its question. Nothing here takes long: the worker has encode
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from litestar import Request, Response, delete, get, post
@@ -19,19 +19,20 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 
 from headrace.core.errors import HeadraceError
 from headrace.http.disconnection import while_client_waits
-from headrace.query.desk import Answer, Desk
-from headrace.query.questions import LIVE, ON, Question, new_question_id
+from headrace.query.questions import DUCKDB, LIVE, ON, SPARK, Question, new_question_id
 from headrace.query.receipts.receipt import After, receipts_of, seconds_of
 from headrace.query.result_formats import CSV, JSON, MEDIA_TYPES, NDJSON
 from headrace.query.result_values import encoded
-from headrace.query.spark.desk import ENGINE as SPARK
-from headrace.query.spark.desk import SparkDesk
+
+if TYPE_CHECKING:
+    # The gateway passes questions on, and does without what answers them.
+    from headrace.query.desk import Answer, Desk
+    from headrace.query.spark.desk import SparkDesk
 
 MOST_BODY_BYTES: Final = 2 * 1024 * 1024
 # The id of a question: a client may choose it, and finds it in the answer.
 QUESTION_HEADER: Final = "Headrace-Question"
 _RETRY_SECONDS: Final = b"1"
-DUCKDB: Final = "duckdb"
 
 # The content type that curl sends by default with --data is read as plain SQL.
 _TEXT_TYPES: Final = frozenset({"", "application/sql", "application/x-www-form-urlencoded", "text/plain"})

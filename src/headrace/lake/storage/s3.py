@@ -39,10 +39,11 @@ _honoured: set[S3Storage] = set()
 
 
 class S3Files:
-    def __init__(self, storage: S3Storage, prefix: str) -> None:
+    def __init__(self, storage: S3Storage, prefix: str, *, is_hasty: bool = False) -> None:
+        """If it `is_hasty`, requests fail after some seconds."""
         self._storage = storage
         self._prefix = prefix.strip("/")
-        self._bucket = Bucket(storage)
+        self._bucket = Bucket(storage, is_hasty=is_hasty)
 
     @property
     def location(self) -> Location:

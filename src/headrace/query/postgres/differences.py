@@ -13,10 +13,11 @@ from typing import Final
 from sqlglot import expressions as exp
 from sqlglot import parse_one
 
+from headrace.query.postgres import json_differences
 from headrace.query.postgres.divisions import INTEGERS, Number, Numbers
-from headrace.query.postgres.parameter_types import type_of_cast
+from headrace.query.postgres.parameter_types import type_of, type_of_cast
 from headrace.query.postgres.protocol import types
-from headrace.query.postgres.protocol.decoding import text_literal
+from headrace.query.postgres.protocol.decoding import quoted, text_literal
 from headrace.query.postgres.protocol.errors import FEATURE_NOT_SUPPORTED, TOO_COMPLEX, PostgresError
 
 _DUCKDB_INTEGERS: Final = "('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT')"
@@ -24,6 +25,10 @@ _MOST_OPEN_DIVISIONS: Final = 3
 # What is left of a format of to_char when every code that is the same in strftime is taken away.
 _SAME_CODES: Final = re.compile(r"%-?[YymdHIMSfjbapGV]|\"[^\"%]*\"")
 _LIMITED: Final = (exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.NCHAR, exp.DType.NVARCHAR)
+_ZONES_IGNORED: Final = (exp.DType.DATE, exp.DType.TIME)
+_TEXTS: Final = frozenset({types.TEXT.oid, types.BY_NAME["varchar"].oid, types.BY_NAME["name"].oid})
+# A parenthesis that is neither taken literally nor the beginning of `(?…)`.
+_GROUP: Final = r"(^|[^\\])\(([^?]|$)"
 _PATTERNS: Final = {"~": (False, False), "~*": (False, True), "!~": (True, False), "!~*": (True, True)}
 
 
@@ -34,6 +39,10 @@ def rewrite_differences(tree: exp.Expr, numbers: Numbers) -> exp.Expr:
     def rewritten(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Div):
             return _divided(node, divisions.get(id(node), False))
+        if isinstance(node, exp.Substring) and _is_pattern(node, numbers):
+            return _matched(node.this, node.args["start"])
+        if isinstance(node, exp.Cast) and node.to.this is exp.DType.TIME:
+            _cast_to_time(node, numbers)
         rule = _RULES.get(type(node))
         return node if rule is None else rule(node)
 
@@ -77,6 +86,35 @@ def _divided(node: exp.Div, of_integers: bool | None) -> exp.Expr:
     return node
 
 
+def _cast_to_time(node: exp.Cast, numbers: Numbers) -> None:
+    """DuckDB has no cast from a timestamp with time zone to a time."""
+    if type_of(node.this, numbers) == types.TIMESTAMPTZ.oid:
+        node.set("this", exp.cast(node.this, "TIMESTAMP", dialect="duckdb"))
+
+
+def _is_pattern(node: exp.Substring, numbers: Numbers) -> bool:
+    """Whether this is `substring(text FROM pattern)`: a place is a number, a pattern a text."""
+    start = node.args.get("start")
+    if start is None or node.args.get("length") is not None:
+        return False
+    if isinstance(start, exp.Literal):
+        return bool(start.is_string)
+    if isinstance(start, exp.Cast):
+        return type_of_cast(start.to) in _TEXTS
+    return numbers.column_oid(start) in _TEXTS
+
+
+def _matched(text: exp.Expr, pattern: exp.Expr) -> exp.Expr:
+    """What the first group of the pattern matches, or all of it if it has none; NULL if it does not match."""
+    value, regex = text.sql("duckdb"), pattern.sql("duckdb")
+    has_group = f"regexp_matches({regex}, {quoted(_GROUP)})"
+    whole, group = f"regexp_extract({value}, {regex})", f"regexp_extract({value}, {regex}, 1)"
+    found = f"CASE WHEN {has_group} THEN {group} ELSE {whole} END"
+    return exp.Paren(
+        this=parse_one(f"CASE WHEN regexp_matches({value}, {regex}) THEN {found} END", read="duckdb")
+    )
+
+
 def _like(node: exp.Expr) -> exp.Expr:
     """A backslash in a pattern takes the special meaning from what follows; in DuckDB only if one says so."""
     if isinstance(node.parent, exp.Escape):
@@ -104,6 +142,9 @@ def _cast(node: exp.Cast) -> exp.Expr:  # noqa: PLR0911 - one rule a branch
         text = exp.Cast(this=operand.copy(), to=exp.DataType.build("VARCHAR", dialect="duckdb"))
         return exp.Anonymous(this="left", expressions=[text, exp.Literal.number(kind.expressions[0].name)])
     is_text = isinstance(operand, exp.Literal) and operand.is_string
+    if is_text and kind.this in _ZONES_IGNORED and not kind.expressions:
+        cast = text_literal(operand.name, types.BY_OID[type_of_cast(kind)])
+        return parse_one(cast, read="duckdb")
     if is_text and kind.this in (exp.DType.ARRAY, exp.DType.VARBINARY):
         known = types.BY_OID.get(type_of_cast(kind))
         if known is None:
@@ -199,12 +240,15 @@ def _collate(node: exp.Collate) -> exp.Expr:
 
 
 _RULES: Final[dict[type[exp.Expr], Callable[..., exp.Expr]]] = {
+    exp.Anonymous: json_differences.function,
     exp.Any: _any,
     exp.BitString: _bit_string,
     exp.Cast: _cast,
     exp.Collate: _collate,
     exp.HexString: _bit_string,
     exp.ILike: _like,
+    exp.JSONBExtract: json_differences.path_operator,
+    exp.JSONBExtractScalar: json_differences.path_operator,
     exp.Like: _like,
     exp.Operator: _operator,
     exp.SimilarTo: _similar,

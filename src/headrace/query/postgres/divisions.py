@@ -84,8 +84,10 @@ class Numbers:
                     self._columns.setdefault(folded, set()).add(_BY_OID.get(oid, Number.OTHER))
 
     def column_oid(self, expression: exp.Expr) -> int | None:
-        """The type of a column of a table, if all tables in the statement agree on it."""
+        """The type of a parameter, or of a column of a table if all tables in the statement agree on it."""
         if isinstance(expression, exp.Column):
+            if expression.name in self._parameters:
+                return self._parameters[expression.name] or None
             found = self._types.get(expression.name.casefold(), set())
             if len(found) == 1 and expression.name.casefold() not in self._aliases:
                 return next(iter(found))

@@ -20,6 +20,7 @@ _NAMES: Final[dict[type[exp.Expr], str]] = {
     exp.Array: "array",
     exp.ArrayAgg: "array_agg",
     exp.ArraySize: "array_length",
+    exp.AtTimeZone: "timezone",
     exp.Case: "case",
     exp.Coalesce: "coalesce",
     exp.CurrentCatalog: "current_catalog",
@@ -31,18 +32,26 @@ _NAMES: Final[dict[type[exp.Expr], str]] = {
     exp.CurrentUser: "current_user",
     exp.CurrentVersion: "version",
     exp.Exists: "exists",
+    exp.Explode: "unnest",
     exp.Extract: "extract",
     exp.GroupConcat: "string_agg",
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
     exp.SessionUser: "session_user",
     exp.StrPosition: "position",
     exp.TimeToStr: "to_char",
     exp.TimestampTrunc: "date_trunc",
+    exp.UnixToTime: "to_timestamp",
 }
 # Where sqlglot's name of a function is PostgreSQL's.
 _SAME_NAMES: Final = (
-    exp.Abs, exp.Avg, exp.Ceil, exp.Count, exp.DenseRank, exp.Exp, exp.Floor, exp.Greatest, exp.Least,
-    exp.Length, exp.Ln, exp.Lower, exp.Max, exp.Min, exp.Nullif, exp.Rank, exp.Round, exp.RowNumber,
-    exp.Sqrt, exp.Stddev, exp.Substring, exp.Sum, exp.Trim, exp.Upper,
+    exp.Abs, exp.ArrayToString, exp.Avg, exp.Ceil, exp.Concat, exp.Count, exp.DenseRank, exp.Exp,
+    exp.FirstValue,
+    exp.Floor, exp.Greatest, exp.Lag, exp.LastValue, exp.Lead, exp.Least, exp.Length, exp.Ln,
+    exp.Localtimestamp, exp.Log, exp.Lower, exp.Max, exp.Min, exp.Nullif, exp.PercentRank, exp.Rank,
+    exp.Round,
+    exp.RowNumber, exp.Sqrt, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Substring, exp.Sum, exp.Trim,
+    exp.Upper,
 )  # fmt: skip
 
 

@@ -64,6 +64,9 @@ def _type_by_place(column: exp.Column, numbers: Numbers, wanted: Collection[str]
         return types.INT8.oid
     if isinstance(parent, exp.Like | exp.ILike | exp.RegexpLike | exp.RegexpILike | exp.Lower | exp.Upper):
         return types.TEXT.oid
+    if isinstance(parent, exp.Substring):
+        is_pattern = parent.args.get("start") is node and parent.args.get("length") is None
+        return types.TEXT.oid if is_pattern or parent.this is node else types.INT4.oid
     if isinstance(parent, exp.Select | exp.Alias):
         return types.TEXT.oid
     if isinstance(parent, exp.Any) and isinstance(parent.parent, _COMPARISONS):
@@ -83,13 +86,14 @@ def _type_of_others(parent: exp.Expr, node: exp.Expr, numbers: Numbers, wanted: 
     """The type of the first other operand that has one."""
     for other in parent.iter_expressions():
         if other is not node and not (isinstance(other, exp.Column) and other.name in wanted):
-            oid = _type_of(other, numbers)
+            oid = type_of(other, numbers)
             if oid:
                 return oid
     return 0
 
 
-def _type_of(expression: exp.Expr, numbers: Numbers) -> int:
+def type_of(expression: exp.Expr, numbers: Numbers) -> int:
+    """The oid of an expression's type where the statement shows it, else 0."""
     while isinstance(expression, exp.Paren):
         expression = expression.this
     if isinstance(expression, exp.Cast):

@@ -44,6 +44,8 @@ _SECRET: Final = secrets.token_hex(8)
 _PLACEHOLDER: Final = re.compile(rf'"headrace parameter {_SECRET} (\d+)"')
 # Statements of DuckDB that no PostgreSQL has.
 _DUCKDB_ONLY: Final = frozenset({"DESCRIBE", "SUMMARIZE", "SHOW"})
+# Words that sqlglot does not take for a column's name where PostgreSQL does.
+_LABELS: Final = frozenset({"NOT", "SELECT"})
 _OID_TYPES: Final = frozenset({"OID", "REGCLASS", "REGTYPE", "REGPROC"})
 _CHANGES: Final = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop)
 _QUERIES: Final = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery, exp.Paren)
@@ -169,7 +171,19 @@ def _with_placeholders(statement: StatementText) -> tuple[str, int]:
                 )
             parts += (statement.text[at : token.start], f'"{placeholder(number)}"')
             at, highest = token.end, max(highest, number)
+        elif token.word in _LABELS and _is_label(statement, index):
+            parts += (statement.text[at : token.start], f'"{token.text.lower()}"')
+            at = token.end
     return "".join(parts) + statement.text[at:], highest
+
+
+def _is_label(statement: StatementText, index: int) -> bool:
+    """Whether this reserved word names a column, as every word does behind AS and behind a table's name."""
+    before = statement.tokens[index - 1] if index else None
+    if before is None or not (before.word == "AS" or before.text == "."):
+        return False
+    after = statement.tokens[index + 1].word if index + 1 < len(statement.tokens) else ""
+    return after != "MATERIALIZED"
 
 
 def _is_array(statement: StatementText, index: int) -> bool:

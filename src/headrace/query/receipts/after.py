@@ -15,9 +15,10 @@ from typing import Final
 from headrace.core.errors import HeadraceError
 from headrace.query.questions import LIVE, NamedTables, Question, TablePlan
 from headrace.query.receipts.receipt import Receipt
+from headrace.query.receipts.settling import LOOK_SECONDS, in_lake, in_sql, now
 from headrace.query.receipts.table_rows import offsets_in
 from headrace.query.receipts.traces import RecordAt, Seen, TableTrace, Trace
-from headrace.query.receipts.watching import LOOK_SECONDS, Receipts, in_lake, in_sql, now
+from headrace.query.receipts.watching import Receipts
 from headrace.query.sources import TailView
 
 _SHORTEST_SECONDS: Final = 0.001
@@ -56,8 +57,8 @@ class AfterReceipts:
 
 
 def _is_live(question: Question, named: NamedTables) -> bool:
-    """Whether the tails of tables are read."""
-    return (named.freshness or question.freshness) == LIVE
+    """Whether rows in the tails of tables are enough."""
+    return (named.freshness or question.freshness) == LIVE and not question.after.in_lake
 
 
 def _lacking(traces: Sequence[Trace], plans: Sequence[TablePlan], *, is_live: bool) -> tuple[Receipt, ...]:

@@ -37,10 +37,13 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class After:
-    """The events that a question is to see, and how long it waits for them."""
+    """The events that a question is to see, and how long it waits for them. `in_lake`: their rows in a tail
+    are not enough, since the question uses what only the lake knows of them.
+    """
 
     receipts: tuple[Receipt, ...] = ()
     seconds: float = AFTER_SECONDS
+    in_lake: bool = False
 
 
 NOTHING: Final = After()

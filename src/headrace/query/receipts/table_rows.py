@@ -7,7 +7,7 @@ is of the table with the id that was asked for. Belongs to one thread at a time.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,6 +56,10 @@ class TableRows:
     def __init__(self, location: Location, table_id: str) -> None:
         self._versions = TableVersions(location, table_id)
         self._bounds: dict[str, _Bounds] = {}
+
+    def repairs(self) -> int:
+        """As long as this is the same, versions are what they were."""
+        return self._versions.repairs()
 
     def positions(self, version: int) -> Reached:
         """How far that version says that it has read its topic."""
@@ -141,12 +145,19 @@ def offsets_in(chunks: Iterable[TailChunk], partition: int, wanted: Collection[i
         some = [each for each in wanted if chunk.first <= each < chunk.end]
         if chunk.partition != partition or not some:
             continue
-        with pa.memory_map(chunk.path) as source:
-            rows = pa.ipc.open_file(source).read_all().select([layout.TOPIC_OFFSET])
-            offsets = rows.column(layout.TOPIC_OFFSET)
+        for offsets in _offsets_of(chunk):
             there = pc.is_in(pa.array(some, pa.int64()), value_set=offsets.combine_chunks())
             found |= {each for each, is_there in zip(some, there.to_pylist(), strict=True) if is_there}
     return found
+
+
+def _offsets_of(chunk: TailChunk) -> Iterator[pa.ChunkedArray]:
+    for name in chunk.files:
+        rows = pq.read_table(f"{chunk.path}/{name}", columns=[layout.TOPIC_OFFSET], partitioning=None)
+        yield rows.column(layout.TOPIC_OFFSET)
+    if not chunk.files:
+        with pa.memory_map(chunk.path) as source:
+            yield pa.ipc.open_file(source).read_all().column(layout.TOPIC_OFFSET)
 
 
 def _bounds(file: DataFile) -> _Bounds:

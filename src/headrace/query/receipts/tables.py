@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from headrace.core.errors import HeadraceError
-from headrace.lake.location import Location, located
+from headrace.lake.location import Location
 from headrace.query.planning import Tails
 from headrace.query.receipts.origins import Lane
 from headrace.query.receipts.table_rows import Identity, TableRows, offsets_in
 from headrace.query.receipts.traces import Seen
 from headrace.query.receipts.ways import place_of
 from headrace.query.sources import TailView
-from headrace.query.table_snapshot import TableSnapshot
+from headrace.query.table_snapshot import TableSnapshot, location_of
 from headrace.query.tail.versions import TableChangedError
 
 # The offset of a record that is not in the topic any more: only its row can be found.
@@ -102,7 +102,7 @@ class Tables:
 
     def names(self) -> dict[str, str]:
         """The names that SQL has for the tables at these places."""
-        return {place_of(located(each.folder)): name for name, each in self._snapshots().items()}
+        return {place_of(location_of(each)): name for name, each in self._snapshots().items()}
 
     def look(self, location: Location, wanted: Wanted) -> Row | None:
         """What was found last; None before the first look. Does not wait."""
@@ -153,7 +153,7 @@ class Tables:
             (
                 each
                 for each in self._snapshots().values()
-                if place_of(located(each.folder)) == place_of(table.location)
+                if place_of(location_of(each)) == place_of(table.location)
             ),
             None,
         )
@@ -189,6 +189,7 @@ class _Table:
         self.is_busy = False
         self._looked = 0.0
         self._rows: tuple[str, TableRows] | None = None
+        self._repairs = 0
 
     @property
     def due(self) -> float | None:
@@ -217,8 +218,13 @@ class _Table:
         known = wanted
         if self._rows is None or self._rows[0] != snapshot.table_id:
             self._rows = snapshot.table_id, TableRows(self.location, snapshot.table_id)
+            self._repairs = 0
             known = {}
         rows, version = self._rows[1], snapshot.version
+        if (repairs := rows.repairs()) != self._repairs:
+            # Other commits have the numbers of the versions in which rows were found.
+            self._repairs = repairs
+            known = {}
         found: dict[Wanted, Row] = {}
         for each, row in known.items():
             if row is not None and row.version is not None and rows.keeps(row.version, version):

@@ -25,9 +25,10 @@ from headrace.query.planning import Tails
 from headrace.query.receipts.facts import Asked, Facts
 from headrace.query.receipts.followed_origins import FollowedOrigins
 from headrace.query.receipts.receipt import Receipt
+from headrace.query.receipts.settling import LOOK_SECONDS, IsDone, now
 from headrace.query.receipts.source_records import SourceRecords
 from headrace.query.receipts.tables import Tables
-from headrace.query.receipts.traces import Seen, Trace
+from headrace.query.receipts.traces import Trace
 from headrace.query.receipts.tracing import trace
 from headrace.query.receipts.ways import Ways
 from headrace.query.table_snapshot import TableSnapshot
@@ -35,28 +36,9 @@ from headrace.query.table_snapshot import TableSnapshot
 _log = logging.getLogger(__name__)
 
 MOST_WAITED_FOR: Final = 2_000
-# How long "now" may take: the log and the tails have to be asked.
-LOOK_SECONDS: Final = 3.0
 # Between rounds in which nothing is known to have changed: commits and statements are not told of.
 _ROUND_SECONDS: Final = 0.25
 _SHORTEST_REST_SECONDS: Final = 0.005
-
-IsDone = Callable[[Trace], bool]
-
-
-def in_sql(trace: Trace) -> bool:
-    """Whether it is settled if the event can be seen in SQL."""
-    return _is_settled(trace, trace.sql)
-
-
-def in_lake(trace: Trace) -> bool:
-    """Whether it is settled if the event is in the lake."""
-    return _is_settled(trace, trace.lake)
-
-
-def now(trace: Trace) -> bool:
-    """Whether everything is known that is the case now."""
-    return not trace.is_looking
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -262,7 +244,3 @@ def _call(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None
 def _set(done: asyncio.Future[None]) -> None:
     if not done.done():
         done.set_result(None)
-
-
-def _is_settled(trace: Trace, seen: Seen) -> bool:
-    return seen is not Seen.PENDING and not trace.is_looking

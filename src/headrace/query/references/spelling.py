@@ -42,7 +42,8 @@ _AFTER_TABLE: Final = frozenset({
 })  # fmt: skip
 # What may stand before a table.
 _BEFORE_TABLE: Final = frozenset({"FROM", "JOIN", ",", "(", "TABLE"})
-_NO_NAME: Final = _AFTER_TABLE | _BEFORE_TABLE
+# Behind ALL and DISTINCT stands a column: `SELECT DISTINCT version AS of`.
+_NO_NAME: Final = _AFTER_TABLE | _BEFORE_TABLE | {"ALL", "DISTINCT"}
 _AS_OF: Final = ["AS", "OF"]
 
 

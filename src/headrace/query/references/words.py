@@ -13,16 +13,21 @@ from enum import Enum
 from typing import Final
 
 _PIECE: Final = re.compile(
-    r"""(?P<skipped>\s+|--[^\n]*|/\*.*?(?:\*/|\Z))
+    r"""(?P<skipped>\s+|--[^\n\r]*)
+      | (?P<comment>/\*)
       | (?P<escaped>[eE]'(?:[^'\\]|\\.|'')*(?:'|\Z))
       | (?P<text>'(?:[^']|'')*(?:'|\Z))
       | (?P<name>"(?:[^"]|"")*(?:"|\Z))
       | (?P<dollar>\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z))
       | (?P<number>\d[\w.]*)
-      | (?P<word>[^\W\d][\w$]*)
+      | (?P<word>(?:[^\W\d]|[^\x00-\x7f\s])(?:[\w$]|[^\x00-\x7f\s])*)
       | (?P<sign>=>|.)""",
     re.VERBOSE | re.DOTALL,
 )
+
+
+# Comments may contain comments.
+_COMMENT_SIGN: Final = re.compile(r"/\*|\*/")
 
 
 class Kind(Enum):
@@ -76,9 +81,21 @@ class Piece:
 def pieces(sql: str) -> list[Piece]:
     """Without comments and white space."""
     found: list[Piece] = []
-    for match in _PIECE.finditer(sql):
+    position = 0
+    while (match := _PIECE.match(sql, position)) is not None:
         group = match.lastgroup or ""
+        position = match.end() if group != "comment" else _comment_end(sql, match.end())
         kind = _KINDS.get("dollar" if group == "tag" else group)
         if kind is not None:
             found.append(Piece(kind, match[0], match.start()))
     return found
+
+
+def _comment_end(sql: str, start: int) -> int:
+    """Behind the comment whose text begins at `start`."""
+    depth = 1
+    for sign in _COMMENT_SIGN.finditer(sql, start):
+        depth += 1 if sign[0] == "/*" else -1
+        if not depth:
+            return sign.end()
+    return len(sql)

@@ -17,6 +17,8 @@ from headrace.query.rollups.trees import NOW_NAMES, Tree, is_all_columns, is_col
 TABLE_COLUMN: Final = "TABLE_COLUMN"
 # What gives each row a column of the table again.
 _NAMING: Final = ("COLUMN_REF", "CAST", "CONSTANT", "TYPE")
+# That of tables; in others are topics, tables of statements and the catalogue.
+_OWN_SCHEMA: Final = "main"
 _NOTHING: Final = (None, "", False)
 
 
@@ -34,11 +36,15 @@ class Visible:
 
 
 def table_named(source: Any) -> str:
-    """The case-folded name of the table that stands behind FROM, perhaps in brackets; empty if none does."""
+    """The case-folded name of the table that stands behind FROM, perhaps in brackets; empty if none does.
+
+    In another schema, a name means something else: a topic, a table of statements or of the catalogue.
+    """
     if not isinstance(source, dict):
         return ""
     if source.get("type") == "BASE_TABLE":
-        return str(source["qualified_name"]["path"][-1]).casefold()
+        *qualifiers, name = source["qualified_name"]["path"]
+        return str(name).casefold() if not qualifiers or qualifiers == [_OWN_SCHEMA] else ""
     inner = _projection(source)
     return table_named(inner["from_table"]) if inner is not None else ""
 

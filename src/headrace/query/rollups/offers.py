@@ -48,7 +48,7 @@ class LakeRollups:
         """Those of this table that are good for its version, the smallest first. Never raises: what cannot be
         read is not offered.
         """
-        if table.unreadable or not table.table_id:
+        if table.unreadable or not table.table_id or table.stored is not None:
             return ()
         with self._lock:
             found = [self._offer(stored, table) for stored in self._followed()]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from typing import Any, Final
+from typing import Any
 
 from headrace.core.errors import HeadraceError
 from headrace.pipeline.catalogue.spark_questions import SparkAnswer, TableAt
@@ -22,8 +22,6 @@ from headrace.query.questions import LAKE, Question, StoredAnswer
 from headrace.query.receipts.receipt import NOTHING
 from headrace.query.result_formats import SPARK_STATEMENT
 from headrace.query.spark.asking import SparkAsker
-
-ENGINE: Final = "spark"
 
 
 class SparkDesk:

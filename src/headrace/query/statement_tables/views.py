@@ -42,7 +42,7 @@ class StatementTableViews:
         for number, plan in enumerate(plans):
             notes = ScanNotes()
             rows, unreadable = self._rows(plan, allowance, notes)
-            relation = f"rows of statement table {number}"
+            relation = f"rows/{number}"
             view = f"{quoted(TABLE_SCHEMA)}.{quoted(plan.name)}" if plan.qualified else quoted(plan.name)
             self._shown.append((relation, view))
             self._connection.register(relation, rows)

@@ -81,7 +81,7 @@ class Beginnings:
         self._disturbances = 0
         # The incarnation of the topic that had lost nothing, and how often the log was disturbed until then.
         self._intact: tuple[str, int] | None = None
-        self._found: OrderedDict[tuple[int, str, int, int], Beginning | None] = OrderedDict()
+        self._found: OrderedDict[tuple[int, str, int, int, int], Beginning | None] = OrderedDict()
 
     @property
     def disturbances(self) -> int:
@@ -99,7 +99,8 @@ class Beginnings:
         """
         with self._lock:
             disturbances = self._disturbances
-            key = (version, topic.topic_id, topic.partitions, disturbances)
+            repairs = self._versions.repairs()
+            key = (version, topic.topic_id, topic.partitions, disturbances, repairs)
             if key not in self._found:
                 intact = _IntactTopic(topic.topic_id)
                 if is_away:

@@ -43,12 +43,13 @@ _AWAY_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    """What the rows of a line depend on."""
+    """What the rows of a line depend on. `repairs` of the table count if rows are looked up in it."""
 
     topic_id: str
     feed: TableFeed
     shape: RowShape
     bounds: frozenset[tuple[Source, Position]]
+    repairs: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,6 +100,7 @@ class TableTail:
         self._log: _LogNow | None = None
         self._asks_again = 0.0
         self._newest = -1
+        self._repairs = 0
         self._is_closed = False
         self._viewing = 0
         self._asked = time.monotonic()
@@ -164,6 +166,7 @@ class TableTail:
     def _view(
         self, version: int, feed: TableFeed, beginning: Beginning, now: _LogNow, deadline: float
     ) -> TailView | None:
+        repairs = self._versions.repairs()
         at = self._versions.at(version)
         shape = row_shape(
             feed.sink,
@@ -180,9 +183,16 @@ class TableTail:
         )
         policy.learn(at.partitions)
         kind = _Kind(
-            topic_id=beginning.topic_id, feed=feed, shape=shape, bounds=frozenset(beginning.bounds.items())
+            topic_id=beginning.topic_id,
+            feed=feed,
+            shape=shape,
+            bounds=frozenset(beginning.bounds.items()),
+            repairs=repairs if beginning.bounds else 0,
         )
         with self._lock:
+            if repairs != self._repairs:
+                # Versions are counted from an older one on again.
+                self._repairs, self._newest = repairs, -1
             if not now.away:
                 self._check_lines(now.topic)
             line = self._line_for(kind, version, beginning.starts)

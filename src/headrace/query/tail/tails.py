@@ -18,9 +18,10 @@ from typing import Final
 from headrace.client.batches import BatchReader
 from headrace.client.cluster import Cluster
 from headrace.core.errors import HeadraceError
-from headrace.lake.location import Location, located
+from headrace.lake.location import Location
 from headrace.query.snapshots import TableSnapshot
 from headrace.query.sources import TailView
+from headrace.query.table_snapshot import location_of
 from headrace.query.tail.chunk_files import WORTHWHILE, ChunkFiles, Worthwhile
 from headrace.query.tail.feeds import Feeds
 from headrace.query.tail.table_tail import TableTail
@@ -68,7 +69,7 @@ class Tails:
         A table that no connector writes has an empty tail.
         """
         deadline = time.monotonic() + wait_seconds
-        location = located(snapshot.folder)
+        location = location_of(snapshot)
         try:
             feed = self._feeds.of(location)
         except HeadraceError as error:

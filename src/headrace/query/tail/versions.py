@@ -1,7 +1,9 @@
 """What the log of a table says about each of its versions: columns, folders, files, and our commits.
 
-Commits are read once each. Invariants: everything is of the table with the id that was asked for, never of
-another one in its place; what is said of a version never changes. Safe for several threads. Never writes.
+Commits are read once each, and again after the table was repaired: then other commits have the numbers of
+those that were put aside (`lake/repairing.py`). The newest one that was read tells, since a repair puts aside
+all commits behind the damaged one. Invariant: everything is of the table with the id that was asked for,
+never of another one in its place. Safe for several threads. Never writes.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.lake.delta_log import Commit, DeltaLog, VersionChangedError
+from headrace.lake.delta_log import Commit, DeltaLog, SeenVersion, VersionChangedError
 from headrace.lake.delta_schema import struct_of
 from headrace.lake.location import Location
 from headrace.lake.new_partitions import NO_VALUE, Partition
@@ -66,6 +68,20 @@ class TableVersions:
         self._state: TableState | None = None
         self._found: OrderedDict[int, TableAt] = OrderedDict()
         self._commits: OrderedDict[int, Commit | None] = OrderedDict()
+        self._newest_read: SeenVersion | None = None
+        self._repairs = 0
+
+    def repairs(self) -> int:
+        """How often the log was found to have other commits than before: what is known of versions counts
+        only as long as this is the same. Raises OSError.
+        """
+        with self._lock:
+            newest = self._newest_read
+            if newest is not None and self._log.seen(newest.number) != newest:
+                self._newest_read = None
+                self._repairs += 1
+                self._forget()
+            return self._repairs
 
     def at(self, version: int) -> TableAt:
         """Raises TableChangedError, OSError, and lake_unsupported for types that the lake does not write."""
@@ -86,6 +102,7 @@ class TableVersions:
         """As `DeltaLog.commit`."""
         with self._lock:
             if version not in self._commits:
+                self._note(self._log.seen(version))
                 self._commits[version] = self._log.commit(version)
                 if len(self._commits) > _MOST_COMMITS:
                     self._commits.popitem(last=False)
@@ -112,6 +129,7 @@ class TableVersions:
             elif state is not None:
                 state = TableState(self._log, at=version)
                 self._check(state, version)
+                self._note(state.version)
                 return state
         except (VersionChangedError, FileNotFoundError):
             # Repaired or replaced: nothing that was read of it counts.
@@ -126,8 +144,14 @@ class TableVersions:
             except (FileNotFoundError, ValueError) as error:
                 raise TableChangedError(str(error)) from error
         self._check(state, version)
+        self._note(state.version)
         self._state = state
         return state
+
+    def _note(self, seen: SeenVersion) -> None:
+        """Never another commit with the number of the newest one: `repairs` must find that out."""
+        if seen.file is not None and (self._newest_read is None or seen.number > self._newest_read.number):
+            self._newest_read = seen
 
     def _check(self, state: TableState, version: int) -> None:
         if state.version.number != version:

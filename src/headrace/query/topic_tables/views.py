@@ -44,7 +44,7 @@ class TopicViews:
             if not self._has_schema:
                 self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {TOPIC_SCHEMA}")
                 self._has_schema = True
-            relation = f"records of topic {number}"
+            relation = f"records/{number}"
             self._connection.register(relation, dataset)
             self._shown[plan.name] = (plan, dataset)
             self._connection.execute(
@@ -55,7 +55,7 @@ class TopicViews:
         """Before the next question."""
         for number, name in enumerate(list(self._shown)):
             self._connection.execute(f"DROP VIEW IF EXISTS {TOPIC_SCHEMA}.{quoted(name)}")
-            self._connection.unregister(f"records of topic {number}")
+            self._connection.unregister(f"records/{number}")
         self._shown.clear()
 
     @property

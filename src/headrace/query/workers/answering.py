@@ -11,6 +11,7 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +38,8 @@ from headrace.query.rollups.using import RollupTail, RollupUse
 from headrace.query.statement_tables.views import StatementTableViews
 from headrace.query.table_snapshot import TableSnapshot, quoted
 from headrace.query.topic_tables.views import TopicViews
+from headrace.query.workers.bucket_files import BucketFiles, BucketFileSystem, FileGoneError
+from headrace.query.workers.bucket_views import BucketView, BucketViews
 from headrace.query.workers.explaining import Explained, Explaining, Tables
 from headrace.query.workers.limits import DUCKDB_SHARE
 from headrace.query.workers.parts import (
@@ -79,11 +82,23 @@ class _Shown:
 class AskAgainError(Exception):
     """The plan does not fit the files. Those in `widen` must be read with all columns of all files."""
 
-    def __init__(self, reason: str, *, widen: tuple[str, ...] = (), plainly: bool = False) -> None:
-        """`plainly`: without rollups."""
+    def __init__(
+        self,
+        reason: str,
+        *,
+        widen: tuple[str, ...] = (),
+        plainly: bool = False,
+        is_outdated: bool = False,
+        in_lake: bool = False,
+    ) -> None:
+        """`plainly`: without rollups. `is_outdated`: what is known of tables in buckets is too old.
+        `in_lake`: once the events that it is to see are in the lake.
+        """
         super().__init__(reason)
         self.widen = widen
         self.plainly = plainly
+        self.is_outdated = is_outdated
+        self.in_lake = in_lake
 
 
 class Answering:
@@ -92,10 +107,16 @@ class Answering:
     def __init__(self, lake_dir: Path, limits: QuestionLimits, temporary: Path) -> None:
         self._limits = limits
         megabytes = max(1, int(limits.memory_megabytes * DUCKDB_SHARE))
+        self.bucket_files = BucketFiles()
         self._database = LakeDatabase(
-            lake_dir, memory_limit=f"{megabytes}MiB", threads=limits.threads, temporary=temporary
+            lake_dir,
+            memory_limit=f"{megabytes}MiB",
+            threads=limits.threads,
+            temporary=temporary,
+            bucket_files=BucketFileSystem(self.bucket_files),
         )
         self.connection = self._database.connect([], widened=())
+        self._bucket_views = BucketViews(self._database, self.connection, self.bucket_files)
         self._shown: dict[str, _Shown] = {}
         self._views = 0
         self._snapshots: dict[str, TableSnapshot] = {}
@@ -137,6 +158,7 @@ class Answering:
         self._forget(self._once)
         self._topics.forget()
         self._statement_tables.forget()
+        self._database.show_rows(self.connection)
         statement = respelled(question.sql)
         if statement.freshness:
             check_freshness(statement.freshness)
@@ -170,6 +192,8 @@ class Answering:
         except (duckdb.Error, pa.ArrowException) as error:
             if self._topics.failure is not None:
                 raise self._topics.failure from error
+            if (failure := self.bucket_files.failure) is not None:
+                raise _bucket_failure(failure) from error
             narrow = tuple(plan.name for plan in named if not plan.widened)
             if "union_by_name" in str(error) and narrow:
                 raise AskAgainError("Older files lack columns.", widen=narrow) from error
@@ -198,6 +222,12 @@ class Answering:
         """Let go of an unfinished result."""
         self.connection.abort()
         self._rollups.end()
+        self._bucket_views.end()
+
+    def close(self) -> None:
+        """For whoever does not end with its process."""
+        self.connection.close()
+        self._database.close()
 
     def _take(self, plans: Sequence[TablePlan], *, forget_others: bool) -> None:
         for plan in plans:
@@ -225,32 +255,18 @@ class Answering:
         if shown is None:
             self._views += 1
         number = shown.number if shown is not None else self._views
-        if shown is None or shown.snapshot != snapshot:
+        if snapshot.stored is not None:
+            if not marked:
+                # `_list_bucket_files` lists them; for the columns it takes none.
+                self._database.list_files(self.connection, snapshot, number, kept=())
+        elif shown is None or shown.snapshot != snapshot:
             self._database.list_files(self.connection, snapshot, number)
         is_other = shown is None or not same_shape(shown.snapshot, snapshot)
         if shown is None or is_other or tail is not shown.tail:
             self._show_tail(snapshot, number, tail)
         name = _tail_name(number) if tail is not None and tail.rows is not None else ""
         has_begun = tail is not None and bool(tail.begun)
-        if (
-            shown is None
-            or is_other
-            or (shown.widened, shown.name, shown.has_begun, shown.marked, _unknown(shown.tail))
-            != (plan.widened, name, has_begun, marked, _unknown(tail))
-        ):
-            self._database.create_view(
-                self.connection,
-                snapshot,
-                number,
-                widened=plan.widened,
-                tail=name,
-                names_in_tail=marked_names(_unknown(tail)),
-                has_begun=has_begun,
-                marked=marked,
-            )
-        if not name and shown is not None and shown.name:
-            self.connection.unregister(shown.name)
-        self._shown[plan.name] = _Shown(
+        new = _Shown(
             number=number,
             snapshot=snapshot,
             widened=plan.widened,
@@ -259,6 +275,16 @@ class Answering:
             has_begun=has_begun,
             marked=marked,
         )
+        if (
+            shown is None
+            or is_other
+            or (shown.widened, shown.name, shown.has_begun, shown.marked, _unknown(shown.tail))
+            != (plan.widened, name, has_begun, marked, _unknown(tail))
+        ):
+            self._create_view(new)
+        if not name and shown is not None and shown.name:
+            self.connection.unregister(shown.name)
+        self._shown[plan.name] = new
 
     def _show_tail(self, snapshot: TableSnapshot, number: int, tail: Tail | None) -> None:
         """What is behind the names that the view uses."""
@@ -279,12 +305,15 @@ class Answering:
         named: Sequence[TablePlan],
         output: Output,
     ) -> AnswerSummary:
+        self._bucket_views.begin()
         for plan in plans:
             self._show(plan)
         if question.answer_format == SPARK_STATEMENT:
             return self._translated(question, permitted, named, output)
         named = self._without_unknown(question, permitted, named)
-        if not permitted.catalogue:
+        has_buckets = self._list_bucket_files(question, permitted, named)
+        # Rollups are of tables in the lake's folder, and may need a transaction of their own.
+        if not permitted.catalogue and not has_buckets:
             question = self._with_rollups(question, permitted, named)
         if permitted.kind == "EXPLAIN":
             explaining = Explaining(self.connection, question, permitted)
@@ -304,6 +333,12 @@ class Answering:
         if permitted.kind == "EXPLAIN":
             raise HeadraceError(
                 "query_failed", "EXPLAIN shows what DuckDB does.", remedy="Leave `engine` out."
+            )
+        if any(self._snapshots[plan.name].stored is not None for plan in named):
+            raise HeadraceError(
+                "query_failed",
+                "Spark answers questions on tables in the lake's folder, not in buckets.",
+                remedy="Leave `engine` out.",
             )
         # By the names that they have in the statement: a table may be named at two versions.
         snapshots = {plan.name: self._snapshots[plan.name] for plan in named}
@@ -360,6 +395,40 @@ class Answering:
         output.data(part)
         return summary
 
+    def _list_bucket_files(
+        self, question: Question, permitted: Permitted, named: Sequence[TablePlan]
+    ) -> bool:
+        """Whether there are any."""
+        shown = [self._shown[plan.name] for plan in named if plan.name in self._shown]
+        views = [
+            BucketView(number=each.number, snapshot=each.snapshot, restore=partial(self._restore, each))
+            for each in shown
+            if each.snapshot.stored is not None
+        ]
+        if views:
+            self._bucket_views.list_files(views, permitted.text, question.parameters)
+        if permitted.kind == "EXPLAIN":
+            # It makes views of its own, which must stay.
+            self._bucket_views.end()
+        return bool(views)
+
+    def _restore(self, shown: _Shown) -> None:
+        # A view over files with different columns opens all that it lists.
+        with self._database.described(self.connection):
+            self._create_view(shown)
+
+    def _create_view(self, shown: _Shown) -> None:
+        self._database.create_view(
+            self.connection,
+            shown.snapshot,
+            shown.number,
+            widened=shown.widened,
+            tail=shown.name,
+            names_in_tail=marked_names(_unknown(shown.tail)),
+            has_begun=shown.has_begun,
+            marked=shown.marked,
+        )
+
     def _shape(self, question: Question) -> Shape:
         with self._database.described(self.connection):
             return shape_of(self.connection, question)
@@ -372,6 +441,8 @@ class Answering:
             return named
         if not uses_unknown(self.connection, permitted.text, list(question.parameters) or None):
             return named
+        if question.after.receipts and not question.after.in_lake:
+            raise AskAgainError("The question uses what only the lake knows of its events.", in_lake=True)
         changed = [
             without_rows(plan) if plan.tail is not None and plan.tail.unknown else plan for plan in named
         ]
@@ -398,10 +469,18 @@ class Answering:
     def _what_was_read(self, named: Sequence[TablePlan]) -> Tables:
         tables = [
             _summary(plan, self._snapshots[plan.name])
+            | self._left_out(plan)
             | ({"rollups": self._used[plan.name.casefold()]} if plan.name.casefold() in self._used else {})
             for plan in named
         ]
         return (*tables, *self._topics.summaries(), *self._statement_tables.summaries)
+
+    def _left_out(self, plan: TablePlan) -> dict[str, object]:
+        """Of a table in a bucket: how many files were ruled out before DuckDB saw them."""
+        shown = self._shown.get(plan.name)
+        if shown is None or shown.snapshot.stored is None:
+            return {}
+        return {"files_skipped_by_log": self._bucket_views.skipped.get(shown.number, 0)}
 
     def _with_rollups(self, question: Question, permitted: Permitted, named: Sequence[TablePlan]) -> Question:
         """The question as rollups answer it, if they do."""
@@ -443,7 +522,18 @@ def _unknown(tail: Tail | None) -> tuple[str, ...]:
 
 
 def _tail_name(number: int) -> str:
-    return f"tail of table {number}"
+    """No table has such a name, and no question may: `permitted.py`."""
+    return f"tail/{number}"
+
+
+def _bucket_failure(failure: Exception) -> Exception:
+    if isinstance(failure, FileGoneError):
+        return AskAgainError(f"A file of it is not in its bucket any more: {failure}.", is_outdated=True)
+    return HeadraceError(
+        "bucket_unavailable",
+        f"The bucket of a table cannot be read now: {str(failure).rstrip('.')}.",
+        remedy="Check that the bucket and its server can be reached from here; then ask again.",
+    )
 
 
 def _check_readable(table: TableSnapshot) -> None:

@@ -77,7 +77,7 @@ class Explaining:
         sources = read()
         tables = [
             # What a rollup reads of a table is not read through the view of the table.
-            dict(table) if "rollups" in table else {**table, "scans": _scans(nodes, path, _files(table))}
+            dict(table) if "rollups" in table else {**table, "scans": _scans(nodes, path, _listed(table))}
             for table, path in zip(sources, paths, strict=False)
         ]
         found: Tables = (*tables, *sources[len(paths) :])
@@ -105,9 +105,10 @@ def _nodes(tree: Any, depth: int = 0) -> Iterator[tuple[int, Mapping[str, Any]]]
         pending.extend((level + 1, child) for child in reversed(node.get("children", [])))
 
 
-def _files(table: Mapping[str, object]) -> int:
-    files = table.get("files")
-    return files if isinstance(files, int) else 0
+def _listed(table: Mapping[str, object]) -> int:
+    """How many files DuckDB gets to see."""
+    files, skipped = table.get("files"), table.get("files_skipped_by_log", 0)
+    return files - skipped if isinstance(files, int) and isinstance(skipped, int) else 0
 
 
 def _scans(nodes: Sequence[tuple[int, Mapping[str, Any]]], path: str, files: int) -> list[dict[str, object]]:
@@ -157,6 +158,8 @@ def _in_words(table: Mapping[str, Any]) -> Iterator[str]:
         yield f"{kind.replace('_', ' ')} {table[kind]}: {_counted(table['records'], 'record')} read"
         return
     yield f"{table['table']} at version {table['version']}, {_counted(int(table['files']), 'file')}:"
+    if table.get("files_skipped_by_log"):
+        yield f"  {_counted(table['files_skipped_by_log'], 'file')} skipped by what the log says of them"
     for scan in table["scans"]:
         words = [f"{_counted(scan['files_skipped_by_partition'], 'file')} skipped by partition"]
         if "files_read" in scan:

@@ -85,7 +85,7 @@ class ForkerProcess:
                     [sys.executable, "-P", "-m", "headrace.query.workers.forker", str(theirs.fileno())],
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
-                    env={**os.environ, **_ONE_THREAD, **_ALLOCATOR},
+                    env={**_without_credentials(os.environ), **_ONE_THREAD, **_ALLOCATOR},
                 )
             except BaseException:
                 ours.close()
@@ -114,6 +114,11 @@ class ForkerProcess:
                 self._process.kill()
             self._process.wait()
             self._process = None
+
+
+def _without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
+    """Workers read no bucket themselves."""
+    return {name: value for name, value in environment.items() if not name.startswith("AWS_")}
 
 
 @functools.cache

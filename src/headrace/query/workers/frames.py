@@ -23,12 +23,15 @@ class Kind(enum.IntEnum):
     QUESTION = 1
     PLAN = 2
     INTERRUPT = 3
+    # Where the bytes are that READ asked for.
+    BYTES = 4
     READY = 10
     TABLES = 11
     COLUMNS = 12
     DATA = 13
     END = 14
     ERROR = 15
+    READ = 16
 
 
 class FrameError(Exception):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.core.errors import HeadraceError
+from headrace.query.buckets.reading import BucketReader
 from headrace.query.questions import QuestionLimits
 from headrace.query.workers.limits import MEGABYTE
 from headrace.query.workers.process import WorkerEndedError, WorkerProcess
@@ -32,11 +33,20 @@ _log = logging.getLogger(__name__)
 class WorkerPool:
     """At most `most` workers, idle and busy."""
 
-    def __init__(self, lake_dir: Path, limits: QuestionLimits, folder: Path, *, most: int) -> None:
+    def __init__(
+        self,
+        lake_dir: Path,
+        limits: QuestionLimits,
+        folder: Path,
+        *,
+        most: int,
+        bucket_reader: BucketReader | None = None,
+    ) -> None:
         self._lake_dir = lake_dir
         self._limits = limits
         self._folder = folder
         self._most = most
+        self._bucket_reader = bucket_reader
         self._idle: deque[WorkerProcess] = deque()
         self._busy: set[WorkerProcess] = set()
         self._starting: set[asyncio.Task[None]] = set()
@@ -114,7 +124,9 @@ class WorkerPool:
 
     async def _start(self) -> None:
         try:
-            worker = await WorkerProcess.start(self._lake_dir, self._limits, self._folder)
+            worker = await WorkerProcess.start(
+                self._lake_dir, self._limits, self._folder, self._bucket_reader
+            )
         except (OSError, TimeoutError, WorkerEndedError) as error:
             self._failures += 1
             _log.error("a worker for SQL could not be started: %s", error)

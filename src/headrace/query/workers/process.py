@@ -20,8 +20,10 @@ import tempfile
 from pathlib import Path
 from typing import Final, Self
 
+from headrace.query.buckets.reading import BucketReader
 from headrace.query.questions import Question, QuestionLimits, TablePlan
 from headrace.query.table_snapshot import TableSnapshot
+from headrace.query.workers.bucket_reads import BucketReads
 from headrace.query.workers.forker_process import forker
 from headrace.query.workers.frames import FrameError, Kind, framed, read
 
@@ -49,6 +51,7 @@ class WorkerProcess:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         folder: Path,
+        bucket_reader: BucketReader | None = None,
     ) -> None:
         self.pid = pid
         self._is_closed = False
@@ -58,9 +61,20 @@ class WorkerProcess:
         self._number = 0
         self._known: dict[str, TableSnapshot] = {}
         self.answered = 0
+        self._reads = (
+            BucketReads(bucket_reader, lambda payload: self._write(Kind.BYTES, payload))
+            if bucket_reader is not None
+            else None
+        )
 
     @classmethod
-    async def start(cls, lake_dir: Path, limits: QuestionLimits, folder: Path) -> Self:
+    async def start(
+        cls,
+        lake_dir: Path,
+        limits: QuestionLimits,
+        folder: Path,
+        bucket_reader: BucketReader | None = None,
+    ) -> Self:
         """Raises OSError, and WorkerEndedError if it does not become ready."""
         own = Path(tempfile.mkdtemp(dir=folder, prefix="worker-"))
         arguments = {
@@ -80,7 +94,7 @@ class WorkerProcess:
             await asyncio.to_thread(_clean_up, None if forking.exception() else forking.result(), own)
             raise
         reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_BUFFER_BYTES)
-        worker = cls(pid, reader, writer, own)
+        worker = cls(pid, reader, writer, own, bucket_reader)
         try:
             kind, _ = await asyncio.wait_for(worker.receive(), _START_SECONDS)
             if kind is not Kind.READY:
@@ -101,6 +115,8 @@ class WorkerProcess:
 
     def plan(self, plans: list[TablePlan]) -> None:
         """The answer to TABLES. Snapshots that the worker has are not sent again."""
+        if self._reads is not None:
+            self._reads.admit(plan.snapshot for plan in plans if plan.snapshot is not None)
         sent = [
             dataclasses.replace(plan, snapshot=None)
             if plan.snapshot is not None and not plan.once and self._known.get(plan.name) is plan.snapshot
@@ -121,7 +137,12 @@ class WorkerProcess:
     async def receive(self) -> Frame:
         """The next frame. Raises WorkerEndedError."""
         try:
-            return await read(self._reader)
+            while True:
+                kind, payload = await read(self._reader)
+                if kind is not Kind.READ:
+                    return kind, payload
+                if self._reads is not None:
+                    self._reads.asked(payload)
         except (asyncio.IncompleteReadError, OSError, FrameError) as error:
             raise WorkerEndedError(f"The worker {self.pid} has ended.") from error
 
@@ -132,6 +153,8 @@ class WorkerProcess:
 
     async def close(self) -> None:
         self.kill()
+        if self._reads is not None:
+            self._reads.close()
         self._is_closed = True
         self._writer.close()
         await asyncio.to_thread(_clean_up, self.pid, self._folder)

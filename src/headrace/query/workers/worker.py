@@ -62,6 +62,10 @@ class Worker:
         self._running = 0
         self._interrupted = 0
         self._fresh_memory = limited_memory()
+        # DuckDB's threads ask for files in buckets while the answer is sent.
+        self._sending = threading.Lock()
+        answering.bucket_files.send = lambda payload: self._send(Kind.READ, payload)
+        answering.bucket_files.is_interrupted = self._is_interrupted
 
     def work(self) -> None:
         """For ever."""
@@ -82,7 +86,8 @@ class Worker:
         finally:
             with self._lock:
                 self._running = 0
-        send(self._connection, *final)
+        with self._sending:
+            send(self._connection, *final)
 
     def _outcome(self, question: Question, known: tuple[str, ...]) -> tuple[Kind, bytes]:
         output = Output(columns=self._send_columns, data=self._send_data)
@@ -92,7 +97,7 @@ class Worker:
             return self._error(error)
         except AskAgainError as error:
             changed = HeadraceError("query_failed", f"The table has changed. {error}", remedy="Ask again.")
-            return self._error(changed, again=True, widen=error.widen, plainly=error.plainly)
+            return self._error(changed, again=error)
         except _InterruptedError:
             return self._error(HeadraceError("query_failed", "The query was stopped."))
         except _REPORTED as error:
@@ -102,15 +107,15 @@ class Worker:
         content = {**dataclasses.asdict(summary), "memory": self._kept_memory()}
         return Kind.END, json.dumps(content).encode()
 
-    def _error(
-        self,
-        error: HeadraceError,
-        *,
-        again: bool = False,
-        widen: tuple[str, ...] = (),
-        plainly: bool = False,
-    ) -> tuple[Kind, bytes]:
-        content = {**error.as_json(), "again": again, "widen": widen, "plainly": plainly}
+    def _error(self, error: HeadraceError, *, again: AskAgainError | None = None) -> tuple[Kind, bytes]:
+        content = {
+            **error.as_json(),
+            "again": again is not None,
+            "widen": again.widen if again is not None else (),
+            "plainly": again is not None and again.plainly,
+            "outdated": again is not None and again.is_outdated,
+            "in_lake": again is not None and again.in_lake,
+        }
         return Kind.ERROR, json.dumps({**content, "memory": self._kept_memory()}).encode()
 
     def _kept_memory(self) -> int:
@@ -134,7 +139,8 @@ class Worker:
     def _send(self, kind: Kind, payload: bytes | bytearray) -> None:
         if self._is_interrupted():
             raise _InterruptedError
-        send(self._connection, kind, payload)
+        with self._sending:
+            send(self._connection, kind, payload)
 
     def _is_interrupted(self) -> bool:
         return self._running == self._interrupted
@@ -145,6 +151,8 @@ class Worker:
                 kind, payload = frame
                 if kind is Kind.INTERRUPT:
                     self._interrupt(int(payload))
+                elif kind is Kind.BYTES:
+                    self._answering.bucket_files.answered(payload)
                 else:
                     self._frames.put(frame)
         finally:

@@ -227,6 +227,7 @@ _ROWS: Final[dict[tuple[str, str], Callable[[Catalogue], Iterator[_Row]]]] = {
     (PG_CATALOG, "pg_type"): _types,
     (PG_CATALOG, "pg_user"): _users,
     (INFORMATION_SCHEMA, "columns"): _schema_columns,
+    (INFORMATION_SCHEMA, "information_schema_catalog_name"): lambda _: iter([{"catalog_name": DATABASE}]),
     (INFORMATION_SCHEMA, "schemata"): _schemata,
     (INFORMATION_SCHEMA, "table_privileges"): _schema_tables,
     (INFORMATION_SCHEMA, "tables"): _schema_tables,

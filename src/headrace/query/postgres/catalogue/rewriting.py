@@ -133,7 +133,8 @@ class CatalogueRewriting:
         return dot
 
     def _function(self, function: exp.Anonymous) -> exp.Expr:  # noqa: PLR0911 - one rule a branch
-        name = str(function.this).lower()
+        # Quoted or not: `"pg_catalog"."pg_get_expr"(…)` is the same function.
+        name = function.name.lower()
         arguments = function.expressions
         if name == "pg_backend_pid":
             return exp.Literal.number(self._process)

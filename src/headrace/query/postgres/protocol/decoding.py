@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -39,6 +40,12 @@ _EPOCH: Final = datetime(2000, 1, 1)
 _EPOCH_DAY: Final = date(2000, 1, 1).toordinal()
 _TRUE: Final = frozenset({"t", "true", "y", "yes", "on", "1"})
 _FALSE: Final = frozenset({"f", "false", "n", "no", "off", "0"})
+# A date ignores a time and a time zone in its value, a time the zone: Java's older classes write them. DuckDB
+# does so for timestamps alone.
+_ZONE: Final = r"\s*(?:[+-]\d{1,2}(?::?\d\d){0,2}|[zZ])"
+_CLOCK: Final = r"\d{1,2}:\d\d(?::\d\d(?:\.\d*)?)?"
+_DATE: Final = re.compile(rf"\s*(?P<date>\d{{4,}}-\d{{1,2}}-\d{{1,2}})(?:[ T]+{_CLOCK})?(?:{_ZONE})?\s*")
+_TIME: Final = re.compile(rf"\s*(?P<time>{_CLOCK}){_ZONE}\s*")
 # What PostgreSQL takes for blanks in an array; other spaces belong to the values.
 _BLANKS: Final = " \t\n\r\v\f"
 _MOST_DIMENSIONS: Final = 6
@@ -143,6 +150,16 @@ def _numeric(text: str) -> str:
     if not number.is_finite():
         raise ValueError("decimals here are finite numbers")
     return format(number, "f")
+
+
+def _date(text: str) -> str:
+    match = _DATE.fullmatch(text)
+    return match["date"] if match is not None else text
+
+
+def _time(text: str) -> str:
+    match = _TIME.fullmatch(text)
+    return match["time"] if match is not None else text
 
 
 def _json(text: str) -> str:
@@ -324,6 +341,8 @@ _TEXT: Final[dict[int, Callable[[str], str]]] = {
     types.JSON.oid: _json,
     types.BY_NAME["jsonb"].oid: _json,
     types.UUID.oid: _uuid,
+    types.DATE.oid: _date,
+    types.TIME.oid: _time,
 }
 _BINARY: Final[dict[int, Callable[[bytes], Any]]] = {
     types.BOOL.oid: _binary_bool,

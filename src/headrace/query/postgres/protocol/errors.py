@@ -46,6 +46,7 @@ _BY_CODE: Final = {
     "answer_too_large": LIMIT_EXCEEDED,
     "bad_request": SYNTAX_ERROR,
     "after_timed_out": CANCELLED,
+    "bucket_unavailable": "58030",
     "lake_damaged": "58030",
     "lake_unsupported": FEATURE_NOT_SUPPORTED,
     "log_unavailable": "58000",
