@@ -26,6 +26,14 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C interrupts Python, also where the tests run in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
 def server(tmp_path: Path) -> Iterator[SqlServer]:
     (tmp_path / "lake").mkdir()
     with sql_server(tmp_path, limits=QuestionLimits(seconds=60, threads=1)) as running:
@@ -64,6 +72,7 @@ def test_trouble_with_the_state_is_not_the_questions() -> None:
         wait_until(lambda: "running" in terminal.getvalue(), "the line is there")
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_question_on_the_server(server: SqlServer) -> None:
     def interrupt() -> None:
         wait_until(lambda: server.desk.slots.running == 1, "the question runs")
