@@ -282,7 +282,7 @@ def test_a_worker_reads_nothing_but_its_tables(tmp_path: Path, table: Location) 
 
 
 async def _until(is_there: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not is_there():
             await asyncio.sleep(0.01)
 

@@ -128,6 +128,9 @@ class Rewriting:
     def _over(self, node: Tree, table: str, offer: RollupOffer) -> Tree:
         if node.get("sample"):
             raise NotAnswerableError("it is a sample")
+        if node.get("having") and node["aggregate_handling"] != "STANDARD_HANDLING":
+            # DuckDB groups by the columns that HAVING names, too: by all times, or by all buckets.
+            raise NotAnswerableError("it groups by ALL, and has a HAVING")
         scope = visible(node["from_table"], self._columns[table])
         aliases = {str(item.get("alias") or "").casefold() for item in node["select_list"]} - {""}
         for item in node["select_list"]:
